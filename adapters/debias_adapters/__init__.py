@@ -1,0 +1,1 @@
+"""Adapters: a fitted model of one library becomes trees as data. One file a family, loaded as entry points."""

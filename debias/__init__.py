@@ -1,0 +1,57 @@
+"""Which features of a trained forest really matter: debiased importances, after training.
+
+>>> import debias
+>>> debias.scorer("mdi_oob").unit
+'covariance of tree and response'
+"""
+
+from debias.api import audit, extract, load_model, plugins, score
+from debias.audits import Audit
+from debias.ensemble import TreeEnsemble
+from debias.errors import (
+    CompositionError,
+    DebiasError,
+    DebiasWarning,
+    ExtractionError,
+    InBagUnavailableError,
+    PluginError,
+    ProvenanceError,
+    RowsError,
+    UnsupportedModelError,
+)
+from debias.inbag import InBag
+from debias.markers import hookimpl
+from debias.node_sums import NodeSums
+from debias.discovery import register
+from debias.rows import Rows
+from debias.scoring import Scorer, Scores, scorer, scorer_plugin
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Audit",
+    "CompositionError",
+    "DebiasError",
+    "DebiasWarning",
+    "ExtractionError",
+    "InBag",
+    "InBagUnavailableError",
+    "NodeSums",
+    "PluginError",
+    "ProvenanceError",
+    "Rows",
+    "RowsError",
+    "Scorer",
+    "Scores",
+    "TreeEnsemble",
+    "UnsupportedModelError",
+    "audit",
+    "extract",
+    "hookimpl",
+    "load_model",
+    "plugins",
+    "register",
+    "score",
+    "scorer",
+    "scorer_plugin",
+]

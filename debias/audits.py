@@ -1,0 +1,153 @@
+"""The audit: what the library reports beside debiased scores, in a table and in sentences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import DebiasError
+from debias.scoring import SCHEMA_VERSION, Scores
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+INFLATED = 2.0
+"""A feature is called inflated if its reported share is at least this many times its debiased share."""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Several scores of one model, side by side.
+
+    Parameters
+    ----------
+    reported : array of shape (n_features,), or None
+        The importance the library itself reports, scaled to sum 1; None if it reports none.
+    reported_kind : str
+        What the library calls it.
+    scores : dict of str to Scores
+        By scorer name; ``"mdi_oob"`` is among them.
+
+    Notes
+    -----
+    ``share`` is max(mdi_oob, 0) over its sum: the same unit as `reported`. A feature whose share is 0 explains
+    nothing of the response on rows the trees have not seen. How sure that is, the share does not say.
+    """
+
+    reported: NDArray[np.float64] | None
+    reported_kind: str
+    scores: dict[str, Scores]
+
+    @classmethod
+    def of(cls, reported: NDArray[np.float64] | None, kind: str, scores: dict[str, Scores]) -> Audit:
+        """Make an audit of unscaled reported figures and scores."""
+        if reported is not None:
+            reported = np.asarray(reported, dtype=np.float64)
+            total = reported.sum()
+            reported = reported / total if total > 0 else np.zeros_like(reported)
+        return cls(reported, kind, scores)
+
+    @property
+    def main(self) -> Scores:
+        """The scores the shares are made of."""
+        return self.scores["mdi_oob"]
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """max(mdi_oob, 0), scaled to sum 1 (0 throughout if no score is positive), shape (n_features,)."""
+        positive = np.maximum(self.main.values, 0.0)
+        return positive / positive.sum() if positive.sum() > 0 else positive
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What was proven about the rows, and which model and versions these are."""
+        return {**self.main.provenance, **self.main.settings, "reported": self.reported_kind, "n_rows": self.main.n_rows}
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know, each once."""
+        return tuple(dict.fromkeys(note for each in self.scores.values() for note in each.warnings))
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Data frame with index ``feature``, sorted by share: ``reported``, ``share``, one column a scorer."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
+        columns["share"] = self.share
+        columns |= {name: each.values for name, each in self.scores.items()}
+        frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
+        return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
+
+    def summary(self) -> list[str]:
+        """Return in sentences what the library ranks too high.
+
+        Returns
+        -------
+        list of str
+            What the rows were, and at most three features whose reported share is at least twice their debiased one.
+        """
+        rows = {"oob": "out-of-bag", "held-out": "held-out", "train": "training"}[str(self.main.rows)]
+        lines = [f"{self.main.settings['model']}, scored on {self.main.n_rows} {rows} rows: {self.main.provenance['detail']}."]
+        if self.reported is None:
+            return lines
+        rank = _ranks(self.reported)
+        excess = self.reported - self.share
+        names = self.main.feature_names
+        notable = [k for k in np.argsort(-excess) if self.reported[k] >= INFLATED * self.share[k] and excess[k] > 0.01][:3]
+        for k in notable:
+            left = "no share at all" if self.share[k] == 0 else f"a share of {self.share[k]:.1%}"
+            lines.append(
+                f"{names[k]} is ranked {rank[k]} of {len(names)} by {self.reported_kind} "
+                f"({self.reported[k]:.1%} of the reported importance); debiased it has {left}."
+            )
+        if not notable:
+            lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with a schema version."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "reported": None if self.reported is None else self.reported.tolist(),
+            "reported_kind": self.reported_kind,
+            "share": self.share.tolist(),
+            "provenance": self.provenance,
+            "warnings": list(self.warnings),
+            "scores": {name: each.to_dict() for name, each in self.scores.items()},
+        }
+
+    def to_json(self, path: Any = None, indent: int | None = 2) -> str:
+        """Return the audit as JSON, and write it to `path` if one is given."""
+        text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> Audit:
+        """Read what ``to_json`` returned."""
+        plain = json.loads(text)
+        if plain.get("schema_version") != SCHEMA_VERSION:
+            raise DebiasError(
+                f"an audit of schema version {plain.get('schema_version')!r}; this debias reads version {SCHEMA_VERSION}"
+            )
+        reported = plain["reported"]
+        return cls(
+            reported=None if reported is None else np.array(reported, dtype=np.float64),
+            reported_kind=plain["reported_kind"],
+            scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
+        )
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return ranks from 1, the largest first; ties by position."""
+    rank = np.empty(values.size, dtype=np.int64)
+    rank[np.argsort(-values, kind="stable")] = np.arange(1, values.size + 1)
+    return rank

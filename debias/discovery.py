@@ -1,0 +1,164 @@
+"""Finding plugins: entry points only, one name once, a broken one named and never skipped in silence."""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+from debias import hookspecs
+from debias.errors import CompositionError, PluginError, nearest
+from debias.markers import PROJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from debias.scoring import Scorer
+
+DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
+
+
+@functools.cache
+def plugin_manager() -> pluggy.PluginManager:
+    """Return the one plugin manager of this process, built when it is first needed."""
+    blocked = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
+    return build_manager(entry_points(group=PROJECT), blocked)
+
+
+def build_manager(points: Iterable[EntryPoint], blocked: Iterable[str] = ()) -> pluggy.PluginManager:
+    """Load plugins into a fresh manager.
+
+    Parameters
+    ----------
+    points : iterable of EntryPoint
+        What to load.
+    blocked : iterable of str
+        Entry-point names to leave out.
+
+    Returns
+    -------
+    pluggy.PluginManager
+
+    Raises
+    ------
+    PluginError
+        A plugin fails to import, misspells a hook, or has a name that another has.
+    """
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    for name in blocked:
+        manager.set_blocked(name)
+    seen: dict[str, EntryPoint] = {}
+    for point in sorted(points, key=lambda point: point.name):
+        if manager.is_blocked(point.name):
+            continue
+        if point.name in seen:
+            raise PluginError(
+                f"two plugins are called {point.name!r}: {seen[point.name].value} and {point.value}. "
+                f"Uninstall one of them, or set {DISABLE_VARIABLE}={point.name} to load neither."
+            )
+        seen[point.name] = point
+        _load(manager, point)
+    return manager
+
+
+def register(plugin: Any, name: str | None = None) -> None:
+    """Add a plugin to this process: a module or object with ``@debias.hookimpl`` functions.
+
+    Parameters
+    ----------
+    plugin : object
+        What carries the hook implementations, or a Scorer on its own.
+    name : str, optional
+        The plugin's name; by default pluggy makes one of the object.
+
+    Raises
+    ------
+    PluginError
+        The plugin, or a scorer of it, has a name that is taken, or misspells a hook.
+
+    Examples
+    --------
+    >>> import debias
+    >>> @debias.scorer_plugin("n_splits_at_root", unit="splits")
+    ... def n_splits_at_root(ensemble, rows):
+    ...     import numpy as np
+    ...     roots = ensemble.feature[ensemble.tree_start[:-1]]
+    ...     return np.bincount(roots[roots >= 0], minlength=ensemble.n_features).astype(float)
+    >>> debias.register(n_splits_at_root)
+    >>> debias.scorer("n_splits_at_root").unit
+    'splits'
+    """
+    manager = plugin_manager()
+    holder = plugin if _has_hooks(manager, plugin) else _catalogue_of(plugin)
+    try:
+        manager.register(holder, name=name or getattr(plugin, "name", None))
+        manager.check_pending()
+        scorers(manager)
+    except (ValueError, pluggy.PluginValidationError, PluginError) as error:
+        if manager.is_registered(holder):
+            manager.unregister(holder)
+        raise PluginError(f"the plugin {name or plugin!r} cannot be registered: {error}") from error
+
+
+def scorers(manager: pluggy.PluginManager | None = None) -> dict[str, Scorer]:
+    """Return every scorer of every plugin by name, sorted, each name once."""
+    manager = manager or plugin_manager()
+    found: dict[str, Scorer] = {}
+    for offered in manager.hook.debias_scorers():
+        for scorer in offered:
+            if scorer.name in found:
+                raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
+            found[scorer.name] = scorer
+    return dict(sorted(found.items()))
+
+
+def find_scorer(name: str) -> Scorer:
+    """Return the scorer of that name, or raise a CompositionError that lists those there are."""
+    known = scorers()
+    if name not in known:
+        raise CompositionError(f"there is no scorer {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+    return known[name]
+
+
+def adapters_loaded() -> list[str]:
+    """Return the names of the plugins that can extract a model."""
+    return sorted(impl.plugin_name for impl in plugin_manager().hook.debias_extract.get_hookimpls())
+
+
+def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
+    try:
+        manager.register(point.load(), name=point.name)
+        manager.check_pending()
+    except Exception as error:  # whatever a foreign module raises on import must name that plugin
+        raise PluginError(
+            f"the plugin {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
+            f"Mend or uninstall it, or set {DISABLE_VARIABLE}={point.name} to go on without it."
+        ) from error
+
+
+def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
+    return any(manager.parse_hookimpl_opts(plugin, name) for name in dir(plugin))
+
+
+def _catalogue_of(plugin: Any) -> Any:
+    """Wrap a bare scorer as a plugin that offers just it."""
+    from debias.scoring import Scorer
+
+    if not isinstance(plugin, Scorer):
+        raise PluginError(
+            f"{plugin!r} has no function marked @debias.hookimpl and is no scorer: there is nothing to register"
+        )
+    return _Catalogue(plugin)
+
+
+class _Catalogue:
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    @pluggy.HookimplMarker(PROJECT)
+    def debias_scorers(self) -> list[Scorer]:
+        return [self._scorer]

@@ -1,0 +1,274 @@
+"""Trees as data: one frozen set of flat arrays for all trees of a model, validated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import ExtractionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.objectives import Objective
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TreeEnsemble:
+    """All trees of a fitted model, flat.
+
+    Node arrays have one entry a node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root
+    first. Child indices count from the root of their own tree, as the libraries' own leaf ids do. Optional
+    statistics are None when the library does not store them, never NaN or 0.
+
+    Parameters
+    ----------
+    tree_start : array of int64 of shape (n_trees + 1,)
+    feature : array of int32 of shape (n_nodes,)
+        Split feature; -1 at leaves.
+    threshold : array of float64 of shape (n_nodes,)
+        ``x <= threshold`` goes left, for every library.
+    left, right : array of int32 of shape (n_nodes,)
+        Children; -1 at leaves. Parents precede children.
+    missing_left : array of bool of shape (n_nodes,)
+        Where a missing value goes.
+    value : array of float64 of shape (n_nodes, width)
+        At leaves, what the tree predicts: a mean response or class fractions (averaged), a margin step with the
+        learning rate in it (additive). Values of inner nodes are rebuilt here as the means of the leaves below,
+        weighted by `averaging_weight`: the stored ones are unshrunk, rounded or on another scale in many models.
+    averaging_weight : array of float64 of shape (n_nodes,)
+        Training weight at the leaves (inner entries are not read).
+    tree_output : array of int32 of shape (n_trees,)
+        First response column the tree feeds; it feeds ``width`` columns from there.
+    base : array of float64 of shape (n_outputs,)
+        Raw output before any tree.
+    averaged : bool
+        True if the raw output is the mean over trees, False if it is their sum.
+    objective : Objective
+        Loss and gradient the trees were grown for.
+    feature_names : tuple of str
+    named : bool
+        False if the model saw no names and `feature_names` were made up.
+    classes : array of shape (n_classes,), or None
+        Labels in the order of the outputs; None in regression.
+    routing_dtype : dtype
+        Precision in which the library compares values with thresholds.
+    missing_value : float
+        Value the model takes for missing beside NaN; NaN if there is none.
+    criterion : str or None
+        Split criterion, where the model names one.
+    mean_values : bool
+        True if leaf values are (weighted) in-bag means of the response, so that they prove y.
+    weight : array of float64 of shape (n_nodes,), or None
+        In-bag weighted count n_t.
+    count : array of int64 of shape (n_nodes,), or None
+        Number of distinct training rows.
+    impurity, gain, cover : array of float64 of shape (n_nodes,), or None
+        In-bag impurity by `criterion`; the library's split gain; its cover.
+    zero_is_missing : array of bool of shape (n_nodes,), or None
+        Where zeros are treated as missing (LightGBM's ``zero_as_missing``).
+    n_train : int or None
+        Number of training rows, where the model keeps it.
+    source, version : str
+        Which kind of model this was, and the version of its library.
+
+    Raises
+    ------
+    ExtractionError
+        The arrays do not form trees; the message names the tree and the node.
+    """
+
+    tree_start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    averaging_weight: NDArray[np.float64]
+    tree_output: NDArray[np.int32]
+    base: NDArray[np.float64]
+    averaged: bool
+    objective: Objective
+    feature_names: tuple[str, ...]
+    named: bool
+    classes: NDArray[Any] | None
+    routing_dtype: np.dtype[Any]
+    source: str
+    version: str
+    missing_value: float = np.nan
+    criterion: str | None = None
+    mean_values: bool = False
+    weight: NDArray[np.float64] | None = None
+    count: NDArray[np.int64] | None = None
+    impurity: NDArray[np.float64] | None = None
+    gain: NDArray[np.float64] | None = None
+    cover: NDArray[np.float64] | None = None
+    zero_is_missing: NDArray[np.bool_] | None = None
+    n_train: int | None = None
+    parent: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        from debias import kernels
+
+        for name, dtype in _NODE_ARRAYS.items():
+            self._set(name, dtype)
+        for name, dtype in (("tree_start", np.int64), ("tree_output", np.int32), ("base", np.float64)):
+            self._set(name, dtype)
+        object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
+        self._check_shapes()
+        self._check_links(*kernels.count_parents(self.tree_start, self.left, self.right))
+        value = self.value.copy()
+        kernels.average_leaves(self.tree_start, self.left, self.right, value, self.averaging_weight)
+        object.__setattr__(self, "value", value)
+        for spec in fields(self):
+            array = getattr(self, spec.name, None)
+            if isinstance(array, np.ndarray) and spec.name != "classes":
+                array.flags.writeable = False
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.tree_start.size - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees together."""
+        return self.feature.size
+
+    @property
+    def n_features(self) -> int:
+        """Number of features the model was trained on."""
+        return len(self.feature_names)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of response columns: classes, or 1 in regression and for a binary booster."""
+        return self.base.size
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the response is a class label."""
+        return self.classes is not None
+
+    @cached_property
+    def splits(self) -> NDArray[np.int64]:
+        """Flat indices of all inner nodes, ascending."""
+        return np.flatnonzero(self.left >= 0)
+
+    @cached_property
+    def tree_of_split(self) -> NDArray[np.int64]:
+        """The tree each of `splits` belongs to."""
+        return np.searchsorted(self.tree_start, self.splits, side="right") - 1
+
+    @cached_property
+    def children(self) -> NDArray[np.int64]:
+        """Flat indices of the two children of each of `splits`, shape (n_splits, 2)."""
+        begin = self.tree_start[self.tree_of_split]
+        return np.stack([begin + self.left[self.splits], begin + self.right[self.splits]], axis=1)
+
+    @cached_property
+    def centre(self) -> NDArray[np.float64]:
+        """Constant taken off response and node values of an averaged regression, shape (n_outputs,).
+
+        No score depends on it (eq. 14 to the letter adds it back); sums of y - centre stay exact where sums of a
+        y with a large mean would lose digits.
+        """
+        if not self.averaged or self.is_classifier:
+            return np.zeros(self.n_outputs)
+        return self.value[self.tree_start[:-1]].mean(axis=0)
+
+    def tree(self, index: int) -> Tree:
+        """Return a view of one tree."""
+        begin, end = self.tree_start[index], self.tree_start[index + 1]
+        return Tree(
+            **{name: getattr(self, name)[begin:end] for name in ("feature", "threshold", "left", "right", "value")},
+            parent=self.parent[begin:end],
+            missing_left=self.missing_left[begin:end],
+            weight=None if self.weight is None else self.weight[begin:end],
+        )
+
+    def _set(self, name: str, dtype: Any) -> None:
+        value = getattr(self, name)
+        if value is None:
+            return
+        array = np.ascontiguousarray(value, dtype=dtype)
+        if array is value or array.base is not None:
+            array = array.copy()  # the arrays become read-only, and the adapter's may be the model's own
+        object.__setattr__(self, name, array)
+
+    def _check_shapes(self) -> None:
+        n_nodes = self.feature.size
+        for name in _NODE_ARRAYS:
+            array = getattr(self, name)
+            if array is not None and (array.shape[0] != n_nodes or array.ndim != (2 if name == "value" else 1)):
+                raise ExtractionError(f"{self.source}: `{name}` has shape {array.shape} for {n_nodes} nodes")
+        start = self.tree_start
+        if start.size < 2 or start[0] != 0 or start[-1] != n_nodes or (np.diff(start) < 1).any():
+            raise ExtractionError(f"{self.source}: `tree_start` does not divide {n_nodes} nodes into trees")
+        if not np.isfinite(self.base).all():
+            raise ExtractionError(f"{self.source}: the raw output before any tree is {self.base}, not a finite number")
+        width = self.value.shape[1]
+        if self.tree_output.shape != (self.n_trees,):
+            raise ExtractionError(f"{self.source}: `tree_output` must have one entry for each of {self.n_trees} trees")
+        if self.tree_output.min() < 0 or self.tree_output.max() + width > self.n_outputs:
+            raise ExtractionError(f"{self.source}: a tree feeds an output that `base` does not have")
+
+    def _check_links(self, n_parents: NDArray[np.int32], parent: NDArray[np.int32]) -> None:
+        leaf = self.left < 0
+        is_root = np.zeros(leaf.size, dtype=bool)
+        is_root[self.tree_start[:-1]] = True
+        faults = {
+            "has one child only": leaf != (self.right < 0),
+            "has a child that is not behind it in its tree": n_parents < 0,
+            "is not the child of exactly one node": ~is_root & (n_parents != 1) & (n_parents >= 0),
+            "is a leaf that splits, or a split without a feature": leaf != (self.feature < 0),
+            f"splits on a feature beyond the {self.n_features} there are": self.feature >= self.n_features,
+            "has a threshold that is not a number": ~leaf & np.isnan(self.threshold),
+            "is a leaf whose value is not finite": leaf & ~np.isfinite(self.value).all(axis=1),
+            "is a leaf whose weight is negative or not finite": leaf
+            & ~(np.isfinite(self.averaging_weight) & (self.averaging_weight >= 0)),
+        }
+        for what, where in faults.items():
+            if where.any():
+                node = int(np.flatnonzero(where)[0])
+                tree = int(np.searchsorted(self.tree_start, node, side="right")) - 1
+                raise ExtractionError(
+                    f"{self.source}: node {node - self.tree_start[tree]} of tree {tree} {what}. The model is "
+                    "damaged, or its adapter has a fault: please report it with the library's version."
+                )
+        object.__setattr__(self, "parent", parent)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A view of one tree of a TreeEnsemble; array names and meanings are the ensemble's."""
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: NDArray[np.float64]
+    parent: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    weight: NDArray[np.float64] | None
+
+
+_NODE_ARRAYS: dict[str, Any] = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "left": np.int32,
+    "right": np.int32,
+    "missing_left": np.bool_,
+    "value": np.float64,
+    "averaging_weight": np.float64,
+    "weight": np.float64,
+    "count": np.int64,
+    "impurity": np.float64,
+    "gain": np.float64,
+    "cover": np.float64,
+    "zero_is_missing": np.bool_,
+}

@@ -1,0 +1,59 @@
+"""Every error debias raises on purpose.
+
+    DebiasError
+     +- UnsupportedModelError   (TypeError)     no adapter can audit this model
+     +- ExtractionError         (RuntimeError)  the common form of a model is broken or does not predict alike
+     +- ProvenanceError         (ValueError)    the rows are not what they must be (training rows, fresh rows)
+     +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
+     +- InBagUnavailableError   (ValueError)    out-of-bag rows asked of a model that has none
+     +- CompositionError        (ValueError)    a scorer that does not exist, or options it does not have
+     +- PluginError             (RuntimeError)  a plugin that cannot be loaded, or two under one name
+
+Each is also the builtin it resembles, so code that knows nothing of debias can catch it. A message says what
+was wrong, where, and what to do.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class DebiasError(Exception):
+    """The root of all errors debias raises on purpose."""
+
+
+class UnsupportedModelError(DebiasError, TypeError):
+    """No adapter can audit this model, and the message says why."""
+
+
+class ExtractionError(DebiasError, RuntimeError):
+    """An adapter returned trees that are broken, or that do not predict what the model predicts."""
+
+
+class ProvenanceError(DebiasError, ValueError):
+    """The rows are not what they were said, or have, to be."""
+
+
+class RowsError(DebiasError, ValueError):
+    """X, y or sample weights do not fit the model or each other."""
+
+
+class InBagUnavailableError(DebiasError, ValueError):
+    """Out-of-bag rows were asked of a model whose bags do not exist or cannot be recovered."""
+
+
+class CompositionError(DebiasError, ValueError):
+    """A scorer expression that names no scorer, or options the scorer does not have."""
+
+
+class PluginError(DebiasError, RuntimeError):
+    """A plugin could not be loaded, or clashes with another."""
+
+
+class DebiasWarning(UserWarning):
+    """Something a reader of the scores must know, though the scores are right."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the known word nearest to `word`, or an empty string."""
+    match = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {match[0]!r}?" if match else ""

@@ -1,0 +1,169 @@
+"""The hooks a plugin may implement, as module-level functions marked ``@debias.hookimpl``.
+
+Adapters answer the ``firstresult`` hooks about a model: they return None for "not mine", and raise a named
+error for "mine, but impossible". Recognition must be disjoint, so that the order of calls never decides a number.
+Catalogues are collected from every plugin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from debias.markers import hookspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.inbag import InBag
+    from debias.scoring import Scorer
+
+
+@hookspec(firstresult=True)
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Turn a fitted model into the common node representation.
+
+    Parameters
+    ----------
+    model : object
+        What the user passed: a fitted estimator or a Booster. Never change it.
+
+    Returns
+    -------
+    TreeEnsemble or None
+        None if the model is not of this adapter's library or family.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model is of this adapter's family, but not fitted or not supported; the message names the reason.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_leaves(
+    model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], in_bag: NDArray[np.bool_] | None, n_jobs: int
+) -> NDArray[np.int32] | None:
+    """Route a block of rows with the library's own code.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+    ensemble : TreeEnsemble
+        What it was extracted to.
+    X : array of shape (n_rows, n_features)
+        Float matrix in the ensemble's ``routing_dtype``, C-contiguous, columns in the model's order, missing
+        values as NaN.
+    in_bag : array of bool of shape (n_trees, n_rows), or None
+        Where True, the row was in that tree's bag and must not be routed. None routes every row.
+    n_jobs : int
+        Number of threads to use.
+
+    Returns
+    -------
+    array of int32 of shape (n_rows, n_trees), or None
+        Index of the leaf within its tree, in the numbering of the ensemble; -1 where `in_bag` is True. Any memory
+        order. None if the model is not this adapter's.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Return the library's own raw output, which the common form must reproduce.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+    X : array of shape (n_rows, n_features)
+        As in ``debias_leaves``.
+
+    Returns
+    -------
+    array of float64 of shape (n_rows, n_outputs), or None
+        Class probabilities of a forest, means of a regression forest, margins of a boosted model.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
+    """Recover which training rows each tree was grown on.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+    y : array of shape (n_rows,)
+        The claimed training response as class codes (classification) or numbers; weights such as scikit-learn's
+        ``balanced_subsample`` depend on it.
+
+    Returns
+    -------
+    InBag or None
+        None if the model is not this adapter's.
+
+    Raises
+    ------
+    InBagUnavailableError
+        The model was grown without bags, or they cannot be recovered; the message says what to do instead.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+    """Return the importance the library itself reports today, and what the library calls it.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+
+    Returns
+    -------
+    (array of shape (n_features,), str) or None
+        The figures, unscaled, and their name, e.g. ``"total gain"``.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_load_model(path: Path) -> Any | None:
+    """Load a model from a file of this adapter's own, code-free format.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file.
+
+    Returns
+    -------
+    object or None
+        The model, or None if the file is not of this adapter's format.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The file is of this format but broken, or its library is not installed.
+    """
+    ...
+
+
+@hookspec
+def debias_scorers() -> Sequence[Scorer]:
+    """Return the scorers this plugin offers.
+
+    Returns
+    -------
+    sequence of Scorer
+        Objects with unique names; two plugins that offer one name are refused.
+    """
+    ...

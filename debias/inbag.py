@@ -1,0 +1,64 @@
+"""Who was in which bag: drawn tree by tree, kept as one bit a row and tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.errors import RowsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+
+class InBag:
+    """The bags of an ensemble.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(tree)`` returns the in-bag node weight of every training row for one tree, an array of shape
+        (n_rows,): its multiplicity, times any weight that went into the nodes. 0 means out of bag.
+    n_rows : int
+        Number of training rows.
+    n_trees : int
+
+    Notes
+    -----
+    One tree's weights are in memory at a time; what stays is n_rows * n_trees bits.
+    """
+
+    def __init__(self, draw: Callable[[int], NDArray[np.float64]], n_rows: int, n_trees: int) -> None:
+        self.draw = draw
+        self.n_rows = n_rows
+        self.n_trees = n_trees
+        self._bits = np.empty((n_trees, (n_rows + 7) // 8), dtype=np.uint8)
+        for tree in range(n_trees):
+            self._bits[tree] = np.packbits(draw(tree) > 0)
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[NDArray[np.int64]], n_rows: int) -> InBag:
+        """Make bags of lists of in-bag row positions, one list a tree; a row drawn twice stands twice."""
+        for tree, positions in enumerate(rows):
+            if len(positions) and (np.min(positions) < 0 or np.max(positions) >= n_rows):
+                raise RowsError(f"the bag of tree {tree} names rows beyond the {n_rows} there are")
+
+        def draw(tree: int) -> NDArray[np.float64]:
+            return np.bincount(rows[tree], minlength=n_rows).astype(np.float64)
+
+        return cls(draw, n_rows, len(rows))
+
+    def block(self, begin: int, end: int) -> NDArray[np.bool_]:
+        """Return who of rows begin..end was in each bag, an array of bool of shape (n_trees, end - begin).
+
+        `begin` must be a multiple of 8.
+        """
+        bits = self._bits[:, begin // 8 : (end + 7) // 8]
+        return np.unpackbits(bits, axis=1, count=end - begin).view(np.bool_)
+
+    def n_distinct(self) -> NDArray[np.int64]:
+        """Return the number of distinct rows in each bag, shape (n_trees,)."""
+        return np.bitwise_count(self._bits).sum(axis=1, dtype=np.int64)

@@ -1,0 +1,376 @@
+"""What is proven about the rows: the training rows in training order, or rows the model has not seen."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, RowsError
+from debias.recognition import Recognition, recognise
+from debias.routing import block_size, route
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.inbag import InBag
+    from debias.response import Response
+    from debias.table import Table
+
+KINDS = ("auto", "oob", "held-out", "train")
+ROW_TREES_TO_CHECK = 100_000
+"""Rows x trees that are routed for the proof at every node (at least four trees)."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What is known about the evaluation rows.
+
+    Parameters
+    ----------
+    kind : {"oob", "held-out", "train"}
+    status : {"proven", "rows proven, y unproven", "not recognised as training rows", "cannot be told", "stated by the user"}
+    detail : str
+        The finding in a sentence.
+    training_share : float or None
+        Estimated share of the rows that are training rows, where it was estimated.
+    """
+
+    kind: str
+    status: str
+    detail: str
+    training_share: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How claimed training rows compare with what the nodes store.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees compared at every node; the roots of all trees are compared as well.
+    root_counts, root_values, counts, values : float
+        Share of roots, and of nodes, that are reproduced.
+    columns : list of str
+        Features at whose splits rows first go astray.
+    values_prove : bool
+        Whether leaf values are means, so that they can prove y.
+    telling : bool
+        Whether y in this order could hardly be another sample's: false for labels sorted by class.
+    """
+
+    n_trees: int
+    root_counts: float
+    root_values: float
+    counts: float
+    values: float
+    columns: list[str]
+    values_prove: bool
+    telling: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rows are proven (y too, where values can prove it)."""
+        return self.root_counts == 1 and self.counts == 1 and (not self.values_prove or self.values == 1)
+
+    @property
+    def claims(self) -> bool:
+        """Whether so much agrees that these must have been meant as the training rows."""
+        return self.counts > 0.5 or self.y_in_order
+
+    @property
+    def y_in_order(self) -> bool:
+        """Whether y is the training response in training order, by the means of the bags."""
+        return self.values_prove and self.telling and self.root_values > 0.9
+
+    def mismatch(self) -> str:
+        """Return what does not match, in words."""
+        if self.root_counts < 1 and self.counts < 1:
+            return (
+                f"the stored row counts differ already at {1 - self.root_counts:.0%} of the roots: other weights, or "
+                "a model whose settings were changed or which was fitted again in parts (warm_start)"
+            )
+        if self.counts == 1:
+            return (
+                f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
+                "node values are reproduced): y was changed or permuted"
+            )
+        if self.counts > 0.9:
+            return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
+        if self.y_in_order:
+            if len(self.columns) <= 3:
+                return f"y is the training response in training order, but these columns of X differ: {self.columns}"
+            return (
+                "y is the training response in training order, but the rows of X are permuted or several of its columns "
+                "differ"
+            )
+        return f"only {self.counts:.0%} of the nodes hold the rows they held in training: the rows are in another order"
+
+
+def resolve(
+    ensemble: TreeEnsemble, model: Any, table: Table, response: Response, rows: str
+) -> tuple[str, InBag | None, Provenance]:
+    """Settle what the rows are, and prove it as far as the model allows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    model : object
+    table : Table
+    response : Response
+    rows : {"auto", "oob", "held-out", "train"}
+        What the user says they are.
+
+    Returns
+    -------
+    (kind, InBag or None, Provenance)
+
+    Raises
+    ------
+    ProvenanceError
+        The rows are not what they were said to be; or, under "auto", they are training rows that cannot serve.
+    InBagUnavailableError
+        "oob", of a model without bags.
+    RowsError
+        `rows` is none of the four words.
+    """
+    if rows not in KINDS:
+        raise RowsError(f"rows={rows!r} is none of {', '.join(map(repr, KINDS))}")
+    if rows in ("auto", "oob"):
+        in_bag, proof, why_not = _try_proof(ensemble, model, table, response)
+        if in_bag is not None and proof is not None and proof.holds:
+            return "oob", in_bag, _proven(proof)
+        if rows == "oob":
+            if proof is None:
+                raise why_not
+            raise ProvenanceError(f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}")
+        if proof is not None and proof.claims:
+            raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
+    recognition = recognise(ensemble, table, response)
+    if rows == "train":
+        return "train", None, _claimed_training(recognition)
+    if recognition.largely_training:
+        _refuse_training_rows(ensemble, recognition, rows, table.n_rows)
+    if rows == "auto" and table.n_rows == ensemble.n_train:
+        warnings.warn(
+            f"X has as many rows as the model was trained on ({table.n_rows}), but they are not the training rows; they are "
+            "taken as held-out rows. Pass rows='held-out' if that is what they are.",
+            DebiasWarning,
+            stacklevel=4,
+        )
+    return "held-out", None, _fresh(recognition)
+
+
+def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Response) -> Proof:
+    """Compare claimed training rows with the nodes: all roots, and every node of some trees spread over the ensemble.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        With `count` and `weight`.
+    in_bag : InBag
+    table : Table
+    response : Response
+
+    Returns
+    -------
+    Proof
+    """
+    roots = ensemble.tree_start[:-1]
+    assert ensemble.count is not None
+    assert ensemble.weight is not None
+    tolerance = _value_tolerance(response)
+    root_counts = in_bag.n_distinct() == ensemble.count[roots]
+    root_values = np.empty(ensemble.n_trees, dtype=bool)
+    for tree in range(ensemble.n_trees):
+        weight = in_bag.draw(tree)
+        root_counts[tree] &= np.isclose(weight.sum(), ensemble.weight[roots[tree]], rtol=1e-6)
+        mean = _mean(response, weight, ensemble)
+        root_values[tree] = np.allclose(mean, ensemble.value[roots[tree]] - ensemble.centre, rtol=0, atol=tolerance)
+
+    n_sampled = int(min(ensemble.n_trees, max(4, ROW_TREES_TO_CHECK // max(table.n_rows, 1))))
+    trees = np.unique(np.linspace(0, ensemble.n_trees - 1, n_sampled).astype(np.int64))
+    leaves = _in_bag_leaves(ensemble, in_bag, table, trees)
+    matched_counts, matched_values, astray = [], [], []
+    for j, tree in enumerate(trees):
+        counts, values, first = _compare_tree(ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), response, tolerance)
+        matched_counts.append(counts)
+        matched_values.append(values)
+        astray.append(first)
+    columns = np.unique(np.concatenate(astray))
+    return Proof(
+        n_trees=int(trees.size),
+        root_counts=float(root_counts.mean()),
+        root_values=float(root_values.mean()),
+        counts=float(np.concatenate(matched_counts).mean()),
+        values=float(np.concatenate(matched_values).mean()) if root_values.all() else min(float(root_values.mean()), 0.999),
+        columns=[ensemble.feature_names[k] for k in columns],
+        values_prove=ensemble.mean_values,
+        telling=_telling(response, ensemble.n_outputs),
+    )
+
+
+def _try_proof(
+    ensemble: TreeEnsemble, model: Any, table: Table, response: Response
+) -> tuple[InBag | None, Proof | None, Exception]:
+    """Return the bags and the proof, or the error that says why there are none."""
+    from debias.discovery import plugin_manager
+
+    if ensemble.n_train is not None and ensemble.n_train != table.n_rows:
+        wrong = ProvenanceError(
+            f"the model was trained on {ensemble.n_train} rows, but X has {table.n_rows}. {_PASS_TRAINING}"
+        )
+        return None, None, wrong
+    y = response.codes if response.codes is not None else response.values
+    try:
+        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y)
+    except InBagUnavailableError as error:
+        return None, None, error
+    if in_bag is None:
+        none = InBagUnavailableError(f"no adapter recovers the bags of a {ensemble.source}. {_HOLD_OUT}")
+        return None, None, none
+    return in_bag, prove(ensemble, in_bag, table, response), ProvenanceError("")
+
+
+def _proven(proof: Proof) -> Provenance:
+    where = f"at all roots and at every node of {proof.n_trees} trees"
+    if proof.values_prove:
+        return Provenance("oob", "proven", f"the training rows in training order: counts and values agree {where}")
+    return Provenance(
+        "oob",
+        "rows proven, y unproven",
+        f"the training X in training order: counts agree {where}; leaf values are no means and cannot prove y",
+    )
+
+
+def _claimed_training(recognition: Recognition) -> Provenance:
+    if recognition.exact:
+        return Provenance("train", "proven", "the training rows: every leaf holds its training rows", 1.0)
+    return Provenance(
+        "train", "stated by the user", "taken as training rows because rows='train' says so", recognition.share
+    )
+
+
+def _fresh(recognition: Recognition) -> Provenance:
+    if recognition.power < 0.5:
+        return Provenance(
+            "held-out",
+            "cannot be told",
+            "taken as held-out rows: the leaves are too few or too large to tell them from training rows",
+            recognition.share,
+        )
+    return Provenance(
+        "held-out",
+        "not recognised as training rows",
+        "leaf counts do not look like those of the training rows or a part of them",
+        recognition.share,
+    )
+
+
+def _refuse_training_rows(ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int) -> None:
+    if recognition.exact:
+        found = "these are the training rows: the leaves hold just the rows they held in training"
+    else:
+        found = (
+            f"about {recognition.share:.0%} of these {n_rows} rows are training rows, by the counts in the leaves "
+            f"(fresh rows would look so with probability {recognition.p_fresh:.1g})"
+        )
+    remedy = (
+        "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
+        if ensemble.averaged and ensemble.count is not None
+        else "A model without bags has to be scored on rows it has not seen"
+    )
+    if rows == "held-out" and not recognition.exact:
+        warnings.warn(f"{found}; scores on training rows are biased. {remedy}.", DebiasWarning, stacklevel=5)
+        return
+    raise ProvenanceError(
+        f"{found}. {remedy}. rows='train' scores them all the same, as biased as the reported importance"
+        + ("." if recognition.exact else "; rows='held-out' states that they are fresh.")
+    )
+
+
+def _telling(response: Response, n_classes: int) -> bool:
+    """Whether the order of y is no mere sorting: two halves of sorted data have the very same labels in order."""
+    if response.codes is not None:
+        return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
+    assert response.values is not None
+    return len(np.unique(response.values)) > 4
+
+
+def _value_tolerance(response: Response) -> float:
+    """Return how far node means may differ: rounding of y to float32 must not matter."""
+    if response.values is None:
+        return 1e-6
+    return 1e-6 * float(np.abs(response.values).max(initial=0.0)) or 1e-12
+
+
+def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    if response.codes is not None:
+        total = np.bincount(response.codes, weights=weight, minlength=ensemble.n_outputs)
+    else:
+        assert response.values is not None
+        total = weight @ response.values
+    return total / max(weight.sum(), 1e-300)
+
+
+def _in_bag_leaves(
+    ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
+    step = block_size(ensemble.n_trees)
+    for begin in range(0, table.n_rows, step):
+        end = min(begin + step, table.n_rows)
+        out_of_bag = ~in_bag.block(begin, end)[trees]
+        leaves[begin:end] = route(ensemble, table.matrix(ensemble, slice(begin, end)), trees=trees, in_bag=out_of_bag)
+    return leaves
+
+
+def _compare_tree(
+    ensemble: TreeEnsemble,
+    tree: int,
+    leaves: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    response: Response,
+    tolerance: float,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
+    """Return which nodes have their count, which their value, and the features at whose splits rows first go astray."""
+    from debias import kernels
+
+    nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+    left, right = ensemble.left[nodes], ensemble.right[nodes]
+    start = np.array([0, left.size])
+    inside = leaves >= 0
+    at, w = leaves[inside], weight[inside]
+    distinct = np.bincount(at, minlength=left.size).astype(np.float64)
+    n = np.bincount(at, weights=w, minlength=left.size)
+    if response.codes is not None:
+        k = ensemble.n_outputs
+        s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
+    else:
+        assert response.values is not None
+        s = np.stack(
+            [np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1
+        )
+    kernels.sum_up(start, left, right, n, s, distinct)
+    assert ensemble.count is not None
+    counts = distinct == ensemble.count[nodes]
+    mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
+    values = (np.abs(mean - (ensemble.value[nodes] - ensemble.centre)) <= tolerance).all(axis=1)
+    split = np.flatnonzero(left >= 0)
+    first = split[counts[split] & ~(counts[left[split]] & counts[right[split]])]
+    return counts, values, ensemble.feature[nodes][first]
+
+
+_PASS_TRAINING = (
+    "Pass the training X, y whole, unchanged and in training order to score on out-of-bag rows, "
+    "or rows the model has not seen with rows='held-out'."
+)
+_HOLD_OUT = "Pass rows the model has not seen, with rows='held-out'."

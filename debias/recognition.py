@@ -1,0 +1,226 @@
+"""Are these rows the training rows in another order, or a part of them? Told from leaf counts alone.
+
+A model that stores how many training rows each leaf holds recognises them whatever their order. Let a leaf hold
+n of the D training rows its tree was grown on, and c of the m rows in question. For fresh rows c and n are
+independent counts about the same unknown leaf mass; for rows from the training set they are the same rows. With
+e = m n / D and r = m / D, Pearson's dispersion of c about e has expectation, to first order,
+
+    E sum (c - e)^2 / e / (leaves - 1) = 1 + r - 2 g,
+
+g being the share of the training set that is among the rows in question. So g is read off the dispersion, and the
+share of the rows that are training rows is g n_train / m. Leaves that hold one row only, cut out at midpoints, vary less than
+independent counts do: that raises g of fresh rows by up to r / 4, hence THRESHOLD. It needs no response and no
+assumption on how well the model predicts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.routing import block_size, route
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.response import Response
+    from debias.table import Table
+
+TREES_AT_MOST = 30
+THRESHOLD = 0.6
+"""Share of training rows from which rows count as largely training rows; fresh ones estimate at most about 0.4."""
+FALSE_ALARM = 0.01
+"""Probability with which fresh rows may look as little dispersed by chance."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """What leaf counts say about rows.
+
+    Parameters
+    ----------
+    exact : bool
+        Every leaf of the trees looked at holds just its training rows (at least those, for bagged trees, where fresh
+        rows would leave some short).
+    share : float or None
+        Estimated share of the rows that are training rows; None if the model stores no usable counts.
+    p_fresh : float
+        Probability of a dispersion as low under fresh rows.
+    power : float
+        Probability that a mere subset of the training rows of this size would have been recognised.
+    """
+
+    exact: bool
+    share: float | None
+    p_fresh: float
+    power: float
+
+    @property
+    def largely_training(self) -> bool:
+        """Whether the rows are the training set, or largely part of it."""
+        return self.exact or (self.share is not None and self.share > THRESHOLD and self.p_fresh < FALSE_ALARM)
+
+
+UNKNOWN = Recognition(exact=False, share=None, p_fresh=1.0, power=0.0)
+
+
+def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
+    """Look for the training rows among the rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    table : Table
+        Rows in question, columns in the model's order.
+    response : Response
+        Not looked at; gives the margins' base its type.
+
+    Returns
+    -------
+    Recognition
+    """
+    trees = _sample(ensemble)
+    counted = _leaf_counts(ensemble, table, trees)
+    if counted is None:
+        return UNKNOWN
+    leaves, found, stored = counted
+    usable = [j for j in range(trees.size) if stored[j].size > 1]
+    if not usable or table.n_rows == 0:
+        return UNKNOWN
+    n_rows = np.mean([found[j].sum() for j in usable])
+    n_grown = np.mean([stored[j].sum() for j in usable])
+    n_train = max(float(n_grown), float(ensemble.n_train or 0))
+    r = n_rows / n_grown
+    dispersion = float(np.mean([_dispersion(found[j], stored[j]) for j in usable]))
+    share = (1 + r - dispersion) / 2 * n_train / n_rows
+    freedom = _effective_freedom(leaves, [found[j].size for j in usable], usable)
+    return Recognition(
+        exact=_all_there(ensemble, found, stored, usable, n_rows, n_grown),
+        share=float(np.clip(share, 0.0, 1.0)),
+        p_fresh=_chi2_cdf(dispersion / (1 + r), freedom),
+        power=_power(r, min(1.0, n_rows / n_train), freedom),
+    )
+
+
+def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return trees spread over the ensemble; the first ones where covers depend on the margin before the tree."""
+    n = min(TREES_AT_MOST, ensemble.n_trees)
+    if ensemble.count is None and ensemble.objective.name != "squared_error":
+        return np.arange(n)
+    return np.unique(np.linspace(0, ensemble.n_trees - 1, n).astype(np.int64))
+
+
+def _leaf_counts(
+    ensemble: TreeEnsemble, table: Table, trees: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], list[NDArray[np.float64]], list[NDArray[np.float64]]] | None:
+    """Return leaf ids, and for each tree the rows found and the training rows stored in each leaf.
+
+    Where the library stores sums of hessians instead of counts, both are hessian sums, in units of a typical row.
+    """
+    if ensemble.count is None and (ensemble.cover is None or ensemble.averaged):
+        return None
+    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
+    step = block_size(trees.size)
+    for begin in range(0, table.n_rows, step):
+        rows = slice(begin, begin + step)
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=trees)
+    found, stored = [], []
+    margin = np.tile(ensemble.base, (table.n_rows, 1))
+    for j, tree in enumerate(trees):
+        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+        leaf = np.flatnonzero(ensemble.left[nodes] < 0)
+        at = leaves[:, j]
+        if ensemble.count is not None:
+            found.append(np.bincount(at, minlength=leaf[-1] + 1)[leaf].astype(np.float64))
+            stored.append(ensemble.count[nodes][leaf].astype(np.float64))
+            continue
+        assert ensemble.cover is not None
+        if tree % ensemble.n_outputs == 0:
+            before = ensemble.objective.curvature(margin)
+        h = before[:, ensemble.tree_output[tree]]
+        unit = (h @ h) / h.sum() * _curvature_factor(ensemble)
+        found.append(
+            np.bincount(at, weights=h, minlength=leaf[-1] + 1)[leaf] * _curvature_factor(ensemble) / unit
+        )
+        stored.append(ensemble.cover[nodes][leaf] / unit)
+        margin[:, ensemble.tree_output[tree]] += ensemble.value[nodes][at, 0]
+    return leaves, found, stored
+
+
+def _curvature_factor(ensemble: TreeEnsemble) -> float:
+    return 2.0 if ensemble.objective.name == "softmax" else 1.0  # XGBoost's hessian of softmax is 2 p (1 - p)
+
+
+def _dispersion(found: NDArray[np.float64], stored: NDArray[np.float64]) -> float:
+    expected = stored * (found.sum() / stored.sum())
+    some = expected > 0
+    return float((((found - expected) ** 2)[some] / expected[some]).sum() / (some.sum() - 1)) if some.sum() > 1 else 1.0
+
+
+def _all_there(
+    ensemble: TreeEnsemble,
+    found: list[NDArray[np.float64]],
+    stored: list[NDArray[np.float64]],
+    usable: list[int],
+    n_rows: float,
+    n_grown: float,
+) -> bool:
+    """Whether every leaf holds its training rows, and fresh rows would hardly have managed that."""
+    if all(np.allclose(found[j], stored[j], rtol=1e-4, atol=1e-3) for j in usable):
+        return sum(stored[j].size for j in usable) > 2 * len(usable)  # stumps may agree by chance
+    if not ensemble.averaged or any((found[j] < stored[j]).any() for j in usable):
+        return False
+    from scipy.stats import nbinom
+
+    # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so one counts.
+    chance = n_grown / (n_grown + n_rows)
+    log_p = [nbinom.logsf(stored[j] - 1, np.maximum(stored[j], 1), chance).sum() for j in usable]
+    return bool(np.mean(log_p) < np.log(FALSE_ALARM))
+
+
+def _effective_freedom(leaves: NDArray[np.int32], sizes: list[int], usable: list[int], n_pairs: int = 45) -> float:
+    """Return the degrees of freedom of the mean dispersion over trees that see the same rows.
+
+    Two trees' Pearson sums have covariance 2 phi^2, phi^2 being the contingency of their leaves (its chance part
+    taken off). Pairs of trees with too many leaves to cross are counted as if one repeated the other.
+    """
+    n_trees, n_rows = len(usable), leaves.shape[0]
+    own = float(np.mean([1 / (size - 1) for size in sizes]))
+    if n_trees == 1:
+        return 1 / own
+    pairs = list(combinations(range(n_trees), 2))
+    shared = []
+    for a, b in pairs[:: max(1, len(pairs) // n_pairs)]:
+        freedom = (sizes[a] - 1) * (sizes[b] - 1)
+        if freedom > 250_000:
+            shared.append(1 / (min(sizes[a], sizes[b]) - 1))
+            continue
+        phi2 = _contingency(leaves[:, usable[a]], leaves[:, usable[b]]) - freedom / n_rows
+        shared.append(min(max(phi2, 0.0) / freedom, 1 / (min(sizes[a], sizes[b]) - 1)))
+    return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
+
+
+def _contingency(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
+    """Return phi^2 = chi^2 / n of two partitions of the same rows."""
+    _, code_a = np.unique(a, return_inverse=True)
+    _, code_b = np.unique(b, return_inverse=True)
+    table = np.bincount(code_a * (code_b.max() + 1) + code_b, minlength=(code_a.max() + 1) * (code_b.max() + 1))
+    joint = table.reshape(code_a.max() + 1, code_b.max() + 1) / a.size
+    return float((joint**2 / np.outer(joint.sum(1), joint.sum(0))).sum() - 1)
+
+
+def _chi2_cdf(ratio: float, freedom: float) -> float:
+    from scipy.stats import chi2
+
+    return float(chi2.cdf(ratio * freedom, freedom))
+
+
+def _power(r: float, present: float, freedom: float) -> float:
+    from scipy.stats import chi2
+
+    limit = chi2.ppf(FALSE_ALARM, freedom) * (1 + r)
+    return float(chi2.cdf(limit / max(1 + r - 2 * present, 1e-3), freedom))

@@ -1,0 +1,150 @@
+"""The user's y as the trees see it: class codes, or numbers less a constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """An encoded response.
+
+    Parameters
+    ----------
+    codes : array of int64 of shape (n_rows,), or None
+        Class of each row; None in regression.
+    values : array of float64 of shape (n_rows, n_outputs), or None
+        What node sums add up: y less the ensemble's `centre`, or a booster's r_0. None for averaged classifiers,
+        whose one-hot response is never written out.
+    target : array of float64 of shape (n_rows, n_outputs), or None
+        The response a boosted model's loss is taken of; None for averaged ensembles.
+    """
+
+    codes: NDArray[np.int64] | None
+    values: NDArray[np.float64] | None
+    target: NDArray[np.float64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        array = self.codes if self.codes is not None else self.values
+        assert array is not None
+        return len(array)
+
+
+def encode(y: Any, ensemble: TreeEnsemble, n_rows: int) -> Response:
+    """Encode y for an ensemble.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,) or (n_rows, 1)
+        Labels, or numbers, as the model was trained on.
+    ensemble : TreeEnsemble
+    n_rows : int
+        Number of rows of X.
+
+    Returns
+    -------
+    Response
+
+    Raises
+    ------
+    RowsError
+        `y` has another length, missing values, or labels the model never saw.
+    """
+    array = _one_column(y)
+    if len(array) != n_rows:
+        raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
+    if ensemble.classes is not None:
+        return _encode_labels(array, ensemble)
+    numbers = _numbers(array)
+    if ensemble.objective.name == "logistic" and (numbers.min(initial=0.0) < 0 or numbers.max(initial=1.0) > 1):
+        raise RowsError(
+            f"this booster was trained on a response between 0 and 1, but y has values from {numbers.min()} to "
+            f"{numbers.max()}; encode the labels as in training"
+        )
+    if not ensemble.averaged:
+        return _boosted(ensemble, None, numbers[:, None])
+    return Response(codes=None, values=numbers[:, None] - ensemble.centre)
+
+
+def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble) -> Response:
+    classes = ensemble.classes
+    assert classes is not None
+    _refuse_missing(labels)
+    unknown, codes = _codes(labels, classes)
+    if len(unknown):
+        raise RowsError(
+            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
+            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+        )
+    if ensemble.averaged:
+        return Response(codes=codes, values=None)
+    if ensemble.n_outputs == 1:
+        return _boosted(ensemble, codes, codes[:, None].astype(np.float64))
+    return _boosted(ensemble, codes, np.eye(ensemble.n_outputs)[codes])
+
+
+def _boosted(ensemble: TreeEnsemble, codes: NDArray[np.int64] | None, target: NDArray[np.float64]) -> Response:
+    """Response r_0 = -g(F_0): the negative gradient at the constant margin before any tree (methods, section 3)."""
+    return Response(codes=codes, values=ensemble.objective.response(target, ensemble.base), target=target)
+
+
+def _one_column(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise RowsError("y is missing; pass the response, as the model was trained on")
+    array = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise RowsError(f"y must have one value a row; it has shape {array.shape}")
+    return array
+
+
+def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise RowsError(f"the model is a regression, but y is not numeric (dtype {array.dtype})") from None
+    wrong = np.flatnonzero(~np.isfinite(numbers))
+    if wrong.size:
+        raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
+    return numbers
+
+
+def _refuse_missing(labels: NDArray[Any]) -> None:
+    missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
+    if labels.dtype.kind == "O":
+        missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
+    wrong = np.flatnonzero(missing)
+    if wrong.size:
+        raise RowsError(f"y is missing in {wrong.size} rows, the first at position {wrong[0]}; drop those rows")
+
+
+def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return labels that are no class, and the position of every label in `classes`."""
+    if labels.dtype.kind == "O" or classes.dtype.kind == "O" or (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):
+        # Mixed kinds do not sort; a dictionary keeps 1, 1.0 and True alike and "1" apart.
+        position = {label: k for k, label in enumerate(classes.tolist())}
+        codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.int64)
+        unknown = list(dict.fromkeys(np.asarray(labels, dtype=object)[codes < 0].tolist()))
+        return np.array(unknown, dtype=object), codes
+    order = np.argsort(classes)
+    place = np.searchsorted(classes[order], labels).clip(max=classes.size - 1)
+    codes = order[place]
+    wrong = classes[codes] != labels
+    return np.unique(labels[wrong]), codes
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

@@ -1,0 +1,74 @@
+"""From rows to leaves: our own compiled router, and raw output of the common form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+
+LEAVES_AT_ONCE = 2**23
+
+
+def block_size(n_trees: int) -> int:
+    """Return how many rows to route at once: about eight million leaf ids, a multiple of 8 rows."""
+    return max(1024, min(65536, LEAVES_AT_ONCE // n_trees)) // 8 * 8
+
+
+def route(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    trees: NDArray[np.int64] | None = None,
+    in_bag: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int32]:
+    """Route rows through the flat arrays.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : array of shape (n_rows, n_features)
+        In the ensemble's routing dtype, missing values as NaN.
+    trees : array of int64, optional
+        Which trees; all by default.
+    in_bag : array of bool of shape (n_trees, n_rows), optional
+        Rows to leave out, tree by tree.
+
+    Returns
+    -------
+    array of int32 of shape (n_rows, n_trees)
+        Leaf within its tree; -1 where left out.
+    """
+    from debias import kernels
+
+    which = np.arange(ensemble.n_trees) if trees is None else trees
+    leaves = np.empty((which.size, X.shape[0]), dtype=np.int32).T
+    zero = ensemble.zero_is_missing
+    kernels.route(
+        X,
+        which,
+        ensemble.tree_start,
+        ensemble.feature,
+        ensemble.threshold,
+        ensemble.left,
+        ensemble.right,
+        ensemble.missing_left,
+        np.zeros(ensemble.n_nodes, dtype=bool) if zero is None else zero,
+        np.zeros((0, 0), dtype=bool) if in_bag is None else in_bag,
+        leaves,
+    )
+    return leaves
+
+
+def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs)."""
+    from debias import kernels
+
+    raw = np.zeros((leaves.shape[0], ensemble.n_outputs))
+    kernels.sum_leaf_values(leaves, ensemble.tree_start, ensemble.tree_output, ensemble.value, raw)
+    if ensemble.averaged:
+        raw /= ensemble.n_trees
+    return raw + ensemble.base

@@ -1,0 +1,184 @@
+"""The rows scores are evaluated on: X, y, weights, which tree may see which row; and the one pass over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+from debias.node_sums import NodeSums
+from debias.routing import block_size, route
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.inbag import InBag
+    from debias.provenance import Provenance
+    from debias.response import Response
+    from debias.table import Table
+
+
+@dataclass(eq=False, kw_only=True)
+class Rows:
+    """Evaluation rows of an ensemble.
+
+    Attributes
+    ----------
+    ensemble : TreeEnsemble
+    model : object
+        The user's model, routed by its own library.
+    table : Table
+        X, columns in the model's order.
+    response : Response
+    weight : array of float64 of shape (n_rows,)
+        Evaluation weights; ones if the user gave none.
+    kind : {"oob", "held-out", "train"}
+    in_bag : InBag or None
+        The bags, for kind "oob".
+    train : Rows or None
+        The training rows beside held-out ones, where the user gave them.
+    provenance : Provenance
+        What was proven about the rows.
+    seed : int or None
+        For scorers that draw.
+    n_jobs : int
+        Threads to route with.
+    """
+
+    ensemble: TreeEnsemble
+    model: Any
+    table: Table
+    response: Response
+    weight: NDArray[np.float64]
+    kind: str
+    provenance: Provenance
+    in_bag: InBag | None = None
+    train: Rows | None = None
+    seed: int | None = None
+    n_jobs: int = 1
+    with_running_loss: bool = field(default=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    @cached_property
+    def node_sums(self) -> NodeSums:
+        """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""
+        return self._pass[0]
+
+    @cached_property
+    def running_loss(self) -> NDArray[np.float64]:
+        """Loss saved at the splits of each feature as margins run from F_0 to F_M, and in the last place by root steps.
+
+        Weighted mean over the rows, shape (n_features + 1,). For additive ensembles.
+        """
+        self.with_running_loss = True
+        drop = self._pass[1]
+        if drop is None:  # the pass was made before anyone asked for the loss
+            del self.__dict__["_pass"]
+            drop = self._pass[1]
+        assert drop is not None
+        return drop / self.weight.sum()
+
+    @cached_property
+    def in_bag_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """In-bag weight n_t and mean response mu_t (less the centre) of every node.
+
+        Stored ones where the model keeps them; otherwise recomputed from the training rows, which have to be there.
+
+        Returns
+        -------
+        (array of shape (n_nodes,), array of shape (n_nodes, width))
+
+        Raises
+        ------
+        RowsError
+            The model stores none and there are no training rows to recompute them from.
+        """
+        ensemble = self.ensemble
+        if ensemble.weight is not None and ensemble.mean_values:
+            return ensemble.weight, ensemble.value - ensemble.centre
+        source = self if self.kind == "oob" else self.train
+        if source is None:
+            how = "the training rows themselves (rows='oob')" if ensemble.averaged else "train=(X_train, y_train)"
+            raise RowsError(
+                f"this score needs the in-bag weight and mean of every node, which a {ensemble.source} does not store; "
+                f"pass {how} so that they can be recomputed, or use mdi_oob, oob_split or oob_loss, which need none"
+            )
+        sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
+        mean = np.divide(sums.s, sums.n[:, None], out=np.zeros_like(sums.s), where=sums.n[:, None] > 0)
+        return sums.n, mean
+
+    @cached_property
+    def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:
+        """Route every row once, in blocks, and add up all that the scorers of this run need."""
+        sums = NodeSums(self.ensemble)
+        drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss else None
+        for rows, leaves in self._leaf_blocks():
+            sums.add(leaves, self.response, self.weight[rows], rows)
+            if drop is not None:
+                self._add_running_loss(leaves, rows, drop)
+        return sums, drop
+
+    def _leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+        step = block_size(self.ensemble.n_trees)
+        for begin in range(0, self.n_rows, step):
+            rows = slice(begin, min(begin + step, self.n_rows))
+            in_bag = None if self.in_bag is None else self.in_bag.block(rows.start, rows.stop)
+            yield rows, native_leaves(self.ensemble, self.model, self.table.matrix(self.ensemble, rows), in_bag, self.n_jobs)
+
+    def _add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
+        from debias import kernels
+
+        ensemble, response = self.ensemble, self.response
+        assert response.target is not None
+        target = response.target[rows]
+        kernels.add_running_loss(
+            leaves,
+            ensemble.tree_start,
+            ensemble.tree_output,
+            ensemble.feature,
+            ensemble.parent,
+            ensemble.value,
+            ensemble.objective.code,
+            np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes[rows],
+            target,
+            self.weight[rows],
+            np.tile(ensemble.base, (len(target), 1)),
+            drop,
+        )
+
+
+def native_leaves(
+    ensemble: TreeEnsemble,
+    model: Any,
+    X: NDArray[np.floating[Any]],
+    in_bag: NDArray[np.bool_] | None = None,
+    n_jobs: int = 1,
+) -> NDArray[np.int32]:
+    """Return the leaf of each row in each tree by the library's own routing, or by ours if it offers none."""
+    from debias.discovery import plugin_manager
+
+    leaves = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X, in_bag=in_bag, n_jobs=n_jobs)
+    return route(ensemble, X, in_bag=in_bag) if leaves is None else leaves
+
+
+def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeSums:
+    """Return node sums over the in-bag rows of each tree, with the weights they had there."""
+    ensemble = rows.ensemble
+    sums = NodeSums(ensemble)
+    X = rows.table.matrix(ensemble)
+    for tree in range(ensemble.n_trees):
+        which = np.array([tree])
+        weight = in_bag.draw(tree)
+        leaves = route(ensemble, X, trees=which, in_bag=(weight == 0)[None, :])
+        sums.add(leaves, rows.response, weight, trees=which)
+    return sums

@@ -1,0 +1,70 @@
+"""An adapter is checked, not believed: its trees must predict what the library predicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import ExtractionError
+from debias.routing import raw_output, route
+from debias.rows import native_leaves
+
+if TYPE_CHECKING:
+    from debias.ensemble import TreeEnsemble
+    from debias.table import Table
+
+ROWS_TO_CHECK = 64
+
+
+def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
+    """Compare leaves and raw output of sample rows with the library's own.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    model : object
+    table : Table
+        Up to 64 rows, evenly spaced, are compared.
+
+    Raises
+    ------
+    ExtractionError
+        A leaf or an output differs; the message says which.
+    """
+    from debias.discovery import plugin_manager
+
+    rows = np.unique(np.linspace(0, table.n_rows - 1, min(ROWS_TO_CHECK, table.n_rows)).astype(np.int64))
+    X = table.matrix(ensemble, rows)
+    ours = route(ensemble, X)
+    theirs = native_leaves(ensemble, model, X)
+    if ours.shape != theirs.shape or (ours != theirs).any():
+        where = (
+            f"row {rows[np.argwhere(ours != theirs)[0][0]]} in tree {np.argwhere(ours != theirs)[0][1]}"
+            if ours.shape == theirs.shape
+            else f"shapes {ours.shape} and {theirs.shape}"
+        )
+        raise ExtractionError(
+            f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does ({where}). "
+            f"{_REPORT}"
+        )
+    expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
+    if expected is None:
+        raise ExtractionError(f"no adapter gives the raw output of a {ensemble.source}, so its trees cannot be checked")
+    found = raw_output(ensemble, ours)
+    # XGBoost adds up float32 margins; one rounding a tree is allowed for.
+    precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9
+    scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
+    gap = np.abs(found - expected).max(initial=0.0) if found.shape == expected.shape else np.inf
+    if not gap <= precision * scale * (4 + ensemble.n_trees):
+        raise ExtractionError(
+            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap {gap:.3g}). "
+            f"A base_margin or init_score given in training is one cause; score such a model without it. {_REPORT}"
+        )
+
+
+def _largest_step(ensemble: TreeEnsemble) -> float:
+    return float(np.abs(ensemble.value).max())
+
+
+_REPORT = "Otherwise please report this with the library's version: no score would be right."

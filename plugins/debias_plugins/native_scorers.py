@@ -1,0 +1,49 @@
+"""What the libraries count themselves: splits, gain, cover. Biased, and there to be compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import debias
+from debias.errors import CompositionError
+from debias.scoring import Scorer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.rows import Rows
+
+
+@debias.scorer_plugin("split_count", unit="splits", needs=set())
+def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
+    """Number of splits on each feature: XGBoost's "weight", LightGBM's "split"."""
+    return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
+
+
+@debias.scorer_plugin("gain", unit="total gain", needs=set())
+def gain(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
+    """Sum of the library's split gains: XGBoost's "total_gain", LightGBM's "gain"."""
+    return _total(ensemble, ensemble.gain, "gain")
+
+
+@debias.scorer_plugin("cover", unit="total cover", needs=set())
+def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
+    """Sum of the cover of splits: XGBoost's "total_cover" (of hessians); of LightGBM, training rows."""
+    return _total(ensemble, ensemble.cover, "cover")
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[Scorer]:
+    """Offer the library's own figures."""
+    return [split_count, gain, cover]
+
+
+def _total(ensemble: TreeEnsemble, per_node: NDArray[np.float64] | None, what: str) -> NDArray[np.float64]:
+    if per_node is None:
+        raise CompositionError(f"a {ensemble.source} stores no {what}; use 'mdi' or 'split_count'")
+    at = ensemble.splits
+    return np.bincount(ensemble.feature[at], weights=per_node[at], minlength=ensemble.n_features)
