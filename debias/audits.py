@@ -69,6 +69,11 @@ class Audit:
         return {**self.main.provenance, **self.main.settings, "reported": self.reported_kind, "n_rows": self.main.n_rows}
 
     @property
+    def rows_in_words(self) -> str:
+        """What the evaluation rows are called in text."""
+        return {"oob": "out-of-bag", "held-out": "held-out", "train": "training"}[str(self.main.rows)]
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know, each once."""
         return tuple(dict.fromkeys(note for each in self.scores.values() for note in each.warnings))
@@ -92,8 +97,7 @@ class Audit:
         list of str
             What the rows were, and at most three features whose reported share is at least twice their debiased one.
         """
-        rows = {"oob": "out-of-bag", "held-out": "held-out", "train": "training"}[str(self.main.rows)]
-        lines = [f"{self.main.settings['model']}, scored on {self.main.n_rows} {rows} rows: {self.main.provenance['detail']}."]
+        lines = [f"Scored on {self.main.n_rows} {self.rows_in_words} rows: {self.main.provenance['detail']}."]
         if self.reported is None:
             return lines
         rank = _ranks(self.reported)
@@ -101,10 +105,9 @@ class Audit:
         names = self.main.feature_names
         notable = [k for k in np.argsort(-excess) if self.reported[k] >= INFLATED * self.share[k] and excess[k] > 0.01][:3]
         for k in notable:
-            left = "no share at all" if self.share[k] == 0 else f"a share of {self.share[k]:.1%}"
             lines.append(
                 f"{names[k]} is ranked {rank[k]} of {len(names)} by {self.reported_kind} "
-                f"({self.reported[k]:.1%} of the reported importance); debiased it has {left}."
+                f"({self.reported[k]:.1%} of the reported importance); debiased it has {in_words(self.share[k])}."
             )
         if not notable:
             lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
@@ -144,6 +147,13 @@ class Audit:
             reported_kind=plain["reported_kind"],
             scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
         )
+
+
+def in_words(share: float) -> str:
+    """Return a share in words: none, next to none, or its figure."""
+    if share <= 0:
+        return "no share at all"
+    return "a share of less than 0.1%" if share < 0.001 else f"a share of {share:.1%}"
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -9,8 +9,8 @@ e = m n / D and r = m / D, Pearson's dispersion of c about e has expectation, to
 
 g being the share of the training set that is among the rows in question. So g is read off the dispersion, and the
 share of the rows that are training rows is g n_train / m. Leaves that hold one row only, cut out at midpoints, vary less than
-independent counts do: that raises g of fresh rows by up to r / 4, hence THRESHOLD. It needs no response and no
-assumption on how well the model predicts.
+independent counts do: that raises g / r of fresh rows by up to 1/4, while it is D / n_train or more (0.63 for bootstrap
+samples) of nothing but training rows: hence THRESHOLD. It needs no response and no assumption on how well the model predicts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from debias.table import Table
 
 TREES_AT_MOST = 30
-THRESHOLD = 0.6
-"""Share of training rows from which rows count as largely training rows; fresh ones estimate at most about 0.4."""
-FALSE_ALARM = 0.01
+THRESHOLD = 0.4
+"""Value of g / r from which rows count as largely training rows."""
+FALSE_ALARM = 0.03
 """Probability with which fresh rows may look as little dispersed by chance."""
 
 
@@ -47,7 +47,10 @@ class Recognition:
         Every leaf of the trees looked at holds just its training rows (at least those, for bagged trees, where fresh
         rows would leave some short).
     share : float or None
-        Estimated share of the rows that are training rows; None if the model stores no usable counts.
+        Estimated share of the rows that are training rows (of a model that does not say how many it had, the least it can
+        be); None if the model stores no usable counts.
+    grown_share : float
+        g / r: estimated share of the rows that an average tree was grown on.
     p_fresh : float
         Probability of a dispersion as low under fresh rows.
     power : float
@@ -56,16 +59,17 @@ class Recognition:
 
     exact: bool
     share: float | None
+    grown_share: float
     p_fresh: float
     power: float
 
     @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
-        return self.exact or (self.share is not None and self.share > THRESHOLD and self.p_fresh < FALSE_ALARM)
+        return self.exact or (self.grown_share > THRESHOLD and self.p_fresh < FALSE_ALARM)
 
 
-UNKNOWN = Recognition(exact=False, share=None, p_fresh=1.0, power=0.0)
+UNKNOWN = Recognition(exact=False, share=None, grown_share=0.0, p_fresh=1.0, power=0.0)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -96,11 +100,12 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     n_train = max(float(n_grown), float(ensemble.n_train or 0))
     r = n_rows / n_grown
     dispersion = float(np.mean([_dispersion(found[j], stored[j]) for j in usable]))
-    share = (1 + r - dispersion) / 2 * n_train / n_rows
+    grown_share = (1 + r - dispersion) / 2 / r
     freedom = _effective_freedom(leaves, [found[j].size for j in usable], usable)
     return Recognition(
         exact=_all_there(ensemble, found, stored, usable, n_rows, n_grown),
-        share=float(np.clip(share, 0.0, 1.0)),
+        share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
+        grown_share=grown_share,
         p_fresh=_chi2_cdf(dispersion / (1 + r), freedom),
         power=_power(r, min(1.0, n_rows / n_train), freedom),
     )

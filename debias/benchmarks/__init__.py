@@ -1,0 +1,1 @@
+"""Measurements that print ratios to a named rival in the same run."""

@@ -1,0 +1,257 @@
+"""The command line: demo, audit, score, plugins, bench. Results go to stdout, all else to stderr."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from debias import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+COULD_NOT_RUN = 3
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="debias")
+def main() -> None:
+    """Tell which features of a trained tree model matter, and which only look as if they do."""
+
+
+@main.command()
+@click.option("--seed", default=0, show_default=True, help="Seed of noise, split and models.")
+@click.option("--jobs", default=2, show_default=True, help="Threads.")
+def demo(seed: int, jobs: int) -> None:
+    """Train three models on real data plus two columns of noise, and audit them.
+
+    The data are scikit-learn's diabetes measurements; nothing is downloaded.
+    """
+    with _errors():
+        from debias.console import print_table
+        from debias.demo import BINARY, UNIQUE, demo_audits, on_noise
+
+        console = _console()
+        console.print(
+            f"Diabetes data of 442 patients, with two columns added that know nothing of the response: {UNIQUE} (a "
+            f"different value in every row) and {BINARY}. The importance that each library reports, beside a score "
+            "on rows the trees have not seen:\n",
+            highlight=False,
+        )
+        for audit in demo_audits(seed, jobs):
+            print_table(console, audit)
+            console.print(f"=> {on_noise(audit)}\n", highlight=False)
+
+
+def _input_options(command: Any) -> Any:
+    options = [
+        click.argument("model", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("data", type=click.Path(exists=True, dir_okay=False)),
+        click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
+        click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
+        click.option(
+            "--rows",
+            type=click.Choice(["auto", "oob", "held-out", "train"]),
+            default="auto",
+            show_default=True,
+            help="What the rows of DATA are to the model.",
+        ),
+        click.option(
+            "--train",
+            type=click.Path(exists=True, dir_okay=False),
+            help="Training rows beside held-out DATA, for scorers that need in-bag sums.",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["table", "json", "csv"]),
+            default="table",
+            show_default=True,
+            help="What to print.",
+        ),
+        click.option("--seed", type=int, help="Seed, for scorers that draw."),
+        click.option("--jobs", default=1, show_default=True, help="Threads."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_input_options
+@click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
+def audit(
+    model: str,
+    data: str,
+    target: str,
+    weight: str | None,
+    rows: str,
+    train: str | None,
+    form: str,
+    seed: int | None,
+    jobs: int,
+    scorers: tuple[str, ...],
+    json_file: str | None,
+) -> None:
+    """Set the importance a MODEL reports beside debiased scores on DATA.
+
+    MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
+    model has not seen.
+
+    \b
+    Example: debias audit model.ubj heldout.csv --target outcome
+    """
+    with _errors():
+        import debias
+        from debias.console import print_audit
+
+        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        found = debias.audit(fitted, X, y, list(scorers) or None, rows=rows, seed=seed, n_jobs=jobs, **given)
+        if json_file:
+            found.to_json(json_file)
+        if form == "table":
+            print_audit(_console(), found)
+        else:
+            click.echo(found.to_json() if form == "json" else found.table.to_csv(), nl=form == "json")
+
+
+@main.command()
+@_input_options
+@click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
+def score(
+    model: str,
+    data: str,
+    target: str,
+    weight: str | None,
+    rows: str,
+    train: str | None,
+    form: str,
+    seed: int | None,
+    jobs: int,
+    scorer: str,
+) -> None:
+    """Score the features of a MODEL on DATA with one scorer.
+
+    \b
+    Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
+    """
+    with _errors():
+        import debias
+        from debias.console import print_scores
+
+        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
+        if form == "table":
+            print_scores(_console(), found)
+        else:
+            click.echo(found.to_json(indent=2) if form == "json" else found.to_frame().to_csv(), nl=form == "json")
+
+
+@main.command()
+def plugins() -> None:
+    """List scorers and adapters, and the distributions they come from."""
+    with _errors():
+        from rich.table import Table
+        from rich.text import Text
+
+        import debias
+
+        frame = debias.plugins()
+        table = Table()
+        for name in frame.columns:
+            table.add_column(name, overflow="fold")
+        for row in frame.itertuples(index=False):
+            table.add_row(*(Text(str(cell)) for cell in row))
+        _console().print(table)
+
+
+@main.command()
+@click.argument("study", type=click.Choice(["speed"]))
+@click.option("--repeats", default=7, show_default=True, help="Paired runs of each case.")
+@click.option("--memory", is_flag=True, help="Also the memory of a million rows and 100 trees (trains for minutes).")
+def bench(study: str, repeats: int, memory: bool) -> None:
+    """Measure: `speed` prints ratios to the libraries' own calls, in the same run."""
+    with _errors():
+        from debias.benchmarks.speed import run
+
+        run(_console(), repeats, memory)
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Print warnings and expected errors to stderr as one line each, and exit with the code for "could not run"."""
+    from debias.errors import DebiasError, DebiasWarning
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, DebiasWarning):
+            click.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        try:
+            yield
+        except (DebiasError, OSError, ImportError) as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(COULD_NOT_RUN)
+
+
+def _inputs(
+    model: str, data: str, target: str, weight: str | None, train: str | None
+) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
+    import debias
+
+    fitted = debias.load_model(model)
+    ensemble = debias.extract(fitted)
+    wanted = list(ensemble.feature_names) if ensemble.named else None
+    X, y, sample_weight = _columns(data, target, weight, wanted)
+    given: dict[str, Any] = {"sample_weight": sample_weight}
+    if train is not None:
+        given["train"] = _columns(train, target, weight, wanted)[:2]
+    return fitted, X, y, given
+
+
+def _columns(
+    path: str, target: str, weight: str | None, wanted: list[str] | None
+) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
+    """Read a table and take it apart; columns the model does not know are left out, and said to be."""
+    frame = _read(path)
+    for column in (target, weight):
+        if column is not None and column not in frame.columns:
+            raise click.UsageError(f"{path} has no column {column!r}; it has {', '.join(map(str, frame.columns))}")
+    X = frame.drop(columns=[column for column in (target, weight) if column is not None])
+    if wanted is not None and set(wanted) <= set(X.columns):
+        unused = [str(column) for column in X.columns if column not in wanted]
+        if unused:
+            click.echo(f"note: columns of {path} the model does not know are left out: {', '.join(unused)}", err=True)
+            X = X[wanted]
+    return X, frame[target], None if weight is None else frame[weight]
+
+
+def _read(path: str) -> pd.DataFrame:
+    import pandas as pd
+
+    if path.endswith((".parquet", ".pq")):
+        return pd.read_parquet(path)
+    if path.endswith((".feather", ".arrow")):
+        return pd.read_feather(path)
+    try:
+        return pd.read_csv(path)
+    except (ValueError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path} cannot be read as CSV: {error}") from None
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+if __name__ == "__main__":
+    main()

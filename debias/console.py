@@ -1,0 +1,82 @@
+"""What a terminal shows of scores and audits: aligned tables with digits that matter, and sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from debias.audits import Audit
+    from debias.scoring import Scores
+
+
+def print_audit(console: Console, audit: Audit) -> None:
+    """Print the table of an audit, what it says in sentences, and its warnings."""
+    print_table(console, audit)
+    for line in audit.summary():
+        console.print(_plain(line))
+    for note in audit.warnings:
+        console.print(_plain(f"Warning: {note}."))
+
+
+def print_table(console: Console, audit: Audit) -> None:
+    """Print the table of an audit."""
+    from rich.table import Table
+
+    frame = audit.table
+    title = f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"
+    table = Table(title=_plain(title), title_justify="left")
+    table.add_column("feature", overflow="fold")
+    for name in frame.columns:
+        table.add_column(_heading(audit, name), justify="right")
+    columns = [_percent(frame[c]) if c in ("reported", "share") else _figures(frame[c]) for c in frame.columns]
+    for row in zip(frame.index, *columns, strict=True):
+        table.add_row(*(_plain(str(cell)) for cell in row))
+    console.print(table)
+
+
+def print_scores(console: Console, scores: Scores) -> None:
+    """Print scores, the largest first, with their unit and what was proven about the rows."""
+    from rich.table import Table
+
+    order = np.argsort(-scores.values, kind="stable")
+    table = Table(title=_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), title_justify="left")
+    table.add_column("feature", overflow="fold")
+    table.add_column(_plain(scores.scorer), justify="right")
+    for k, figure in zip(order, _figures(scores.values[order]), strict=True):
+        table.add_row(_plain(scores.feature_names[k]), figure)
+    console.print(table)
+    if scores.provenance:
+        console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
+    for note in scores.warnings:
+        console.print(_plain(f"Warning: {note}."))
+
+
+def _heading(audit: Audit, name: str) -> RenderableType:
+    return _plain({"reported": f"reported ({audit.reported_kind})", "share": "debiased share"}.get(name, name))
+
+
+def _plain(text: str) -> RenderableType:
+    """Return text that is shown as it is: a feature may be called [red]."""
+    from rich.text import Text
+
+    return Text(text)
+
+
+def _percent(values: object) -> list[str]:
+    return [f"{value:.1%}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _figures(values: object) -> list[str]:
+    """Format a column with as many decimals as give its largest entry four digits, the same for every entry."""
+    array = np.asarray(values, dtype=np.float64)
+    largest = float(np.abs(array).max(initial=0.0))
+    if largest == 0:
+        return ["0"] * array.size
+    decimals = 3 - int(np.floor(np.log10(largest)))
+    if decimals > 8:
+        return [f"{value:.3e}" for value in array]
+    return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
