@@ -7,6 +7,7 @@
 
 from debias.api import audit, extract, load_model, plugins, score
 from debias.audits import Audit
+from debias.discovery import register
 from debias.ensemble import TreeEnsemble
 from debias.errors import (
     CompositionError,
@@ -22,7 +23,6 @@ from debias.errors import (
 from debias.inbag import InBag
 from debias.markers import hookimpl
 from debias.node_sums import NodeSums
-from debias.discovery import register
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer, scorer_plugin
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasWarning, RowsError, UnsupportedModelError
 from debias.audits import Audit
 from debias.discovery import adapters_loaded, plugin_manager
+from debias.errors import DebiasWarning, RowsError, UnsupportedModelError
 from debias.provenance import resolve
 from debias.response import encode
 from debias.rows import Rows

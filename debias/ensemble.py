@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class TreeEnsemble:
     """All trees of a fitted model, flat.
 
-    Node arrays have one entry a node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root
+    Arrays that own their memory are taken over and become read-only; views are copied. Node arrays have one entry a node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root
     first. Child indices count from the root of their own tree, as the libraries' own leaf ids do. Optional
     statistics are None when the library does not store them, never NaN or 0.
 
@@ -120,10 +120,8 @@ class TreeEnsemble:
             self._set(name, dtype)
         object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
         self._check_shapes()
-        self._check_links(*kernels.count_parents(self.tree_start, self.left, self.right))
-        value = self.value.copy()
-        kernels.average_leaves(self.tree_start, self.left, self.right, value, self.averaging_weight)
-        object.__setattr__(self, "value", value)
+        self._check_trees()
+        kernels.average_leaves(self.tree_start, self.left, self.right, self.value, self.averaging_weight)
         for spec in fields(self):
             array = getattr(self, spec.name, None)
             if isinstance(array, np.ndarray) and spec.name != "classes":
@@ -162,7 +160,8 @@ class TreeEnsemble:
     @cached_property
     def tree_of_split(self) -> NDArray[np.int64]:
         """The tree each of `splits` belongs to."""
-        return np.searchsorted(self.tree_start, self.splits, side="right") - 1
+        n_splits = np.add.reduceat(self.left >= 0, self.tree_start[:-1], dtype=np.int64)
+        return np.repeat(np.arange(self.n_trees), n_splits)
 
     @cached_property
     def children(self) -> NDArray[np.int64]:
@@ -181,6 +180,19 @@ class TreeEnsemble:
             return np.zeros(self.n_outputs)
         return self.value[self.tree_start[:-1]].mean(axis=0)
 
+    @cached_property
+    def centred_value(self) -> NDArray[np.float64]:
+        """`value` less `centre`, shape (n_nodes, width)."""
+        return self.value - self.centre if self.centre.any() else self.value
+
+    @cached_property
+    def child_pairs(self) -> NDArray[np.int32]:
+        """Children side by side, a leaf being its own, shape (n_nodes, 2)."""
+        from debias import kernels
+
+        pairs: NDArray[np.int32] = kernels.pair_children(self.tree_start, self.left, self.right)
+        return pairs
+
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""
         begin, end = self.tree_start[index], self.tree_start[index + 1]
@@ -196,8 +208,8 @@ class TreeEnsemble:
         if value is None:
             return
         array = np.ascontiguousarray(value, dtype=dtype)
-        if array is value or array.base is not None:
-            array = array.copy()  # the arrays become read-only, and the adapter's may be the model's own
+        if array.base is not None or not array.flags.writeable:
+            array = array.copy()  # a view may be the model's own memory, and the arrays become read-only
         object.__setattr__(self, name, array)
 
     def _check_shapes(self) -> None:
@@ -217,29 +229,25 @@ class TreeEnsemble:
         if self.tree_output.min() < 0 or self.tree_output.max() + width > self.n_outputs:
             raise ExtractionError(f"{self.source}: a tree feeds an output that `base` does not have")
 
-    def _check_links(self, n_parents: NDArray[np.int32], parent: NDArray[np.int32]) -> None:
-        leaf = self.left < 0
-        is_root = np.zeros(leaf.size, dtype=bool)
-        is_root[self.tree_start[:-1]] = True
-        faults = {
-            "has one child only": leaf != (self.right < 0),
-            "has a child that is not behind it in its tree": n_parents < 0,
-            "is not the child of exactly one node": ~is_root & (n_parents != 1) & (n_parents >= 0),
-            "is a leaf that splits, or a split without a feature": leaf != (self.feature < 0),
-            f"splits on a feature beyond the {self.n_features} there are": self.feature >= self.n_features,
-            "has a threshold that is not a number": ~leaf & np.isnan(self.threshold),
-            "is a leaf whose value is not finite": leaf & ~np.isfinite(self.value).all(axis=1),
-            "is a leaf whose weight is negative or not finite": leaf
-            & ~(np.isfinite(self.averaging_weight) & (self.averaging_weight >= 0)),
-        }
-        for what, where in faults.items():
-            if where.any():
-                node = int(np.flatnonzero(where)[0])
-                tree = int(np.searchsorted(self.tree_start, node, side="right")) - 1
-                raise ExtractionError(
-                    f"{self.source}: node {node - self.tree_start[tree]} of tree {tree} {what}. The model is "
-                    "damaged, or its adapter has a fault: please report it with the library's version."
-                )
+    def _check_trees(self) -> None:
+        from debias import kernels
+
+        parent, at, fault = kernels.check_trees(
+            self.tree_start,
+            self.left,
+            self.right,
+            self.feature,
+            self.threshold,
+            self.value,
+            self.averaging_weight,
+            self.n_features,
+        )
+        if at >= 0:
+            tree = int(np.searchsorted(self.tree_start, at, side="right")) - 1
+            raise ExtractionError(
+                f"{self.source}: node {at - self.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is damaged, or "
+                "its adapter has a fault: please report it with the library's version."
+            )
         object.__setattr__(self, "parent", parent)
 
 
@@ -256,6 +264,17 @@ class Tree:
     missing_left: NDArray[np.bool_]
     weight: NDArray[np.float64] | None
 
+
+FAULTS = (
+    "has one child only",
+    "has a child that is not behind it in its tree",
+    "is not the child of exactly one node",
+    "is a leaf that splits, or a split without a feature",
+    "splits on a feature the model does not have",
+    "has a threshold that is not a number",
+    "is a leaf whose value is not finite",
+    "is a leaf whose weight is negative or not finite",
+)
 
 _NODE_ARRAYS: dict[str, Any] = {
     "feature": np.int32,

@@ -46,10 +46,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 
 @hookspec(firstresult=True)
-def debias_leaves(
-    model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], in_bag: NDArray[np.bool_] | None, n_jobs: int
-) -> NDArray[np.int32] | None:
-    """Route a block of rows with the library's own code.
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Route rows with the library's own code, which our router must agree with.
 
     Parameters
     ----------
@@ -60,16 +58,11 @@ def debias_leaves(
     X : array of shape (n_rows, n_features)
         Float matrix in the ensemble's ``routing_dtype``, C-contiguous, columns in the model's order, missing
         values as NaN.
-    in_bag : array of bool of shape (n_trees, n_rows), or None
-        Where True, the row was in that tree's bag and must not be routed. None routes every row.
-    n_jobs : int
-        Number of threads to use.
 
     Returns
     -------
     array of int32 of shape (n_rows, n_trees), or None
-        Index of the leaf within its tree, in the numbering of the ensemble; -1 where `in_bag` is True. Any memory
-        order. None if the model is not this adapter's.
+        Index of the leaf within its tree, in the numbering of the ensemble. None if the model is not this adapter's.
     """
     ...
 

@@ -9,23 +9,38 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def count_parents(start, left, right):
-    """Return how many parents each node has (-1: a child out of range or before its parent), and the parent."""
-    n_parents = np.zeros(left.size, dtype=np.int32)
+def check_trees(start, left, right, feature, threshold, value, weight, n_features):
+    """Return each node's parent, the first faulty node (-1: none) and the number of its fault (see ensemble.FAULTS)."""
     parent = np.full(left.size, -1, dtype=np.int32)
     for tree in range(start.size - 1):
-        begin, end = start[tree], start[tree + 1]
-        for node in range(begin, end):
-            if left[node] < 0 and right[node] < 0:
+        begin, size = start[tree], start[tree + 1] - start[tree]
+        for node in range(size):
+            at = begin + node
+            if node > 0 and parent[at] < 0:
+                return parent, at, 2
+            a, b = left[at], right[at]
+            if (a < 0) != (b < 0):
+                return parent, at, 0
+            if (a < 0) != (feature[at] < 0):
+                return parent, at, 3
+            if a < 0:
+                if not (np.isfinite(weight[at]) and weight[at] >= 0):
+                    return parent, at, 7
+                for k in range(value.shape[1]):
+                    if not np.isfinite(value[at, k]):
+                        return parent, at, 6
                 continue
-            for child in (left[node], right[node]):
-                if child <= node - begin or child >= end - begin:
-                    n_parents[node] = -1
-                else:
-                    if n_parents[begin + child] >= 0:
-                        n_parents[begin + child] += 1
-                    parent[begin + child] = node - begin
-    return n_parents, parent
+            if feature[at] >= n_features:
+                return parent, at, 4
+            if np.isnan(threshold[at]):
+                return parent, at, 5
+            for child in (a, b):
+                if child <= node or child >= size:
+                    return parent, at, 1
+                if parent[begin + child] >= 0:
+                    return parent, begin + child, 2
+                parent[begin + child] = node
+    return parent, -1, 0
 
 
 @njit(cache=True, nogil=True)
@@ -68,6 +83,63 @@ def route(X, trees, start, feature, threshold, left, right, missing_left, zero_i
                     go_left = x <= threshold[at]
                 node = left[at] if go_left else right[at]
             leaves[i, j] = node
+
+
+@njit(cache=True, nogil=True)
+def pair_children(start, left, right):
+    """Return the children of each node side by side, a leaf being its own, for `route_complete`."""
+    pairs = np.empty((left.size, 2), dtype=np.int32)
+    for tree in range(start.size - 1):
+        for node in range(start[tree], start[tree + 1]):
+            if left[node] < 0:
+                pairs[node] = node - start[tree]
+            else:
+                pairs[node, 0], pairs[node, 1] = left[node], right[node]
+    return pairs
+
+
+@njit(cache=True, nogil=True)
+def route_complete(X, trees, start, feature, threshold, pairs, skip, leaves):
+    """Do what `route` does, for rows without missing values.
+
+    Eight rows go down a tree together and without branches, so that the processor need not wait for one row's node
+    before it fetches the next row's; leaves lead to themselves until all eight have arrived.
+    """
+    n_rows = X.shape[0]
+    rows = np.empty(n_rows + 8, dtype=np.int64)
+    for j in range(trees.size):
+        begin, end = start[trees[j]], start[trees[j] + 1]
+        f, h, child = feature[begin:end], threshold[begin:end], pairs[begin:end]
+        n = 0
+        for i in range(n_rows):
+            rows[n] = i
+            if skip.size and skip[j, i]:
+                leaves[i, j] = -1
+            else:
+                n += 1
+        if n == 0:
+            continue
+        rows[n : n + 8] = rows[n - 1]
+        for g in range(0, n, 8):
+            i0, i1, i2, i3 = rows[g], rows[g + 1], rows[g + 2], rows[g + 3]
+            i4, i5, i6, i7 = rows[g + 4], rows[g + 5], rows[g + 6], rows[g + 7]
+            n0 = n1 = n2 = n3 = n4 = n5 = n6 = n7 = np.int32(0)
+            while True:
+                # At a leaf the feature is -1, which reads the last column: any value will do.
+                p0 = child[n0, np.int64(X[i0, f[n0]] > h[n0])]
+                p1 = child[n1, np.int64(X[i1, f[n1]] > h[n1])]
+                p2 = child[n2, np.int64(X[i2, f[n2]] > h[n2])]
+                p3 = child[n3, np.int64(X[i3, f[n3]] > h[n3])]
+                p4 = child[n4, np.int64(X[i4, f[n4]] > h[n4])]
+                p5 = child[n5, np.int64(X[i5, f[n5]] > h[n5])]
+                p6 = child[n6, np.int64(X[i6, f[n6]] > h[n6])]
+                p7 = child[n7, np.int64(X[i7, f[n7]] > h[n7])]
+                same = p0 == n0 and p1 == n1 and p2 == n2 and p3 == n3
+                if same and p4 == n4 and p5 == n5 and p6 == n6 and p7 == n7:
+                    break
+                n0, n1, n2, n3, n4, n5, n6, n7 = p0, p1, p2, p3, p4, p5, p6, p7
+            leaves[i0, j], leaves[i1, j], leaves[i2, j], leaves[i3, j] = n0, n1, n2, n3
+            leaves[i4, j], leaves[i5, j], leaves[i6, j], leaves[i7, j] = n4, n5, n6, n7
 
 
 @njit(cache=True, nogil=True)

@@ -24,6 +24,7 @@ def route(
     X: NDArray[np.floating[Any]],
     trees: NDArray[np.int64] | None = None,
     in_bag: NDArray[np.bool_] | None = None,
+    n_jobs: int = 1,
 ) -> NDArray[np.int32]:
     """Route rows through the flat arrays.
 
@@ -36,6 +37,8 @@ def route(
         Which trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
         Rows to leave out, tree by tree.
+    n_jobs : int
+        Threads, over trees.
 
     Returns
     -------
@@ -45,22 +48,30 @@ def route(
     from debias import kernels
 
     which = np.arange(ensemble.n_trees) if trees is None else trees
-    leaves = np.empty((which.size, X.shape[0]), dtype=np.int32).T
+    leaves = np.empty((which.size, X.shape[0]), dtype=np.int32)
+    skip = np.zeros((0, 0), dtype=bool) if in_bag is None else in_bag
     zero = ensemble.zero_is_missing
-    kernels.route(
-        X,
-        which,
-        ensemble.tree_start,
-        ensemble.feature,
-        ensemble.threshold,
-        ensemble.left,
-        ensemble.right,
-        ensemble.missing_left,
-        np.zeros(ensemble.n_nodes, dtype=bool) if zero is None else zero,
-        np.zeros((0, 0), dtype=bool) if in_bag is None else in_bag,
-        leaves,
-    )
-    return leaves
+
+    def part(of: slice) -> None:
+        some = (X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold)
+        rest = (skip if in_bag is None else skip[of], leaves[of].T)
+        if zero is None and not has_missing:
+            kernels.route_complete(*some, ensemble.child_pairs, *rest)
+        else:
+            no_zero = np.zeros(ensemble.n_nodes, dtype=bool)
+            ways = (ensemble.left, ensemble.right, ensemble.missing_left, no_zero if zero is None else zero)
+            kernels.route(*some, *ways, *rest)
+
+    has_missing = bool(np.isnan(X).any())
+    if n_jobs == 1:
+        part(slice(None))
+    else:
+        from joblib import Parallel, delayed, effective_n_jobs
+
+        edges = np.linspace(0, which.size, min(which.size, 4 * effective_n_jobs(n_jobs)) + 1).astype(int)
+        parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(part)(of) for of in parts)
+    return leaves.T
 
 
 def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -105,7 +105,7 @@ class Rows:
         """
         ensemble = self.ensemble
         if ensemble.weight is not None and ensemble.mean_values:
-            return ensemble.weight, ensemble.value - ensemble.centre
+            return ensemble.weight, ensemble.centred_value
         source = self if self.kind == "oob" else self.train
         if source is None:
             how = "the training rows themselves (rows='oob')" if ensemble.averaged else "train=(X_train, y_train)"
@@ -133,7 +133,8 @@ class Rows:
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
             in_bag = None if self.in_bag is None else self.in_bag.block(rows.start, rows.stop)
-            yield rows, native_leaves(self.ensemble, self.model, self.table.matrix(self.ensemble, rows), in_bag, self.n_jobs)
+            X = self.table.matrix(self.ensemble, rows)
+            yield rows, route(self.ensemble, X, in_bag=in_bag, n_jobs=self.n_jobs)
 
     def _add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
         from debias import kernels
@@ -155,20 +156,6 @@ class Rows:
             np.tile(ensemble.base, (len(target), 1)),
             drop,
         )
-
-
-def native_leaves(
-    ensemble: TreeEnsemble,
-    model: Any,
-    X: NDArray[np.floating[Any]],
-    in_bag: NDArray[np.bool_] | None = None,
-    n_jobs: int = 1,
-) -> NDArray[np.int32]:
-    """Return the leaf of each row in each tree by the library's own routing, or by ours if it offers none."""
-    from debias.discovery import plugin_manager
-
-    leaves = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X, in_bag=in_bag, n_jobs=n_jobs)
-    return route(ensemble, X, in_bag=in_bag) if leaves is None else leaves
 
 
 def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeSums:

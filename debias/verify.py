@@ -8,7 +8,6 @@ import numpy as np
 
 from debias.errors import ExtractionError
 from debias.routing import raw_output, route
-from debias.rows import native_leaves
 
 if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
@@ -37,7 +36,13 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
     rows = np.unique(np.linspace(0, table.n_rows - 1, min(ROWS_TO_CHECK, table.n_rows)).astype(np.int64))
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
-    theirs = native_leaves(ensemble, model, X)
+    theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
+    expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
+    if theirs is None or expected is None:
+        raise ExtractionError(
+            f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees cannot be "
+            "checked"
+        )
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
             f"row {rows[np.argwhere(ours != theirs)[0][0]]} in tree {np.argwhere(ours != theirs)[0][1]}"
@@ -48,9 +53,6 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does ({where}). "
             f"{_REPORT}"
         )
-    expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
-    if expected is None:
-        raise ExtractionError(f"no adapter gives the raw output of a {ensemble.source}, so its trees cannot be checked")
     found = raw_output(ensemble, ours)
     # XGBoost adds up float32 margins; one rounding a tree is allowed for.
     precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9

@@ -39,6 +39,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     output = np.arange(len(trees), dtype=np.int32) % n_outputs
     base = _take_base(trees[:n_outputs])
     names = head["feature_names"].split()
+    zero_is_missing = _join(trees, "zero_is_missing")
     return TreeEnsemble(
         tree_start=np.cumsum([0] + [tree.left.size for tree in trees]),
         feature=_join(trees, "feature"),
@@ -46,7 +47,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         left=_join(trees, "left"),
         right=_join(trees, "right"),
         missing_left=_join(trees, "missing_left"),
-        zero_is_missing=_join(trees, "zero_is_missing"),
+        zero_is_missing=zero_is_missing if zero_is_missing.any() else None,
         value=_join(trees, "value")[:, None],
         averaging_weight=_join(trees, "count").astype(np.float64),
         tree_output=output,
@@ -66,16 +67,13 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 
 @debias.hookimpl
-def debias_leaves(
-    model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], in_bag: NDArray[np.bool_] | None, n_jobs: int
-) -> NDArray[np.int32] | None:
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Predict leaf indices; a leaf's node id is its index after all inner nodes of its tree."""
     if not _is_mine(model):
         return None
-    predicted = _booster(model).predict(X, pred_leaf=True, num_threads=n_jobs)
-    leaves = np.asarray(predicted).reshape(len(X), -1).astype(np.int32)
-    leaves += (np.diff(ensemble.tree_start) // 2).astype(np.int32)
-    return leaves if in_bag is None else np.where(in_bag.T, np.int32(-1), leaves)
+    leaves = np.asarray(_booster(model).predict(X, pred_leaf=True)).reshape(len(X), -1).astype(np.int32)
+    n_inner = np.diff(ensemble.tree_start) // 2
+    return leaves + n_inner.astype(np.int32)
 
 
 @debias.hookimpl

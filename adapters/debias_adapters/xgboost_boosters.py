@@ -73,14 +73,11 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 
 @debias.hookimpl
-def debias_leaves(
-    model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], in_bag: NDArray[np.bool_] | None, n_jobs: int
-) -> NDArray[np.int32] | None:
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Predict leaf indices; XGBoost's are node ids."""
     if not _is_mine(model):
         return None
-    leaves = _predict(model, X, n_jobs, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
-    return leaves if in_bag is None else np.where(in_bag.T, np.int32(-1), leaves)
+    return _predict(model, X, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
 
 
 @debias.hookimpl
@@ -88,7 +85,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     """Return margins."""
     if not _is_mine(model):
         return None
-    return np.asarray(_predict(model, X, 1, output_margin=True), dtype=np.float64).reshape(len(X), -1)
+    return np.asarray(_predict(model, X, output_margin=True), dtype=np.float64).reshape(len(X), -1)
 
 
 @debias.hookimpl
@@ -210,10 +207,10 @@ def _missing(model: Any) -> float:
     return np.nan if missing is None else float(missing)
 
 
-def _predict(model: Any, X: NDArray[np.floating[Any]], n_jobs: int, **what: bool) -> NDArray[Any]:
+def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[Any]:
     import xgboost
 
     booster = _booster(model)
-    data = xgboost.DMatrix(X, feature_names=booster.feature_names, feature_types=booster.feature_types, nthread=n_jobs)
+    data = xgboost.DMatrix(X, feature_names=booster.feature_names, feature_types=booster.feature_types)
     predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **what)
     return predicted

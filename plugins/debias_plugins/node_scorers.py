@@ -98,7 +98,7 @@ def mdi_oob(
     if not shrinkage >= 0:
         raise CompositionError(f"mdi_oob: shrinkage must be 0 or more, not {shrinkage!r}")
     sums = rows.node_sums
-    mu = ensemble.value - ensemble.centre if ensemble.centre.any() else ensemble.value
+    mu = ensemble.centred_value
     at = ensemble.splits, ensemble.children
     scale, details = _tree_scale(ensemble, rows)
     if weights == "in_bag":
@@ -172,7 +172,7 @@ def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
     from debias import node_scores
 
     sums = rows.node_sums
-    mu = ensemble.value - ensemble.centre
+    mu = ensemble.centred_value
     terms = node_scores.loss_decrease(ensemble.splits, ensemble.children, mu, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
     return node_scores.by_feature(ensemble, terms, scale), details
@@ -201,7 +201,7 @@ def _in_bag(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float
     if rows is not None:
         return rows.in_bag_statistics
     if ensemble.weight is not None and ensemble.mean_values:
-        return ensemble.weight, ensemble.value - ensemble.centre
+        return ensemble.weight, ensemble.centred_value
     raise RowsError(
         f"mdi of a {ensemble.source} has to be recomputed from the training rows: pass X and y, and for boosted models "
         "train=(X_train, y_train) beside held-out rows"

@@ -17,6 +17,14 @@ import numpy as np
 Vector = list[float]
 Members = list[tuple[Vector, float]]  # the rows of a node: response and weight of each
 LIGHTGBM_ZERO = float(np.float32(1e-35))
+XGBOOST_LOSS = {
+    "reg:squarederror": "squared_error",
+    "reg:logistic": "logistic",
+    "binary:logistic": "logistic",
+    "binary:logitraw": "logistic",
+    "multi:softprob": "softmax",
+    "multi:softmax": "softmax",
+}
 MEAN_CRITERIA = {"gini", "entropy", "log_loss", "squared_error", "friedman_mse", "poisson"}
 
 
@@ -124,7 +132,7 @@ def sklearn_bags(model, y) -> list[list[tuple[int, float]]]:
     for sample in model.estimators_samples_:
         drawn = [int(i) for i in sample]
         times = {i: drawn.count(i) for i in set(drawn)}
-        if model.class_weight == "balanced_subsample" if hasattr(model, "class_weight") else False:
+        if getattr(model, "class_weight", None) == "balanced_subsample":
             labels = [y[i] for i in drawn]
             times = {i: m * len(drawn) / (len(set(labels)) * labels.count(y[i])) for i, m in times.items()}
         bags.append([(i, float(m)) for i, m in sorted(times.items())])
@@ -152,13 +160,15 @@ def xgboost_model(model) -> Model:
                 node.goes_left = _xgboost_rule(condition, bool(stored["default_left"][t]), getattr(model, "missing", None))
             nodes.append(node)
         trees.append(Tree(nodes, gbtree["tree_info"][number]))
-    loss = {"reg": "squared_error", "bin": "logistic", "mul": "softmax"}[learner["objective"]["name"][:3]]
+    objective = learner["objective"]["name"]
+    loss = XGBOOST_LOSS[objective]
     n_outputs = max(1, int(parameters["num_class"]))
     base = [float(np.float32(part)) for part in parameters["base_score"].strip("[]").split(",")]
-    if loss == "logistic":
+    if loss == "logistic" and objective != "binary:logitraw":  # a probability, but where raw margins were asked for
         base = [math.log(p / (1 - p)) for p in base]
     base = base * n_outputs if len(base) == 1 else base
     classes = {"squared_error": None, "logistic": [0, 1], "softmax": list(range(n_outputs))}[loss]
+    classes = None if objective == "reg:logistic" else classes
     return Model(trees, int(parameters["num_feature"]), averaged=False, loss=loss, base=base, classes=classes)
 
 
@@ -439,15 +449,16 @@ def score(name: str, trees: list[Seen], n_features: int, averaged: bool, **optio
 def running_loss(form: Model, X, y, weight=None) -> tuple[np.ndarray, float]:
     """Loss saved step by step as the margin grows from F_0 to F_M: scores, and the part of the root steps."""
     saved, base, total = [0.0] * form.n_features, 0.0, 0.0
+    value = [[tree.value(t)[0] for t in range(len(tree.nodes))] for tree in form.trees]
     for i, target in enumerate(form.target(y)):
         w = 1.0 if weight is None else float(weight[i])
         total += w
         margin = list(form.base)
         loss = loss_at(form.loss, target, margin)
-        for tree in form.trees:
+        for tree, of_tree in zip(form.trees, value, strict=True):
             before, feature = margin[tree.output], None
             for t in tree.path(X[i]):
-                margin[tree.output] = before + tree.value(t)[0]
+                margin[tree.output] = before + of_tree[t]
                 now = loss_at(form.loss, target, margin)
                 if feature is None:
                     base += w * (loss - now)
