@@ -5,7 +5,7 @@
 'covariance of tree and response'
 """
 
-from debias.api import audit, extract, load_model, plugins, score
+from debias.api import audit, load_model, plugins, score
 from debias.audits import Audit
 from debias.discovery import register
 from debias.ensemble import TreeEnsemble
@@ -23,6 +23,7 @@ from debias.errors import (
 from debias.inbag import InBag
 from debias.markers import hookimpl
 from debias.node_sums import NodeSums
+from debias.preparation import extract
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer, scorer_plugin
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 INFLATED = 2.0
-"""A feature is called inflated if its reported share is at least this many times its debiased share."""
+"""A feature is called inflated if its reported share is at least this many times its debiased share,"""
+NOTABLE = 0.01
+"""and exceeds it by more than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,12 @@ class Audit:
     @property
     def provenance(self) -> dict[str, Any]:
         """What was proven about the rows, and which model and versions these are."""
-        return {**self.main.provenance, **self.main.settings, "reported": self.reported_kind, "n_rows": self.main.n_rows}
+        return {
+            **self.main.provenance,
+            **self.main.settings,
+            "reported": self.reported_kind,
+            "n_rows": self.main.n_rows,
+        }
 
     @property
     def rows_in_words(self) -> str:
@@ -103,12 +110,13 @@ class Audit:
         rank = _ranks(self.reported)
         excess = self.reported - self.share
         names = self.main.feature_names
-        notable = [k for k in np.argsort(-excess) if self.reported[k] >= INFLATED * self.share[k] and excess[k] > 0.01][:3]
-        for k in notable:
-            lines.append(
-                f"{names[k]} is ranked {rank[k]} of {len(names)} by {self.reported_kind} "
-                f"({self.reported[k]:.1%} of the reported importance); debiased it has {in_words(self.share[k])}."
-            )
+        inflated = (self.reported >= INFLATED * self.share) & (excess > NOTABLE)
+        notable = [k for k in np.argsort(-excess, kind="stable") if inflated[k]][:3]
+        lines += [
+            f"{names[k]} is ranked {rank[k]} of {len(names)} by {self.reported_kind} "
+            f"({self.reported[k]:.1%} of the reported importance); debiased it has {in_words(self.share[k])}."
+            for k in notable
+        ]
         if not notable:
             lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
         return lines
@@ -139,7 +147,7 @@ class Audit:
         plain = json.loads(text)
         if plain.get("schema_version") != SCHEMA_VERSION:
             raise DebiasError(
-                f"an audit of schema version {plain.get('schema_version')!r}; this debias reads version {SCHEMA_VERSION}"
+                f"an audit of schema version {plain.get('schema_version')!r}; this debias reads {SCHEMA_VERSION}"
             )
         reported = plain["reported"]
         return cls(

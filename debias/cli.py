@@ -100,7 +100,7 @@ def audit(
     scorers: tuple[str, ...],
     json_file: str | None,
 ) -> None:
-    """Set the importance a MODEL reports beside debiased scores on DATA.
+    r"""Set the importance a MODEL reports beside debiased scores on DATA.
 
     MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
     model has not seen.
@@ -137,7 +137,7 @@ def score(
     jobs: int,
     scorer: str,
 ) -> None:
-    """Score the features of a MODEL on DATA with one scorer.
+    r"""Score the features of a MODEL on DATA with one scorer.
 
     \b
     Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
+    from rich.text import Text
 
     from debias.audits import Audit
     from debias.scoring import Scores
@@ -55,11 +56,11 @@ def print_scores(console: Console, scores: Scores) -> None:
         console.print(_plain(f"Warning: {note}."))
 
 
-def _heading(audit: Audit, name: str) -> RenderableType:
+def _heading(audit: Audit, name: str) -> Text:
     return _plain({"reported": f"reported ({audit.reported_kind})", "share": "debiased share"}.get(name, name))
 
 
-def _plain(text: str) -> RenderableType:
+def _plain(text: str) -> Text:
     """Return text that is shown as it is: a feature may be called [red]."""
     from rich.text import Text
 

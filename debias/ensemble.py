@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class TreeEnsemble:
     """All trees of a fitted model, flat.
 
-    Arrays that own their memory are taken over and become read-only; views are copied. Node arrays have one entry a node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root
-    first. Child indices count from the root of their own tree, as the libraries' own leaf ids do. Optional
-    statistics are None when the library does not store them, never NaN or 0.
+    Arrays that own their memory are taken over and become read-only; views are copied. Node arrays have one entry a
+    node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root first. Child indices count from the
+    root of their own tree, as the libraries' own leaf ids do. Optional statistics are None when the library does not
+    store them, never NaN or 0.
 
     Parameters
     ----------
@@ -245,8 +246,8 @@ class TreeEnsemble:
         if at >= 0:
             tree = int(np.searchsorted(self.tree_start, at, side="right")) - 1
             raise ExtractionError(
-                f"{self.source}: node {at - self.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is damaged, or "
-                "its adapter has a fault: please report it with the library's version."
+                f"{self.source}: node {at - self.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is "
+                "damaged, or its adapter has a fault: please report it with the library's version."
             )
         object.__setattr__(self, "parent", parent)
 

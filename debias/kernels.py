@@ -198,7 +198,9 @@ def sum_leaf_values(leaves, start, tree_output, value, raw):
 
 
 @njit(cache=True, nogil=True)
-def add_running_loss(leaves, start, tree_output, feature, parent, value, objective, codes, values, weight, margin, drop):
+def add_running_loss(
+    leaves, start, tree_output, feature, parent, value, objective, codes, values, weight, margin, drop
+):
     """Walk every row through all trees, its margin growing tree by tree; add the loss each step saves.
 
     `drop` (n_features + 1,) gains the weighted decrease of the loss at each split, under the split's feature, and

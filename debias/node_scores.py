@@ -32,17 +32,14 @@ def by_feature(
     -------
     array of shape (n_features,)
     """
-    total: NDArray[np.float64] = np.bincount(
-        ensemble.feature[ensemble.splits],
-        weights=contributions * scale[ensemble.tree_of_split],
-        minlength=ensemble.n_features,
-    )
-    return total
+    weighted = contributions * scale[ensemble.tree_of_split]
+    total = np.bincount(ensemble.feature[ensemble.splits], weights=weighted, minlength=ensemble.n_features)
+    return total.astype(np.float64)
 
 
 @njit(cache=True)
 def centred_covariance(splits, children, mu, n, s):
-    """sum_c mu_c . (s_c - (n_c / n_t) s_t): within-node covariance of child value and response (002 eq. 14, centred)."""
+    """Sum mu_c . (s_c - (n_c / n_t) s_t): covariance of child value and response (002 eq. 14, centred in the node)."""
     out = np.zeros(splits.size)
     for j in range(splits.size):
         t = splits[j]

@@ -6,24 +6,19 @@ import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, RowsError
-from debias.recognition import Recognition, recognise
-from debias.routing import block_size, route
+from debias.proof import Proof, prove
+from debias.recognition import THRESHOLD, Recognition, recognise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
     from debias.response import Response
     from debias.table import Table
 
+ENOUGH_PRESENT = 0.75
+"""Least estimated share of the training set that rows given as train= must contain."""
 KINDS = ("auto", "oob", "held-out", "train")
-ROOTS_TO_CHECK = 10
-ROW_TREES_TO_CHECK = 100_000
-"""Rows x trees that are routed for the proof at every node (at least four trees)."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,8 @@ class Provenance:
     Parameters
     ----------
     kind : {"oob", "held-out", "train"}
-    status : {"proven", "rows proven, y unproven", "not recognised as training rows", "cannot be told", "stated by the user"}
+    status : str
+        "proven"; "rows proven, y unproven"; "not recognised as training rows"; "cannot be told"; "stated by the user".
     detail : str
         The finding in a sentence.
     training_share : float or None
@@ -48,73 +44,6 @@ class Provenance:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class Proof:
-    """How claimed training rows compare with what the nodes store.
-
-    Parameters
-    ----------
-    n_trees : int
-        Trees compared at every node; roots are compared of more.
-    root_counts, root_values, counts, values : float
-        Share of roots, and of nodes, that are reproduced.
-    columns : list of str
-        Features at whose splits rows first go astray.
-    values_prove : bool
-        Whether leaf values are means, so that they can prove y.
-    telling : bool
-        Whether y in this order could hardly be another sample's: false for labels sorted by class.
-    """
-
-    n_trees: int
-    root_counts: float
-    root_values: float
-    counts: float
-    values: float
-    columns: list[str]
-    values_prove: bool
-    telling: bool
-
-    @property
-    def holds(self) -> bool:
-        """Whether the rows are proven (y too, where values can prove it)."""
-        values = not self.values_prove or self.values == self.root_values == 1
-        return self.root_counts == self.counts == 1 and values
-
-    @property
-    def claims(self) -> bool:
-        """Whether so much agrees that these must have been meant as the training rows."""
-        return self.counts > 0.5 or self.y_in_order
-
-    @property
-    def y_in_order(self) -> bool:
-        """Whether y is the training response in training order, by the means of the bags."""
-        return self.values_prove and self.telling and self.root_values > 0.9
-
-    def mismatch(self) -> str:
-        """Return what does not match, in words."""
-        if self.root_counts < 1 and self.counts < 1:
-            return (
-                f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: other weights, or "
-                "a model whose settings were changed or which was fitted again in parts (warm_start)"
-            )
-        if self.counts == 1:
-            return (
-                f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
-                "node values are reproduced): y was changed or permuted"
-            )
-        if self.counts > 0.9:
-            return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
-        if self.y_in_order:
-            if len(self.columns) <= 3:
-                return f"y is the training response in training order, but these columns of X differ: {self.columns}"
-            return (
-                "y is the training response in training order, but the rows of X are permuted or several of its columns "
-                "differ"
-            )
-        return f"only {self.counts:.0%} of the nodes hold the rows they held in training: the rows are in another order"
 
 
 def resolve(
@@ -153,74 +82,66 @@ def resolve(
         if rows == "oob":
             if proof is None:
                 raise why_not
-            raise ProvenanceError(f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}")
+            raise ProvenanceError(
+                f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
+            )
         if proof is not None and proof.claims:
             raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
     recognition = recognise(ensemble, table, response)
     if rows == "train":
-        return "train", None, _claimed_training(recognition)
+        return "train", None, _claimed_training(ensemble, recognition)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, table.n_rows)
     if rows == "auto" and table.n_rows == ensemble.n_train:
         warnings.warn(
-            f"X has as many rows as the model was trained on ({table.n_rows}), but they are not the training rows; they are "
-            "taken as held-out rows. Pass rows='held-out' if that is what they are.",
+            f"X has as many rows as the model was trained on ({table.n_rows}), but they are not the training rows; "
+            "they are taken as held-out rows. Pass rows='held-out' if that is what they are.",
             DebiasWarning,
             stacklevel=4,
         )
     return "held-out", None, _fresh(recognition)
 
 
-def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Response) -> Proof:
-    """Compare claimed training rows with the nodes.
-
-    The number of distinct rows is compared at the roots of all trees, mean and weight at up to 10 roots, and all three at
-    every node of some trees, at least four; the trees are spread over the ensemble, its first and last among them.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-        With `count` and `weight`.
-    in_bag : InBag
-    table : Table
-    response : Response
+def prove_training(
+    ensemble: TreeEnsemble, model: Any, table: Table, response: Response
+) -> tuple[InBag | None, Provenance]:
+    """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
 
     Returns
     -------
-    Proof
-    """
-    assert ensemble.count is not None
-    assert ensemble.weight is not None
-    roots = ensemble.tree_start[:-1]
-    tolerance = _value_tolerance(response)
-    root_counts = in_bag.n_distinct() == ensemble.count[roots]
-    some = _spread(ensemble, ROOTS_TO_CHECK)
-    root_weights, root_values = np.empty(some.size, dtype=bool), np.empty(some.size, dtype=bool)
-    for j, tree in enumerate(some):
-        weight = in_bag.draw(int(tree))
-        root_weights[j] = abs(weight.sum() / ensemble.weight[roots[tree]] - 1) < 1e-6
-        gap = np.abs(_mean(response, weight, ensemble) - (ensemble.centred_value[roots[tree]]))
-        root_values[j] = gap.max() <= tolerance
+    (InBag or None, Provenance)
 
-    trees = _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(table.n_rows, 1)))
-    leaves = _in_bag_leaves(ensemble, in_bag, table, trees)
-    matched_counts, matched_values, astray = [], [], []
-    for j, tree in enumerate(trees):
-        counts, values, first = _compare_tree(ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), response, tolerance)
-        matched_counts.append(counts)
-        matched_values.append(values)
-        astray.append(first)
-    columns = np.unique(np.concatenate(astray))
-    return Proof(
-        n_trees=int(trees.size),
-        root_counts=min(float(root_counts.mean()), float(root_weights.mean())),
-        root_values=float(root_values.mean()),
-        counts=float(np.concatenate(matched_counts).mean()),
-        values=float(np.concatenate(matched_values).mean()),
-        columns=[ensemble.feature_names[k] for k in columns],
-        values_prove=ensemble.mean_values,
-        telling=_telling(response, ensemble.n_outputs),
-    )
+    Raises
+    ------
+    ProvenanceError
+        They are not the training rows, or not all of them.
+
+    Warns
+    -----
+    DebiasWarning
+        They do not look like the training rows of a model that stores no row counts.
+    """
+    in_bag, proof, why_not = _try_proof(ensemble, model, table, response)
+    if proof is not None:
+        if proof.holds:
+            return in_bag, _proven(proof)
+        raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
+    if isinstance(why_not, ProvenanceError):
+        raise ProvenanceError(f"train: {why_not}")
+    found = recognise(ensemble, table, response)
+    if found.exact:
+        return None, Provenance("train", "proven", _EVERY_LEAF, 1.0)
+    too_few, as_many = table.n_rows < found.n_grown - 0.5, abs(table.n_rows - found.n_grown) < 0.5
+    if found.power > 0 and (too_few or as_many or (found.power > 0.5 and found.present < ENOUGH_PRESENT)):
+        wrong = (
+            f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "
+            f"counts in the leaves about {min(1.0, max(0.0, found.present)):.0%} of them are among these {table.n_rows}"
+        )
+        if ensemble.count is not None:
+            raise ProvenanceError(f"{wrong}. Pass all rows the model was trained on.")
+        # XGBoost stores sums of hessians, which training weights change in a way the model does not tell.
+        warnings.warn(f"{wrong}. If it was trained with weights, this cannot be told.", DebiasWarning, stacklevel=5)
+    return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
 
 
 def _try_proof(
@@ -256,9 +177,19 @@ def _proven(proof: Proof) -> Provenance:
     )
 
 
-def _claimed_training(recognition: Recognition) -> Provenance:
+def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
     if recognition.exact:
-        return Provenance("train", "proven", "the training rows: every leaf holds its training rows", 1.0)
+        return Provenance("train", "proven", _EVERY_LEAF, 1.0)
+    if recognition.power > 0.5 and recognition.grown_share < THRESHOLD:
+        wrong = (
+            f"these do not look like training rows: by the counts in the leaves about {recognition.share or 0:.0%} of "
+            "them are"
+        )
+        if ensemble.count is not None:
+            raise ProvenanceError(f"{wrong}. Pass rows='held-out' if the model has not seen them.")
+        warnings.warn(
+            f"{wrong}. If the model was trained with weights, this cannot be told.", DebiasWarning, stacklevel=5
+        )
     return Provenance(
         "train", "stated by the user", "taken as training rows because rows='train' says so", recognition.share
     )
@@ -302,83 +233,7 @@ def _refuse_training_rows(ensemble: TreeEnsemble, recognition: Recognition, rows
     )
 
 
-def _spread(ensemble: TreeEnsemble, at_most: int) -> NDArray[np.int64]:
-    """Return trees spread evenly over the ensemble, the first and the last among them."""
-    return np.unique(np.linspace(0, ensemble.n_trees - 1, min(ensemble.n_trees, at_most)).astype(np.int64))
-
-
-def _telling(response: Response, n_classes: int) -> bool:
-    """Whether the order of y is no mere sorting: two halves of sorted data have the very same labels in order."""
-    if response.codes is not None:
-        return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
-    assert response.values is not None
-    return len(np.unique(response.values)) > 4
-
-
-def _value_tolerance(response: Response) -> float:
-    """Return how far node means may differ: rounding of y to float32 must not matter."""
-    if response.values is None:
-        return 1e-6
-    return 1e-6 * float(np.abs(response.values).max(initial=0.0)) or 1e-12
-
-
-def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    if response.codes is not None:
-        total = np.bincount(response.codes, weights=weight, minlength=ensemble.n_outputs)
-    else:
-        assert response.values is not None
-        total = weight @ response.values
-    return total / max(weight.sum(), 1e-300)
-
-
-def _in_bag_leaves(
-    ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(ensemble.n_trees)
-    for begin in range(0, table.n_rows, step):
-        end = min(begin + step, table.n_rows)
-        out_of_bag = ~in_bag.block(begin, end)[trees]
-        leaves[begin:end] = route(ensemble, table.matrix(ensemble, slice(begin, end)), trees=trees, in_bag=out_of_bag)
-    return leaves
-
-
-def _compare_tree(
-    ensemble: TreeEnsemble,
-    tree: int,
-    leaves: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    response: Response,
-    tolerance: float,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
-    """Return which nodes have their count, which their value, and the features at whose splits rows first go astray."""
-    from debias import kernels
-
-    nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
-    left, right = ensemble.left[nodes], ensemble.right[nodes]
-    start = np.array([0, left.size])
-    inside = leaves >= 0
-    at, w = leaves[inside], weight[inside]
-    distinct = np.bincount(at, minlength=left.size).astype(np.float64)
-    n = np.bincount(at, weights=w, minlength=left.size)
-    if response.codes is not None:
-        k = ensemble.n_outputs
-        s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
-    else:
-        assert response.values is not None
-        s = np.stack(
-            [np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1
-        )
-    kernels.sum_up(start, left, right, n, s, distinct)
-    assert ensemble.count is not None
-    counts = distinct == ensemble.count[nodes]
-    mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
-    values = (np.abs(mean - ensemble.centred_value[nodes]) <= tolerance).all(axis=1)
-    split = np.flatnonzero(left >= 0)
-    first = split[counts[split] & ~(counts[left[split]] & counts[right[split]])]
-    return counts, values, ensemble.feature[nodes][first]
-
-
+_EVERY_LEAF = "the training rows: every leaf holds its training rows"
 _PASS_TRAINING = (
     "Pass the training X, y whole, unchanged and in training order to score on out-of-bag rows, "
     "or rows the model has not seen with rows='held-out'."

@@ -8,9 +8,10 @@ e = m n / D and r = m / D, Pearson's dispersion of c about e has expectation, to
     E sum (c - e)^2 / e / (leaves - 1) = 1 + r - 2 g,
 
 g being the share of the training set that is among the rows in question. So g is read off the dispersion, and the
-share of the rows that are training rows is g n_train / m. Leaves that hold one row only, cut out at midpoints, vary less than
-independent counts do: that raises g / r of fresh rows by up to 1/4, while it is D / n_train or more (0.63 for bootstrap
-samples) of nothing but training rows: hence THRESHOLD. It needs no response and no assumption on how well the model predicts.
+share of the rows that are training rows is g n_train / m. Leaves that hold one row only, cut out at midpoints, vary
+less than independent counts do: that raises g / r of fresh rows by up to 1/4, while nothing but training rows have
+D / n_train or more (0.63 for bootstrap samples): hence THRESHOLD. It needs no response, and no assumption on how well
+the model predicts.
 """
 
 from __future__ import annotations
@@ -47,10 +48,14 @@ class Recognition:
         Every leaf of the trees looked at holds just its training rows (at least those, for bagged trees, where fresh
         rows would leave some short).
     share : float or None
-        Estimated share of the rows that are training rows (of a model that does not say how many it had, the least it can
-        be); None if the model stores no usable counts.
+        Estimated share of the rows that are training rows (the least it can be, if the model does not say how many it
+        had); None if the model stores no usable counts.
     grown_share : float
         g / r: estimated share of the rows that an average tree was grown on.
+    present : float
+        g: estimated share of the training set that is among the rows.
+    n_grown : float
+        Number of rows an average tree was grown on.
     p_fresh : float
         Probability of a dispersion as low under fresh rows.
     power : float
@@ -60,6 +65,8 @@ class Recognition:
     exact: bool
     share: float | None
     grown_share: float
+    present: float
+    n_grown: float
     p_fresh: float
     power: float
 
@@ -69,7 +76,7 @@ class Recognition:
         return self.exact or (self.grown_share > THRESHOLD and self.p_fresh < FALSE_ALARM)
 
 
-UNKNOWN = Recognition(exact=False, share=None, grown_share=0.0, p_fresh=1.0, power=0.0)
+UNKNOWN = Recognition(exact=False, share=None, grown_share=0.0, present=0.0, n_grown=0.0, p_fresh=1.0, power=0.0)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -106,6 +113,8 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
         exact=_all_there(ensemble, found, stored, usable, n_rows, n_grown),
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
         grown_share=grown_share,
+        present=grown_share * r,
+        n_grown=float(n_grown),
         p_fresh=_chi2_cdf(dispersion / (1 + r), freedom),
         power=_power(r, min(1.0, n_rows / n_train), freedom),
     )
@@ -148,9 +157,7 @@ def _leaf_counts(
             before = ensemble.objective.curvature(margin)
         h = before[:, ensemble.tree_output[tree]]
         unit = (h @ h) / h.sum() * _curvature_factor(ensemble)
-        found.append(
-            np.bincount(at, weights=h, minlength=leaf[-1] + 1)[leaf] * _curvature_factor(ensemble) / unit
-        )
+        found.append(np.bincount(at, weights=h, minlength=leaf[-1] + 1)[leaf] * _curvature_factor(ensemble) / unit)
         stored.append(ensemble.cover[nodes][leaf] / unit)
         margin[:, ensemble.tree_output[tree]] += ensemble.value[nodes][at, 0]
     return leaves, found, stored
@@ -183,7 +190,7 @@ def _all_there(
 
     # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so one counts.
     chance = n_grown / (n_grown + n_rows)
-    log_p = [nbinom.logsf(stored[j] - 1, np.maximum(stored[j], 1), chance).sum() for j in usable]
+    log_p = [np.sum(nbinom.logsf(stored[j] - 1, np.maximum(stored[j], 1), chance)) for j in usable]
     return bool(np.mean(log_p) < np.log(FALSE_ALARM))
 
 
@@ -215,7 +222,8 @@ def _contingency(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
     _, code_b = np.unique(b, return_inverse=True)
     table = np.bincount(code_a * (code_b.max() + 1) + code_b, minlength=(code_a.max() + 1) * (code_b.max() + 1))
     joint = table.reshape(code_a.max() + 1, code_b.max() + 1) / a.size
-    return float((joint**2 / np.outer(joint.sum(1), joint.sum(0))).sum() - 1)
+    chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    return float(np.sum(joint**2 / chance)) - 1
 
 
 def _chi2_cdf(ratio: float, freedom: float) -> float:

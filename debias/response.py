@@ -133,7 +133,11 @@ def _refuse_missing(labels: NDArray[Any]) -> None:
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Return labels that are no class, and the position of every label in `classes`."""
-    if labels.dtype.kind == "O" or classes.dtype.kind == "O" or (labels.dtype.kind in "US") != (classes.dtype.kind in "US"):
+    if (
+        labels.dtype.kind == "O"
+        or classes.dtype.kind == "O"
+        or (labels.dtype.kind in "US") != (classes.dtype.kind in "US")
+    ):
         # Mixed kinds do not sort; a dictionary keeps 1, 1.0 and True alike and "1" apart.
         position = {label: k for k, label in enumerate(classes.tolist())}
         codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.int64)

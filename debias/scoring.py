@@ -162,7 +162,8 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     from debias.discovery import find_scorer
 
     if not isinstance(expression, str):
-        found, written = expression, {}
+        found: Scorer = expression
+        written: dict[str, Any] = {}
         if not isinstance(expression, Scorer):
             raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
     else:
@@ -260,5 +261,7 @@ def _parse(expression: str) -> tuple[str, dict[str, Any]]:
         try:
             options[keyword.arg] = ast.literal_eval(keyword.value)
         except ValueError:
-            raise CompositionError(f"in {expression!r}: the value of {keyword.arg} is no plain number or text") from None
+            raise CompositionError(
+                f"in {expression!r}: the value of {keyword.arg} is no plain number or text"
+            ) from None
     return tree.func.id, options

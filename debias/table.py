@@ -32,10 +32,12 @@ class Table:
         import narwhals.stable.v2 as nw
 
         self._order: list[int] | None = None
+        self._frame: Any = None
+        self._array: NDArray[Any] | None = None
         self.names: tuple[str, ...] | None = None
         frame = nw.from_native(X, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            self._frame, self._array = frame, None
+            self._frame = frame
             self.shape = frame.shape
             columns = tuple(frame.columns)
             self.names = tuple(str(name) for name in columns) if all(isinstance(c, str) for c in columns) else None
@@ -51,7 +53,7 @@ class Table:
                 array = array.astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise RowsError(f"X must be numeric; it has dtype {array.dtype}: {error}") from None
-        self._frame, self._array = None, array
+        self._array = array
         self.shape = array.shape
 
     @property
@@ -100,7 +102,12 @@ class Table:
             stacklevel=4,
         )
         ordered = Table.__new__(Table)
-        ordered._frame, ordered._array, ordered.names, ordered.shape = self._frame, self._array, tuple(wanted), self.shape
+        ordered._frame, ordered._array, ordered.names, ordered.shape = (
+            self._frame,
+            self._array,
+            tuple(wanted),
+            self.shape,
+        )
         ordered._order = [have.index(name) for name in wanted]
         return ordered
 

@@ -40,8 +40,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
     expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
     if theirs is None or expected is None:
         raise ExtractionError(
-            f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees cannot be "
-            "checked"
+            f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees "
+            "cannot be checked"
         )
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
@@ -50,8 +50,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             else f"shapes {ours.shape} and {theirs.shape}"
         )
         raise ExtractionError(
-            f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does ({where}). "
-            f"{_REPORT}"
+            f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does "
+            f"({where}). {_REPORT}"
         )
     found = raw_output(ensemble, ours)
     # XGBoost adds up float32 margins; one rounding a tree is allowed for.
@@ -60,8 +60,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
     gap = np.abs(found - expected).max(initial=0.0) if found.shape == expected.shape else np.inf
     if not gap <= precision * scale * (4 + ensemble.n_trees):
         raise ExtractionError(
-            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap {gap:.3g}). "
-            f"A base_margin or init_score given in training is one cause; score such a model without it. {_REPORT}"
+            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
+            f"{gap:.3g}). {_REPORT}"
         )
 
 
@@ -69,4 +69,4 @@ def _largest_step(ensemble: TreeEnsemble) -> float:
     return float(np.abs(ensemble.value).max())
 
 
-_REPORT = "Otherwise please report this with the library's version: no score would be right."
+_REPORT = "Please report this with the library's version: no score would be right."

@@ -90,8 +90,8 @@ def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
     if not _is_mine(model):
         return None
     raise InBagUnavailableError(
-        f"a LightGBM {type(model).__name__} has no out-of-bag rows: each tree is fitted to the errors of the others, so "
-        "every training row has been seen. Pass rows the model has not seen, with rows='held-out'."
+        f"a LightGBM {type(model).__name__} has no out-of-bag rows: each tree is fitted to the errors of the others, "
+        "so every training row has been seen. Pass rows the model has not seen, with rows='held-out'."
     )
 
 
@@ -245,4 +245,3 @@ def _classes(model: Any, n_outputs: int) -> NDArray[Any] | None:
     if hasattr(model, "classes_"):
         return np.asarray(model.classes_)
     return np.arange(n_outputs) if n_outputs > 1 else None
-

@@ -88,8 +88,8 @@ def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
         return None
     if not getattr(model, "bootstrap", False):
         raise InBagUnavailableError(
-            f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and none "
-            "is out of bag. Pass rows the model has not seen, with rows='held-out'."
+            f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
+            "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
         )
     indices = _index_draw(model)
 

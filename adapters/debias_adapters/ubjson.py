@@ -29,8 +29,8 @@ def read(data: bytes) -> Any:
 
     Examples
     --------
-    >>> read(b"{L" + (1).to_bytes(8, "big") + b"a[$l#L" + (2).to_bytes(8, "big") + bytes([0, 0, 0, 1, 0, 0, 0, 2]) + b"}")
-    {'a': array([1, 2], dtype=int32)}
+    >>> read(b"{i" + bytes([1]) + b"a[$U#i" + bytes([2, 7, 9]) + b"}")
+    {'a': array([7, 9], dtype=uint8)}
     """
     try:
         return _value(data, 1, chr(data[0]))[0]

@@ -94,8 +94,8 @@ def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
     if not _is_mine(model):
         return None
     raise InBagUnavailableError(
-        f"an XGBoost {type(model).__name__} has no out-of-bag rows: each tree is fitted to the errors of the others, so "
-        "every training row has been seen. Pass rows the model has not seen, with rows='held-out'."
+        f"an XGBoost {type(model).__name__} has no out-of-bag rows: each tree is fitted to the errors of the others, "
+        "so every training row has been seen. Pass rows the model has not seen, with rows='held-out'."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -33,26 +34,22 @@ def run(console: Console, repeats: int, memory: bool) -> None:
     memory : bool
         Whether to measure memory as well.
     """
-    from rich.table import Table
-
-    console.print(f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; one thread")
-    table = Table()
-    for heading in ("case", "ours, s", "rival", "rival, s", "ours / rival", "lowest", "highest"):
-        table.add_column(heading, justify="left" if heading in ("case", "rival") else "right")
+    console.print(
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; one thread; "
+        f"medians of {repeats} paired runs",
+        highlight=False,
+    )
     for name, ours, rival_name, rival in _cases():
         pairs = _paired(ours, rival, repeats)
         ratios = [a / b for a, b in pairs]
-        figures = (median(a for a, _ in pairs), median(b for _, b in pairs))
-        table.add_row(
-            name,
-            f"{figures[0]:.4f}",
-            rival_name,
-            f"{figures[1]:.4f}",
-            *(f"{x:.2f}" for x in (median(ratios), min(ratios), max(ratios))),
+        seconds = median(a for a, _ in pairs), median(b for _, b in pairs)
+        console.print(
+            f"\n{name}\n  {seconds[0]:.4f} s; {rival_name} {seconds[1]:.4f} s; ratio {median(ratios):.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f})",
+            highlight=False,
         )
-    console.print(table)
     if memory:
-        console.print(_memory_of_a_million_rows())
+        console.print("\n" + _memory_of_a_million_rows(), highlight=False)
 
 
 def _cases() -> list[tuple[str, Callable[[], Any], str, Callable[[], Any]]]:
@@ -64,9 +61,9 @@ def _cases() -> list[tuple[str, Callable[[], Any], str, Callable[[], Any]]]:
         cases.append(
             (
                 f"forest, {n_trees} grown-out trees, n={n_rows:,}, p={n_features}: five scores on OOB rows",
-                lambda forest=forest, X=X, y=y: debias.audit(forest, X, y, FOREST_SCORES, rows="oob"),
+                partial(debias.audit, forest, X, y, FOREST_SCORES, rows="oob"),
                 "forest.predict(X)",
-                lambda forest=forest, X=X: forest.predict(X),
+                partial(forest.predict, X),
             )
         )
     X, y = _classification(100_000, 20)
@@ -142,14 +139,14 @@ def _memory_of_a_million_rows() -> str:
     before = _resident("VmRSS")
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # resets the peak
-    ensemble_nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
+    n_nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
     begin = perf_counter()
     debias.audit(forest, X, y, FOREST_SCORES, rows="oob")
     seconds = perf_counter() - begin
     grown = _resident("VmHWM") - before
     return (
-        f"1,000,000 rows, 100 trees of depth 12 ({ensemble_nodes:,} nodes), p=20: peak memory grew by {grown:.0f} MB beyond X "
-        f"and the model, in {seconds:.0f} s"
+        f"1,000,000 rows, 100 trees of depth 12 ({n_nodes:,} nodes), p=20: peak memory grew by {grown:.0f} MB beyond "
+        f"X and the model, in {seconds:.0f} s"
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @debias.scorer_plugin("split_count", unit="splits", needs=set())
 def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
-    """Number of splits on each feature: XGBoost's "weight", LightGBM's "split"."""
+    """Count the splits on each feature: XGBoost's "weight", LightGBM's "split"."""
     return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
 
 
@@ -46,4 +46,7 @@ def _total(ensemble: TreeEnsemble, per_node: NDArray[np.float64] | None, what: s
     if per_node is None:
         raise CompositionError(f"a {ensemble.source} stores no {what}; use 'mdi' or 'split_count'")
     at = ensemble.splits
-    return np.bincount(ensemble.feature[at], weights=per_node[at], minlength=ensemble.n_features)
+    total: NDArray[np.float64] = np.bincount(
+        ensemble.feature[at], weights=per_node[at], minlength=ensemble.n_features
+    ).astype(np.float64)
+    return total

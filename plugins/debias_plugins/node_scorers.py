@@ -77,8 +77,8 @@ def mdi_oob(
     Parameters
     ----------
     centre : {"node", "none"}
-        "node": responses less the mean of the node's evaluation rows; invariant to shifts of y, mean 0 for noise under any
-        class balance. "none": eq. 14 to the letter, which is neither; for reproduction only.
+        "node": responses less the mean of the node's evaluation rows; invariant to shifts of y, mean 0 for noise under
+        any class balance. "none": eq. 14 to the letter, which is neither; for reproduction only.
     weights : {"rows", "in_bag"}
         Weights of the children: shares of the evaluation rows, or of the in-bag rows as in UFI.
     shrinkage : float
@@ -120,8 +120,9 @@ def mdi_oob(
 def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Unbiased feature importance (Zhou and Hooker, arXiv 1903.05179): mean 0 for noise.
 
-    Classification uses H = 1 - mu . mu' at each node, mu and mu' the class shares in bag and on evaluation rows; regression
-    half of the mean squared error about the in-bag mean plus half of the in-bag variance. The two are one formula.
+    Classification uses H = 1 - mu . mu' at each node, mu and mu' the class shares in bag and on evaluation rows;
+    regression half of the mean squared error about the in-bag mean plus half of the in-bag variance. The two are one
+    formula.
 
     Returns
     -------
@@ -131,11 +132,11 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_statistics
-    terms = node_scores.unbiased_decrease(
-        ensemble.splits, ensemble.children, mean, weight, sums.n, sums.s, sums.q
-    )
+    terms = node_scores.unbiased_decrease(ensemble.splits, ensemble.children, mean, weight, sums.n, sums.s, sums.q)
     scale, details = _tree_scale(ensemble, rows)
-    return node_scores.by_feature(ensemble, terms, scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])), details
+    return node_scores.by_feature(
+        ensemble, terms, scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
+    ), details
 
 
 @debias.scorer_plugin("oob_split", unit="impurity decrease on evaluation rows")
@@ -158,9 +159,9 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
 def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Loss that the splits on a feature save on evaluation rows: below 0 for noise, since noise overfits.
 
-    Averaged trees: squared error (Brier score) of node values; the scores add up to the loss of the root less that of the
-    leaves, averaged over trees. Boosted trees: the model's own loss (squared error, log-loss) as its margin grows from F_0 to
-    F_M; ``details["base"]`` is the part of the root steps, and the scores and it add up to L(F_0) - L(F_M).
+    Averaged trees: squared error (Brier score) of node values; the scores add up to the loss of the root less that of
+    the leaves, averaged over trees. Boosted trees: the model's own loss (squared error, log-loss) as its margin grows
+    from F_0 to F_M; ``details["base"]`` is the part of the root steps, and the scores and it add up to L(F_0) - L(F_M).
 
     Returns
     -------

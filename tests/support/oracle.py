@@ -1,8 +1,8 @@
 """Every score by brute force, from docs/methods.md and the libraries' own public structures.
 
-Nothing here comes from debias. Rows walk down one at a time, every sum is a loop over the rows of a node, and the formulas
-are written as methods.md defines them (shares of rows, means, impurities), not as debias rearranges them. Slow, and meant
-to be: where debias and this file disagree, one of them is wrong.
+Nothing here comes from debias. Rows walk down one at a time, every sum is a loop over the rows of a node, and
+the formulas are written as methods.md defines them (shares of rows, means, impurities), not as debias rearranges
+them. Slow, and meant to be: where debias and this file disagree, one of them is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ XGBOOST_LOSS = {
 MEAN_CRITERIA = {"gini", "entropy", "log_loss", "squared_error", "friedman_mse", "poisson"}
 
 
-# --- trees as the libraries publish them --------------------------------------------------------------------------------
+# --- trees as the libraries publish them ---------------------------------------------------------------
 
 
 @dataclass
@@ -157,7 +157,9 @@ def xgboost_model(model) -> Model:
             if left != -1:
                 node.feature, node.left, node.right = stored["split_indices"][t], left, stored["right_children"][t]
                 node.gain = float(np.float32(stored["loss_changes"][t]))
-                node.goes_left = _xgboost_rule(condition, bool(stored["default_left"][t]), getattr(model, "missing", None))
+                node.goes_left = _xgboost_rule(
+                    condition, bool(stored["default_left"][t]), getattr(model, "missing", None)
+                )
             nodes.append(node)
         trees.append(Tree(nodes, gbtree["tree_info"][number]))
     objective = learner["objective"]["name"]
@@ -231,7 +233,7 @@ def _lightgbm_nodes(stored: dict, nodes: list[Node]) -> int:
     return here
 
 
-# --- statistics of the rows of one node ---------------------------------------------------------------------------------
+# --- statistics of the rows of one node ----------------------------------------------------------------
 
 
 def count(members: Members) -> float:
@@ -283,7 +285,7 @@ def loss_at(loss: str, target: Vector, margin: Vector) -> float:
     return -math.fsum(target[k] * math.log(p[k]) for k in range(len(p)) if target[k])
 
 
-# --- one tree with its rows ---------------------------------------------------------------------------------------------
+# --- one tree with its rows ----------------------------------------------------------------------------
 
 
 @dataclass
@@ -358,7 +360,7 @@ def see_boosted(form: Model, X, y, weight=None, train=None) -> list[Seen]:
     return seen
 
 
-# --- the scores, methods.md section 1 -----------------------------------------------------------------------------------
+# --- the scores, methods.md section 1 ------------------------------------------------------------------
 
 
 def mdi_oob(seen: Seen, t: int, node: Node, centre="node", weights="rows", shrinkage=0.0) -> float:
@@ -392,9 +394,7 @@ def ufi(seen: Seen, t: int, node: Node) -> float:
 
     if seen.empty_child(node):
         return 0.0
-    return math.fsum(
-        sign * seen.w(u) * h(u) for sign, u in ((1, t), (-1, node.left), (-1, node.right)) if seen.bag[u]
-    )
+    return math.fsum(sign * seen.w(u) * h(u) for sign, u in ((1, t), (-1, node.left), (-1, node.right)) if seen.bag[u])
 
 
 def oob_split(seen: Seen, t: int, node: Node) -> float:

@@ -1,0 +1,145 @@
+"""All that comes before the first score: extract, align, encode, verify, prove."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.discovery import adapters_loaded, plugin_manager
+from debias.errors import DebiasWarning, RowsError, UnsupportedModelError
+from debias.provenance import prove_training, resolve
+from debias.response import encode
+from debias.rows import Rows
+from debias.table import Table
+from debias.verify import verify_prediction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.scoring import Scorer
+
+_TRAIN_WARNING = (
+    "these are scores on training rows: they are as biased towards features with many values as the reported "
+    "importance, and no judgement should rest on them"
+)
+
+
+def extract(model: Any) -> TreeEnsemble:
+    """Return the trees of a fitted model in the common form.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        No adapter recognises the model, or it cannot be audited.
+    """
+    ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
+    if ensemble is None:
+        kind = type(model)
+        loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
+        raise UnsupportedModelError(
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn forests and "
+            f"trees, XGBoost and LightGBM models. Adapters loaded: {loaded}."
+        )
+    return ensemble
+
+
+def prepare(
+    model: Any,
+    X: Any,
+    y: Any,
+    scorers: list[Scorer],
+    rows: str,
+    train: tuple[Any, Any] | None,
+    sample_weight: Any,
+    seed: int | None,
+    n_jobs: int | None,
+) -> tuple[TreeEnsemble, Rows | None, tuple[str, ...]]:
+    """Extract, encode, verify, prove: all that comes before the first score."""
+    ensemble = extract(model)
+    if X is None:
+        for each in scorers:
+            if "rows" in each.needs:
+                raise RowsError(f"{each.name} is evaluated on rows: pass X and y")
+        return ensemble, None, ()
+    table, ensemble = _aligned(X, ensemble)
+    response = encode(y, ensemble, table.n_rows)
+    if table.n_rows == 0:
+        raise RowsError("X has no rows: there is nothing to evaluate on")
+    weight = _weights(sample_weight, table.n_rows)
+    verify_prediction(ensemble, model, table)
+    kind, in_bag, provenance = resolve(ensemble, model, table, response, rows)
+    notes = []
+    if kind == "train":
+        warnings.warn(_TRAIN_WARNING, DebiasWarning, stacklevel=3)
+        notes.append(_TRAIN_WARNING)
+    given = Rows(
+        ensemble=ensemble,
+        model=model,
+        table=table,
+        response=response,
+        weight=weight,
+        kind=kind,
+        in_bag=in_bag,
+        train=None if train is None else _training_rows(ensemble, model, train, n_jobs),
+        provenance=provenance,
+        seed=seed,
+        n_jobs=1 if n_jobs is None else n_jobs,
+        with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
+    )
+    return ensemble, given, tuple(notes)
+
+
+def _aligned(X: Any, ensemble: TreeEnsemble) -> tuple[Table, TreeEnsemble]:
+    """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
+    from dataclasses import fields, replace
+
+    table = Table(X).aligned_to(ensemble)
+    if ensemble.named or table.names is None:
+        return table, ensemble
+    changed = {each.name: getattr(ensemble, each.name) for each in fields(ensemble) if each.init}
+    return table, replace(ensemble, **{**changed, "feature_names": table.names})
+
+
+def _training_rows(ensemble: TreeEnsemble, model: Any, train: tuple[Any, Any], n_jobs: int | None) -> Rows:
+    try:
+        X, y = train
+    except (TypeError, ValueError):
+        raise RowsError("train must be a pair (X_train, y_train)") from None
+    table = Table(X).aligned_to(ensemble)
+    response = encode(y, ensemble, table.n_rows)
+    if table.n_rows == 0:
+        raise RowsError("train has no rows")
+    in_bag, provenance = prove_training(ensemble, model, table, response)
+    return Rows(
+        ensemble=ensemble,
+        model=model,
+        table=table,
+        response=response,
+        weight=np.ones(table.n_rows),
+        kind="train",
+        in_bag=in_bag,
+        provenance=provenance,
+        n_jobs=1 if n_jobs is None else n_jobs,
+    )
+
+
+def _weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = np.array(sample_weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise RowsError(f"sample_weight has shape {weight.shape} for {n_rows} rows")
+    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() == 0:
+        raise RowsError("sample_weight must be finite, not negative, and not all zero")
+    return weight

@@ -1,0 +1,216 @@
+"""Do claimed training rows fall into the nodes as the training rows did? Counts and means are compared node by node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.routing import block_size, route
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.inbag import InBag
+    from debias.response import Response
+    from debias.table import Table
+
+ROOTS_TO_CHECK = 10
+ROW_TREES_TO_CHECK = 100_000
+"""Rows x trees that are routed for the proof at every node (at least four trees)."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How claimed training rows compare with what the nodes store.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees compared at every node; roots are compared of more.
+    root_counts, root_values, counts, values : float
+        Share of roots, and of nodes, that are reproduced.
+    columns : list of str
+        Features at whose splits rows first go astray.
+    values_prove : bool
+        Whether leaf values are means, so that they can prove y.
+    telling : bool
+        Whether y in this order could hardly be another sample's: false for labels sorted by class.
+    """
+
+    n_trees: int
+    root_counts: float
+    root_values: float
+    counts: float
+    values: float
+    columns: list[str]
+    values_prove: bool
+    telling: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rows are proven (y too, where values can prove it)."""
+        values = not self.values_prove or self.values == self.root_values == 1
+        return self.root_counts == self.counts == 1 and values
+
+    @property
+    def claims(self) -> bool:
+        """Whether so much agrees that these must have been meant as the training rows."""
+        return self.counts > 0.5 or self.y_in_order
+
+    @property
+    def y_in_order(self) -> bool:
+        """Whether y is the training response in training order, by the means of the bags."""
+        return self.values_prove and self.telling and self.root_values > 0.9
+
+    def mismatch(self) -> str:
+        """Return what does not match, in words."""
+        if self.root_counts < 1 and self.counts < 1:
+            return (
+                f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: other "
+                "weights, or a model whose settings were changed or which was fitted again in parts (warm_start)"
+            )
+        if self.counts == 1:
+            return (
+                f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
+                "node values are reproduced): y was changed or permuted"
+            )
+        if self.counts > 0.9:
+            return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
+        if self.y_in_order:
+            if len(self.columns) <= 3:
+                return f"y is the training response in training order, but these columns of X differ: {self.columns}"
+            return (
+                "y is the training response in training order, but the rows of X are permuted or several of its "
+                "columns differ"
+            )
+        return f"only {self.counts:.0%} of the nodes hold their training rows: the rows are in another order"
+
+
+def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Response) -> Proof:
+    """Compare claimed training rows with the nodes.
+
+    The number of distinct rows is compared at the roots of all trees, mean and weight at up to 10 roots, and all three
+    at every node of some trees, at least four; the trees are spread over the ensemble, its first and last among them.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        With `count` and `weight`.
+    in_bag : InBag
+    table : Table
+    response : Response
+
+    Returns
+    -------
+    Proof
+    """
+    assert ensemble.count is not None
+    assert ensemble.weight is not None
+    roots = ensemble.tree_start[:-1]
+    tolerance = _value_tolerance(response)
+    root_counts = in_bag.n_distinct() == ensemble.count[roots]
+    some = _spread(ensemble, ROOTS_TO_CHECK)
+    root_weights, root_values = np.empty(some.size, dtype=bool), np.empty(some.size, dtype=bool)
+    for j, tree in enumerate(some):
+        weight = in_bag.draw(int(tree))
+        root_weights[j] = abs(weight.sum() / ensemble.weight[roots[tree]] - 1) < 1e-6
+        gap = np.abs(_mean(response, weight, ensemble) - (ensemble.centred_value[roots[tree]]))
+        root_values[j] = gap.max() <= tolerance
+
+    trees = _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(table.n_rows, 1)))
+    leaves = _in_bag_leaves(ensemble, in_bag, table, trees)
+    matched_counts, matched_values, astray = [], [], []
+    for j, tree in enumerate(trees):
+        counts, values, first = _compare_tree(
+            ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), response, tolerance
+        )
+        matched_counts.append(counts)
+        matched_values.append(values)
+        astray.append(first)
+    columns = np.unique(np.concatenate(astray))
+    return Proof(
+        n_trees=int(trees.size),
+        root_counts=min(float(root_counts.mean()), float(root_weights.mean())),
+        root_values=float(root_values.mean()),
+        counts=float(np.concatenate(matched_counts).mean()),
+        values=float(np.concatenate(matched_values).mean()),
+        columns=[ensemble.feature_names[k] for k in columns],
+        values_prove=ensemble.mean_values,
+        telling=_telling(response, ensemble.n_outputs),
+    )
+
+
+def _spread(ensemble: TreeEnsemble, at_most: int) -> NDArray[np.int64]:
+    """Return trees spread evenly over the ensemble, the first and the last among them."""
+    return np.unique(np.linspace(0, ensemble.n_trees - 1, min(ensemble.n_trees, at_most)).astype(np.int64))
+
+
+def _telling(response: Response, n_classes: int) -> bool:
+    """Whether the order of y is no mere sorting: two halves of sorted data have the very same labels in order."""
+    if response.codes is not None:
+        return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
+    assert response.values is not None
+    return len(np.unique(response.values)) > 4
+
+
+def _value_tolerance(response: Response) -> float:
+    """Return how far node means may differ: rounding of y to float32 must not matter."""
+    if response.values is None:
+        return 1e-6
+    return 1e-6 * float(np.abs(response.values).max(initial=0.0)) or 1e-12
+
+
+def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    if response.codes is not None:
+        total = np.bincount(response.codes, weights=weight, minlength=ensemble.n_outputs).astype(np.float64)
+    else:
+        assert response.values is not None
+        total = weight @ response.values
+    return total / max(weight.sum(), 1e-300)
+
+
+def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
+    step = block_size(ensemble.n_trees)
+    for begin in range(0, table.n_rows, step):
+        end = min(begin + step, table.n_rows)
+        out_of_bag = ~in_bag.block(begin, end)[trees]
+        leaves[begin:end] = route(ensemble, table.matrix(ensemble, slice(begin, end)), trees=trees, in_bag=out_of_bag)
+    return leaves
+
+
+def _compare_tree(
+    ensemble: TreeEnsemble,
+    tree: int,
+    leaves: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    response: Response,
+    tolerance: float,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
+    """Return which nodes have their count, which their value, and the features at whose splits rows first go astray."""
+    from debias import kernels
+
+    nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+    left, right = ensemble.left[nodes], ensemble.right[nodes]
+    start = np.array([0, left.size])
+    inside = leaves >= 0
+    at, w = leaves[inside], weight[inside]
+    distinct = np.bincount(at, minlength=left.size).astype(np.float64)
+    n = np.bincount(at, weights=w, minlength=left.size)
+    if response.codes is not None:
+        k = ensemble.n_outputs
+        s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
+    else:
+        assert response.values is not None
+        s = np.stack([np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1)
+    kernels.sum_up(start, left, right, n, s, distinct)
+    assert ensemble.count is not None
+    counts = distinct == ensemble.count[nodes]
+    mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
+    values = np.all(np.abs(mean - ensemble.centred_value[nodes]) <= tolerance, axis=1)
+    split = np.flatnonzero(left >= 0)
+    first = split[counts[split] & ~(counts[left[split]] & counts[right[split]])]
+    return counts, values, ensemble.feature[nodes][first]

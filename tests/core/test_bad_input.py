@@ -1,0 +1,292 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeRegressor
+
+import debias
+
+LIBRARIES = ["sklearn", "xgboost", "lightgbm"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    return X, X["a"] + 0.5 * X["b"] + rng.normal(size=300)
+
+
+@pytest.fixture(scope="module")
+def fitted(data, models):
+    X, y = data
+    return {library: models(library).fit(X[:200], y[:200]) for library in LIBRARIES}
+
+
+@pytest.fixture
+def fresh(data):
+    X, y = data
+    return X[200:], y[200:]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_an_unfitted_model_is_named(library, models, fresh):
+    with pytest.raises(debias.UnsupportedModelError, match="not fitted; fit it first"):
+        debias.score(models(library), *fresh)
+
+
+@pytest.mark.parametrize("model", [IsolationForest(), KNeighborsClassifier(), "a text"])
+def test_an_unsupported_model_is_named(model, fresh):
+    with pytest.raises(debias.UnsupportedModelError, match=f"no adapter recognises .*{type(model).__name__}"):
+        debias.score(model, *fresh)
+
+
+def test_multi_output_is_refused(data):
+    X, y = data
+    with pytest.raises(debias.UnsupportedModelError, match="2 outputs"):
+        debias.score(RandomForestRegressor(3).fit(X, np.c_[y, y]), X, y)
+
+
+def test_boosters_without_plain_trees_are_refused(data, fresh):
+    import lightgbm
+    import xgboost
+
+    X, y = data
+    booster = xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(X, y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="'gblinear'; it is linear"):
+        debias.score(booster, *fresh)
+    booster = xgboost.train({"booster": "dart"}, xgboost.DMatrix(X, y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="'dart'; only 'gbtree'"):
+        debias.score(booster, *fresh)
+    booster = xgboost.train({"objective": "reg:absoluteerror"}, xgboost.DMatrix(X, y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="objective 'reg:absoluteerror'; supported so far"):
+        debias.score(booster, *fresh)
+    quiet = {"verbose": -1}
+    booster = lightgbm.train({"linear_tree": True, **quiet}, lightgbm.Dataset(X, y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="linear_tree"):
+        debias.score(booster, *fresh)
+    booster = lightgbm.train({"objective": "quantile", **quiet}, lightgbm.Dataset(X, y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="objective 'quantile'"):
+        debias.score(booster, *fresh)
+    forest = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5, **quiet}
+    with pytest.raises(debias.UnsupportedModelError, match="boosting='rf'"):
+        debias.score(lightgbm.train(forest, lightgbm.Dataset(X, y), 2), *fresh)
+
+
+def test_categorical_splits_are_refused(models):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": pd.Categorical(rng.choice(list("uvwxyz"), 300)), "b": rng.normal(size=300)})
+    y = X["a"].cat.codes % 2 + rng.normal(size=300) / 10
+    for model in (models("lightgbm"), models("xgboost", enable_categorical=True)):
+        with pytest.raises(debias.UnsupportedModelError, match="splits on categories"):
+            debias.score(model.fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+class TestX:
+    def test_reordered_columns_are_matched_by_name_with_a_warning(self, library, fitted, fresh):
+        X, y = fresh
+        expected = debias.score(fitted[library], X, y)
+        with pytest.warns(debias.DebiasWarning, match="another order.*matched by name"):
+            found = debias.score(fitted[library], X[list("dbca")], y)
+        assert found.feature_names == expected.feature_names
+        np.testing.assert_array_equal(found.values, expected.values)
+
+    def test_other_columns_are_named(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="missing: d; not known to the model: dd. Did you mean 'dd'?"):
+            debias.score(fitted[library], X.rename(columns={"d": "dd"}), y)
+
+    @pytest.mark.parametrize("columns", [list("abc"), list("abcd") + ["e"]])
+    def test_fewer_or_more_columns(self, library, fitted, fresh, columns):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="missing: d|not known to the model: e"):
+            debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0), y)
+        with pytest.raises(debias.RowsError, match=f"X has {len(columns)} features, but the model was trained on 4"):
+            debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0).to_numpy(), y)
+
+    @pytest.mark.parametrize("X", [np.zeros(5), np.zeros((5, 4, 1)), 3])
+    def test_x_of_another_dimension(self, library, fitted, X):
+        with pytest.raises(debias.RowsError, match="X must be two-dimensional"):
+            debias.score(fitted[library], X, np.zeros(5))
+
+    def test_text_columns_are_named(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match=r"not numeric: c \(String\)"):
+            debias.score(fitted[library], X.assign(c="text"), y)
+
+    def test_no_rows(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="no rows"):
+            debias.score(fitted[library], X[:0], y[:0])
+
+    def test_other_containers_give_the_same_scores(self, library, fitted, fresh):
+        import polars
+
+        X, y = fresh
+        expected = debias.score(fitted[library], X, y, rows="held-out").values
+        for other in (X.to_numpy(), polars.from_pandas(X), polars.from_pandas(X).to_arrow(), X.astype("Float64")):
+            found = debias.score(fitted[library], other, y.to_numpy(), rows="held-out")
+            np.testing.assert_array_equal(found.values, expected)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+class TestY:
+    def test_another_length(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="y has 99 entries, but X has 100 rows"):
+            debias.score(fitted[library], X, y[:99])
+
+    def test_missing_values(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="missing or infinite in 1 rows, the first at position 3"):
+            debias.score(fitted[library], X, np.where(np.arange(100) == 3, np.nan, y))
+
+    def test_two_columns(self, library, fitted, fresh):
+        X, y = fresh
+        with pytest.raises(debias.RowsError, match="one value a row"):
+            debias.score(fitted[library], X, np.c_[y, y])
+
+    def test_no_y(self, library, fitted, fresh):
+        with pytest.raises(debias.RowsError, match="y is missing"):
+            debias.score(fitted[library], fresh[0])
+
+    def test_labels_the_model_never_saw(self, library, data, models):
+        X, y = data
+        labels = (y > 0).astype(int)
+        model = models(library, "classification").fit(X[:200], labels[:200])
+        with pytest.raises(debias.RowsError, match=r"labels the model never saw: \[7\]; it knows \[0, 1\]"):
+            debias.score(model, X[200:], labels[200:].where(X["a"][200:] < 1, 7))
+        with pytest.raises(debias.RowsError, match="missing in 1 rows"):
+            debias.score(model, X[200:], np.where(np.arange(100) == 5, np.nan, labels[200:]))
+
+    def test_text_where_numbers_are_due(self, library, fitted, fresh):
+        with pytest.raises(debias.RowsError, match="y is not numeric"):
+            debias.score(fitted[library], fresh[0], ["a"] * 100)
+
+
+def test_labels_of_any_type_are_understood(data):
+    X, y = data
+    for labels in (
+        np.where(y > 0, "yes", "no"),
+        np.where(y > 0, "yes", "no").astype(object),
+        (y > 0).to_numpy(),
+        pd.Series(np.where(y > 0, "yes", "no"), dtype="category"),
+        np.where(y > 0, 2.0, -1.0),
+    ):
+        forest = RandomForestClassifier(20, random_state=0).fit(X, labels)
+        np.testing.assert_allclose(
+            debias.score(forest, X, labels, rows="oob").values,
+            debias.score(RandomForestClassifier(20, random_state=0).fit(X, y > 0), X, y > 0, rows="oob").values,
+            atol=1e-15,
+        )
+
+
+@pytest.mark.parametrize("weight", [np.ones(3), np.full(100, -1.0), np.zeros(100), np.full(100, np.nan)])
+def test_wrong_weights(weight, fitted, fresh):
+    with pytest.raises(debias.RowsError, match="sample_weight"):
+        debias.score(fitted["xgboost"], *fresh, sample_weight=weight)
+
+
+def test_out_of_bag_rows_of_a_model_without_bags_point_to_held_out_rows(data, fitted):
+    X, y = data
+    models = [
+        ExtraTreesRegressor(5).fit(X, y),
+        RandomForestRegressor(5, bootstrap=False).fit(X, y),
+        DecisionTreeRegressor().fit(X, y),
+    ]
+    for model in models:
+        with pytest.raises(debias.InBagUnavailableError, match="rows='held-out'"):
+            debias.score(model, X, y, rows="oob")
+    for library in ("xgboost", "lightgbm"):
+        with pytest.raises(debias.InBagUnavailableError, match="rows='held-out'"):
+            debias.score(fitted[library], X[:200], y[:200], rows="oob")
+
+
+def test_a_word_for_rows_that_does_not_exist(fitted, fresh):
+    with pytest.raises(debias.RowsError, match="'holdout' is none of 'auto', 'oob', 'held-out', 'train'"):
+        debias.score(fitted["sklearn"], *fresh, rows="holdout")
+
+
+def test_what_needs_in_bag_sums_says_how_to_give_them(fitted, fresh):
+    for scorer in ("ufi", "mdi", "mdi_oob(weights='in_bag')", "mdi_oob(shrinkage=10)"):
+        with pytest.raises(debias.RowsError, match=r"train=\(X_train, y_train\)"):
+            debias.score(fitted["xgboost"], *fresh, scorer)
+    with pytest.raises(debias.RowsError, match="pass X and y"):
+        debias.score(fitted["sklearn"], scorer="mdi_oob")
+    with pytest.raises(debias.CompositionError, match="stores no gain"):
+        debias.score(fitted["sklearn"], scorer="gain")
+
+
+def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fresh):
+    X, y = data
+    for wrong in (slice(100, 300), slice(0, 100), slice(200, 300)):  # half of them fresh, a half, none
+        with pytest.raises(debias.ProvenanceError, match="train does not look like the training rows"):
+            debias.score(fitted["lightgbm"], *fresh, "ufi", train=(X[wrong], y[wrong]))
+        with pytest.warns(debias.DebiasWarning, match="train does not look like the training rows"):
+            debias.score(fitted["xgboost"], *fresh, "ufi", train=(X[wrong], y[wrong]))
+    with pytest.raises(debias.ProvenanceError, match="train.*trained on 200 rows, but X has 100"):
+        debias.score(fitted["sklearn"], *fresh, train=fresh)
+    with pytest.raises(debias.ProvenanceError, match="train is not the training rows"):
+        debias.score(fitted["sklearn"], *fresh, train=(X[100:], y[100:]))
+    with pytest.raises(debias.RowsError, match="train must be a pair"):
+        debias.score(fitted["xgboost"], *fresh, "ufi", train=X)
+
+
+def test_wrong_option_values(fitted, fresh):
+    for scorer, message in {
+        "mdi(criterion='gini')": "criterion='gini' is none of None, 'variance'",
+        "mdi_oob(centre='root')": "centre='root'",
+        "mdi_oob(shrinkage=-1)": "shrinkage must be 0 or more",
+        "mdi_oob(centre='none', weights='in_bag')": "to the letter",
+    }.items():
+        with pytest.raises(debias.CompositionError, match=message):
+            debias.score(fitted["sklearn"], *fresh, scorer)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_single_leaf_trees_and_constant_features_score_0(library, data, models):
+    X, y = data
+    constant = X.assign(d=1.0)
+    stumps = models(library).fit(constant[:200], np.full(200, 3.0))
+    assert (debias.score(stumps, constant[200:], y[200:], rows="held-out").values == 0).all()
+    model = models(library).fit(constant[:200], y[:200])
+    scores = debias.score(model, constant[200:], y[200:], rows="held-out").to_frame()["mdi_oob"]
+    assert scores["d"] == 0
+    assert scores["a"] > 0
+    assert debias.audit(stumps, constant[200:], y[200:], rows="held-out").share.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_nothing_of_the_users_is_changed_and_the_numbers_repeat(library, data, models):
+    import pickle
+
+    X, y = data
+    X, y, weight = X.copy(), y.copy(), np.linspace(1, 2, 100)
+    model = models(library).fit(X[:200], y[:200])
+    before = (pickle.dumps(model), X.copy(), y.copy(), weight.copy(), np.random.get_state()[1].tolist())
+    first = debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight)
+    again = debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight, n_jobs=2)
+    assert first.to_json() == again.to_json()
+    assert pickle.dumps(model) == before[0]
+    pd.testing.assert_frame_equal(X, before[1])
+    pd.testing.assert_series_equal(y, before[2])
+    np.testing.assert_array_equal(weight, before[3])
+    assert np.random.get_state()[1].tolist() == before[4]
+    if library == "sklearn":
+        oob = [debias.score(model, X[:200], y[:200], rows="oob", n_jobs=n).values for n in (1, 2)]
+        np.testing.assert_array_equal(*oob)
+        assert np.random.get_state()[1].tolist() == before[4]
+
+
+def test_read_only_and_float32_input(data, fitted):
+    X, y = data
+    array = X[200:].to_numpy()
+    array.flags.writeable = False
+    debias.score(fitted["sklearn"], array, y[200:])
+    debias.score(fitted["lightgbm"], array.astype(np.float32), y[200:])

@@ -1,0 +1,161 @@
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+import numpy as np
+import pytest
+
+import debias
+from debias.discovery import build_manager, plugin_manager, scorers
+
+PLUGIN = """
+import numpy as np
+import debias
+
+@debias.scorer_plugin("inverse_depth", unit="mean of 1/(1 + depth) over splits", needs=set())
+def inverse_depth(ensemble, rows):
+    total, count = np.zeros(ensemble.n_features), np.zeros(ensemble.n_features)
+    for tree in map(ensemble.tree, range(ensemble.n_trees)):
+        depth = np.zeros(len(tree.left), dtype=int)
+        for node in np.flatnonzero(tree.left >= 0):
+            depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+            total[tree.feature[node]] += 1 / (1 + depth[node])
+            count[tree.feature[node]] += 1
+    return np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+
+@debias.hookimpl
+def debias_scorers():
+    return [inverse_depth]
+"""
+
+
+def point(name, value):
+    return EntryPoint(name=name, value=value, group="debias")
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Make a directory that holds an installed distribution with a plugin; return how to run Python beside it."""
+
+    def install(module, source, name="foreign"):
+        (tmp_path / f"{module}.py").write_text(source)
+        info = tmp_path / f"debias_{module}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: debias-{module}\nVersion: 1.2\n")
+        (info / "entry_points.txt").write_text(f"[debias]\n{name} = {module}\n")
+
+    def run(code, **environment):
+        import os
+
+        paths = [str(tmp_path), *[path for path in sys.path if path]]
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return install, run
+
+
+def test_first_party_plugins_come_by_entry_points():
+    assert set(scorers()) >= {"mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "split_count", "gain", "cover"}
+    frame = debias.plugins()
+    assert set(frame.loc[frame["kind"] == "adapter", "name"]) >= {
+        "sklearn_forests",
+        "xgboost_boosters",
+        "lightgbm_boosters",
+    }
+    assert (frame.loc[frame["name"] == "mdi_oob", "distribution"] == "debias-trees").all()
+
+
+def test_a_third_party_distribution_is_found_and_used(installed):
+    install, run = installed
+    install("depth_plugin", PLUGIN)
+    done = run(
+        "import debias, numpy as np\n"
+        "from sklearn.ensemble import RandomForestRegressor\n"
+        "X = np.random.default_rng(0).normal(size=(50, 3))\n"
+        "forest = RandomForestRegressor(5, random_state=0).fit(X, X[:, 0])\n"
+        "print(debias.score(forest, scorer='inverse_depth').values.argmax())\n"
+        "frame = debias.plugins().set_index('name').loc['inverse_depth']\n"
+        "print(frame['distribution'], frame['version'])"
+    )
+    assert done.stdout.split() == ["0", "debias-depth_plugin", "1.2"], done.stderr
+
+
+def test_a_broken_plugin_is_named_with_the_way_to_disable_it(installed):
+    install, run = installed
+    install("broken_plugin", "import a_module_that_is_not_there")
+    done = run("import debias; debias.plugins()")
+    assert done.returncode != 0
+    assert "the plugin 'foreign' (broken_plugin) cannot be loaded" in done.stderr
+    assert "DEBIAS_DISABLE_PLUGINS=foreign" in done.stderr
+    assert run("import debias; debias.plugins()", DEBIAS_DISABLE_PLUGINS="foreign").returncode == 0
+
+
+def test_two_plugins_of_one_name_are_refused():
+    points = [point("same", "debias_plugins.node_scorers"), point("same", "debias_plugins.native_scorers")]
+    with pytest.raises(debias.PluginError, match="two plugins are called 'same'.*DEBIAS_DISABLE_PLUGINS=same"):
+        build_manager(points)
+
+
+def test_two_scorers_of_one_name_are_refused():
+    @debias.scorer_plugin("mdi_oob", unit="x")
+    def another(ensemble, rows):
+        return np.zeros(ensemble.n_features)
+
+    with pytest.raises(debias.PluginError, match="two scorers are called 'mdi_oob'"):
+        debias.register(another)
+    assert "mdi_oob" in scorers()  # the refused plugin is gone again
+
+
+def test_a_misspelt_hook_is_refused():
+    class Plugin:
+        @debias.hookimpl
+        def debias_scorer(self):
+            return []
+
+    with pytest.raises(debias.PluginError, match="debias_scorer"):
+        debias.register(Plugin())
+
+
+def test_what_is_no_plugin_is_refused():
+    with pytest.raises(debias.PluginError, match="nothing to register"):
+        debias.register(object())
+
+
+def test_a_registered_scorer_is_used_and_its_result_checked():
+    @debias.scorer_plugin("of_the_wrong_shape", unit="x", needs=set())
+    def wrong(ensemble, rows):
+        return np.zeros(1)
+
+    debias.register(wrong)
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = np.arange(20.0).reshape(10, 2)
+    with pytest.raises(debias.DebiasError, match="of_the_wrong_shape returned shape"):
+        debias.score(DecisionTreeRegressor().fit(X, X[:, 0]), scorer="of_the_wrong_shape")
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("mdi_oop", "there is no scorer 'mdi_oop'. Did you mean 'mdi_oob'?"),
+        ("mdi_oob(shrink=1)", "no option 'shrink'.*Did you mean 'shrinkage'?"),
+        ("ufi(a=1)", "ufi has no option 'a'; it has none"),
+        ("mdi_oob(__import__('os'))", "no scorer expression"),
+        ("mdi_oob(shrinkage=__import__('os'))", "no plain number or text"),
+        ("mdi_oob +", "no scorer expression"),
+        (7, "is no scorer"),
+    ],
+)
+def test_wrong_expressions_are_refused(expression, message):
+    with pytest.raises(debias.CompositionError, match=message):
+        debias.scorer(expression)
+
+
+@pytest.mark.parametrize("hook", sorted(spec for spec in dir(plugin_manager().hook) if spec.startswith("debias_")))
+def test_every_hook_is_implemented_by_a_first_party_plugin(hook):
+    assert getattr(plugin_manager().hook, hook).get_hookimpls()

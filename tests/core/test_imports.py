@@ -1,0 +1,49 @@
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("sklearn", "xgboost", "lightgbm", "shap", "pandas", "numba", "scipy")
+
+
+def loaded_after(code):
+    check = f"import sys; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", f"{code}\n{check}"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import debias",
+        "import debias; from debias.discovery import scorers; scorers()",
+        "import debias.cli",
+    ],
+)
+def test_importing_and_loading_every_plugin_imports_no_heavy_library(code):
+    assert loaded_after(code) == "[]"
+
+
+@pytest.mark.parametrize("absent", ["xgboost", "lightgbm"])
+def test_a_forest_is_scored_where_a_booster_library_is_not_installed(absent):
+    code = (
+        f"import sys; sys.modules[{absent!r}] = None\n"
+        "import debias, numpy as np\n"
+        "from sklearn.ensemble import RandomForestRegressor\n"
+        "X = np.random.default_rng(0).normal(size=(60, 3))\n"
+        "forest = RandomForestRegressor(5, random_state=0).fit(X, X[:, 0])\n"
+        "assert debias.score(forest, X, X[:, 0]).values.argmax() == 0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_file_of_a_library_that_is_not_installed_names_what_to_install(tmp_path):
+    (tmp_path / "model.txt").write_text("tree\nversion=v4\n")
+    code = (
+        "import sys; sys.modules['lightgbm'] = None\n"
+        "import debias\n"
+        f"try: debias.load_model({str(tmp_path / 'model.txt')!r})\n"
+        "except debias.UnsupportedModelError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install debias-trees[lightgbm]" in done.stdout
