@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from debias.ensemble import TreeEnsemble
+    from debias.rows import Rows
 
 
 def score(

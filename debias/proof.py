@@ -33,7 +33,7 @@ class Proof:
     root_counts, root_values, counts, values : float
         Share of roots, and of nodes, that are reproduced.
     columns : list of str
-        Features at whose splits rows first go astray.
+        Features at whose splits rows first go astray, if more splits on other features keep theirs; else empty.
     values_prove : bool
         Whether leaf values are means, so that they can prove y.
     telling : bool
@@ -67,7 +67,7 @@ class Proof:
 
     def mismatch(self) -> str:
         """Return what does not match, in words."""
-        if self.root_counts < 1 and self.counts < 1:
+        if self.root_counts < 1:
             return (
                 f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: other "
                 "weights, or a model whose settings were changed or which was fitted again in parts (warm_start)"
@@ -75,12 +75,13 @@ class Proof:
         if self.counts == 1:
             return (
                 f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
-                "node values are reproduced): y was changed or permuted"
+                "node values are reproduced): y was changed or permuted, or weights of rows or classes are other than "
+                "the model says"
             )
         if self.counts > 0.9:
             return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
         if self.y_in_order:
-            if len(self.columns) <= 3:
+            if 0 < len(self.columns) <= 3:
                 return f"y is the training response in training order, but these columns of X differ: {self.columns}"
             return (
                 "y is the training response in training order, but the rows of X are permuted or several of its "
@@ -122,22 +123,25 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
 
     trees = _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(table.n_rows, 1)))
     leaves = _in_bag_leaves(ensemble, in_bag, table, trees)
-    matched_counts, matched_values, astray = [], [], []
+    matched_counts, matched_values, astray, kept = [], [], [], []
     for j, tree in enumerate(trees):
-        counts, values, first = _compare_tree(
+        counts, values, ways = _compare_tree(
             ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), response, tolerance
         )
         matched_counts.append(counts)
         matched_values.append(values)
-        astray.append(first)
-    columns = np.unique(np.concatenate(astray))
+        astray.append(ways[0])
+        kept.append(ways[1])
+    wrong, right = np.concatenate(astray), np.concatenate(kept)
+    columns = np.unique(wrong)
+    telling = (~np.isin(right, columns)).sum() > wrong.size
     return Proof(
         n_trees=int(trees.size),
         root_counts=min(float(root_counts.mean()), float(root_weights.mean())),
         root_values=float(root_values.mean()),
         counts=float(np.concatenate(matched_counts).mean()),
         values=float(np.concatenate(matched_values).mean()),
-        columns=[ensemble.feature_names[k] for k in columns],
+        columns=[ensemble.feature_names[k] for k in columns] if telling else [],
         values_prove=ensemble.mean_values,
         telling=_telling(response, ensemble.n_outputs),
     )
@@ -189,8 +193,8 @@ def _compare_tree(
     weight: NDArray[np.float64],
     response: Response,
     tolerance: float,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int32]]:
-    """Return which nodes have their count, which their value, and the features at whose splits rows first go astray."""
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Return which nodes keep their count, which their value, and the features of splits that lose or keep rows."""
     from debias import kernels
 
     nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
@@ -212,5 +216,8 @@ def _compare_tree(
     mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
     values = np.all(np.abs(mean - ensemble.centred_value[nodes]) <= tolerance, axis=1)
     split = np.flatnonzero(left >= 0)
-    first = split[counts[split] & ~(counts[left[split]] & counts[right[split]])]
-    return counts, values, ensemble.feature[nodes][first]
+    right_so_far = counts & values if ensemble.mean_values else counts
+    split = split[right_so_far[split]]
+    on = right_so_far[left[split]] & right_so_far[right[split]]
+    feature = ensemble.feature[nodes]
+    return counts, values, (feature[split[~on]], feature[split[on]])

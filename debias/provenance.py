@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from debias.response import Response
     from debias.table import Table
 
+SURE = 0.95
+"""Power from which rows that are not recognised as training rows are none."""
 ENOUGH_PRESENT = 0.75
 """Least estimated share of the training set that rows given as train= must contain."""
 KINDS = ("auto", "oob", "held-out", "train")
@@ -99,6 +101,13 @@ def resolve(
             DebiasWarning,
             stacklevel=4,
         )
+    if rows == "auto" and recognition.suspicious:
+        warnings.warn(
+            f"{_looks_like(recognition, table.n_rows)}; the leaves are too few to be sure. They are taken as held-out "
+            "rows: pass rows='held-out' if that is what they are, or fresh rows if it is not.",
+            DebiasWarning,
+            stacklevel=4,
+        )
     return "held-out", None, _fresh(recognition)
 
 
@@ -132,7 +141,7 @@ def prove_training(
     if found.exact:
         return None, Provenance("train", "proven", _EVERY_LEAF, 1.0)
     too_few, as_many = table.n_rows < found.n_grown - 0.5, abs(table.n_rows - found.n_grown) < 0.5
-    if found.power > 0 and (too_few or as_many or (found.power > 0.5 and found.present < ENOUGH_PRESENT)):
+    if found.power > 0 and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
         wrong = (
             f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "
             f"counts in the leaves about {min(1.0, max(0.0, found.present)):.0%} of them are among these {table.n_rows}"
@@ -180,7 +189,7 @@ def _proven(proof: Proof) -> Provenance:
 def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
     if recognition.exact:
         return Provenance("train", "proven", _EVERY_LEAF, 1.0)
-    if recognition.power > 0.5 and recognition.grown_share < THRESHOLD:
+    if recognition.power > SURE and recognition.grown_share < THRESHOLD:
         wrong = (
             f"these do not look like training rows: by the counts in the leaves about {recognition.share or 0:.0%} of "
             "them are"
@@ -196,7 +205,7 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition) -> Prove
 
 
 def _fresh(recognition: Recognition) -> Provenance:
-    if recognition.power < 0.5:
+    if recognition.suspicious or recognition.power < 0.5:
         return Provenance(
             "held-out",
             "cannot be told",
@@ -215,10 +224,7 @@ def _refuse_training_rows(ensemble: TreeEnsemble, recognition: Recognition, rows
     if recognition.exact:
         found = "these are the training rows: the leaves hold just the rows they held in training"
     else:
-        found = (
-            f"about {recognition.share:.0%} of these {n_rows} rows are training rows, by the counts in the leaves "
-            f"(fresh rows would look so with probability {recognition.p_fresh:.1g})"
-        )
+        found = _looks_like(recognition, n_rows)
     remedy = (
         "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
         if ensemble.averaged and ensemble.count is not None
@@ -230,6 +236,13 @@ def _refuse_training_rows(ensemble: TreeEnsemble, recognition: Recognition, rows
     raise ProvenanceError(
         f"{found}. {remedy}. rows='train' scores them all the same, as biased as the reported importance"
         + ("." if recognition.exact else "; rows='held-out' states that they are fresh.")
+    )
+
+
+def _looks_like(recognition: Recognition, n_rows: int) -> str:
+    return (
+        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, by the counts in the leaves (fresh "
+        f"rows would look so with probability {recognition.p_fresh:.1g})"
     )
 
 

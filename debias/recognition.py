@@ -1,17 +1,16 @@
 """Are these rows the training rows in another order, or a part of them? Told from leaf counts alone.
 
-A model that stores how many training rows each leaf holds recognises them whatever their order. Let a leaf hold
-n of the D training rows its tree was grown on, and c of the m rows in question. For fresh rows c and n are
-independent counts about the same unknown leaf mass; for rows from the training set they are the same rows. With
-e = m n / D and r = m / D, Pearson's dispersion of c about e has expectation, to first order,
+A model that stores how many training rows each leaf holds recognises them whatever their order. Let a leaf hold n of
+the D training rows its tree was grown on, and c of the m rows in question. For fresh rows c and n are independent
+counts about the same unknown leaf mass; for rows from the training set they are the same rows. With e = m n / D,
+r = m / D, and g the share of the training set that is among the rows in question, Pearson's dispersion of c about e
+has expectation, to first order,
 
-    E sum (c - e)^2 / e / (leaves - 1) = 1 + r - 2 g,
+    E sum (c - e)^2 / e / (leaves - 1) = 1 + k r - 2 k g - (1 - k) g^2 / r,
 
-g being the share of the training set that is among the rows in question. So g is read off the dispersion, and the
-share of the rows that are training rows is g n_train / m. Leaves that hold one row only, cut out at midpoints, vary
-less than independent counts do: that raises g / r of fresh rows by up to 1/4, while nothing but training rows have
-D / n_train or more (0.63 for bootstrap samples): hence THRESHOLD. It needs no response, and no assumption on how well
-the model predicts.
+k being the mean of 1 - 1 / (2 n) over leaves: a leaf with boundaries midway between training rows has a mass that
+varies like the sum of n - 1 whole spacings and two halves. So g is read off the dispersion, and the share of the rows
+that are training rows is g n_train / m. This needs no response, and no assumption on how well the model predicts.
 """
 
 from __future__ import annotations
@@ -32,10 +31,12 @@ if TYPE_CHECKING:
     from debias.table import Table
 
 TREES_AT_MOST = 30
+ROUNDS_AT_MOST = 10
+"""Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
 THRESHOLD = 0.4
-"""Value of g / r from which rows count as largely training rows."""
-FALSE_ALARM = 0.03
-"""Probability with which fresh rows may look as little dispersed by chance."""
+"""Value of g / r from which rows count as largely training rows; nothing but training rows have D / n_train or more."""
+FALSE_ALARM = 0.05
+"""Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,14 @@ class Recognition:
     power: float
 
     @property
+    def suspicious(self) -> bool:
+        """Whether the rows look like training rows, be it by chance."""
+        return self.grown_share > THRESHOLD
+
+    @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
-        return self.exact or (self.grown_share > THRESHOLD and self.p_fresh < FALSE_ALARM)
+        return self.exact or (self.suspicious and self.p_fresh < FALSE_ALARM)
 
 
 UNKNOWN = Recognition(exact=False, share=None, grown_share=0.0, present=0.0, n_grown=0.0, p_fresh=1.0, power=0.0)
@@ -107,7 +113,9 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     n_train = max(float(n_grown), float(ensemble.n_train or 0))
     r = n_rows / n_grown
     dispersion = float(np.mean([_dispersion(found[j], stored[j]) for j in usable]))
-    grown_share = (1 + r - dispersion) / 2 / r
+    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(stored[j], 1)) for j in usable]))
+    below = 1 + kappa * r - dispersion
+    grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(leaves, [found[j].size for j in usable], usable)
     return Recognition(
         exact=_all_there(ensemble, found, stored, usable, n_rows, n_grown),
@@ -115,16 +123,16 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
         grown_share=grown_share,
         present=grown_share * r,
         n_grown=float(n_grown),
-        p_fresh=_chi2_cdf(dispersion / (1 + r), freedom),
-        power=_power(r, min(1.0, n_rows / n_train), freedom),
+        p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
+        power=_power(r, kappa, min(1.0, n_rows / n_train), freedom),
     )
 
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first ones where covers depend on the margin before the tree."""
-    n = min(TREES_AT_MOST, ensemble.n_trees)
     if ensemble.count is None and ensemble.objective.name != "squared_error":
-        return np.arange(n)
+        return np.arange(min(ensemble.n_trees, ROUNDS_AT_MOST * ensemble.n_outputs))
+    n = min(TREES_AT_MOST, ensemble.n_trees)
     return np.unique(np.linspace(0, ensemble.n_trees - 1, n).astype(np.int64))
 
 
@@ -191,7 +199,7 @@ def _all_there(
     # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so one counts.
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(stored[j] - 1, np.maximum(stored[j], 1), chance)) for j in usable]
-    return bool(np.mean(log_p) < np.log(FALSE_ALARM))
+    return bool(np.mean(log_p) < np.log(0.01))
 
 
 def _effective_freedom(leaves: NDArray[np.int32], sizes: list[int], usable: list[int], n_pairs: int = 45) -> float:
@@ -232,8 +240,9 @@ def _chi2_cdf(ratio: float, freedom: float) -> float:
     return float(chi2.cdf(ratio * freedom, freedom))
 
 
-def _power(r: float, present: float, freedom: float) -> float:
+def _power(r: float, kappa: float, present: float, freedom: float) -> float:
     from scipy.stats import chi2
 
-    limit = chi2.ppf(FALSE_ALARM, freedom) * (1 + r)
-    return float(chi2.cdf(limit / max(1 + r - 2 * present, 1e-3), freedom))
+    limit = chi2.ppf(FALSE_ALARM, freedom) * (1 + kappa * r)
+    expected = 1 + kappa * r - 2 * kappa * present - (1 - kappa) * present**2 / r
+    return float(chi2.cdf(limit / max(expected, 1e-3), freedom))

@@ -88,34 +88,38 @@ class Rows:
         assert drop is not None
         return drop / self.weight.sum()
 
+    @property
+    def in_bag_weight(self) -> NDArray[np.float64]:
+        """In-bag weight n_t of every node, stored or recomputed, shape (n_nodes,); raises as `in_bag_mean`."""
+        return self._in_bag_sums.n if self.ensemble.weight is None else self.ensemble.weight
+
     @cached_property
-    def in_bag_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """In-bag weight n_t and mean response mu_t (less the centre) of every node.
+    def in_bag_mean(self) -> NDArray[np.float64]:
+        """In-bag mean response mu_t (less the centre) of every node, shape (n_nodes, width).
 
-        Stored ones where the model keeps them; otherwise recomputed from the training rows, which have to be there.
-
-        Returns
-        -------
-        (array of shape (n_nodes,), array of shape (n_nodes, width))
+        Stored where leaf values are means; otherwise recomputed from the training rows, which have to be there.
 
         Raises
         ------
         RowsError
             The model stores none and there are no training rows to recompute them from.
         """
+        if self.ensemble.weight is not None and self.ensemble.mean_values:
+            return self.ensemble.centred_value
+        n, s = self._in_bag_sums.n[:, None], self._in_bag_sums.s
+        return np.divide(s, n, out=np.zeros_like(s), where=n > 0)
+
+    @cached_property
+    def _in_bag_sums(self) -> NodeSums:
         ensemble = self.ensemble
-        if ensemble.weight is not None and ensemble.mean_values:
-            return ensemble.weight, ensemble.centred_value
         source = self if self.kind == "oob" else self.train
         if source is None:
             how = "the training rows themselves (rows='oob')" if ensemble.averaged else "train=(X_train, y_train)"
             raise RowsError(
-                f"this score needs the in-bag weight and mean of every node, which a {ensemble.source} does not store; "
+                f"this score needs in-bag weights and means of the nodes, which a {ensemble.source} does not store; "
                 f"pass {how} so that they can be recomputed, or use mdi_oob, oob_split or oob_loss, which need none"
             )
-        sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
-        mean = np.divide(sums.s, sums.n[:, None], out=np.zeros_like(sums.s), where=sums.n[:, None] > 0)
-        return sums.n, mean
+        return source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
 
     @cached_property
     def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:

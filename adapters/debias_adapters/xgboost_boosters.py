@@ -188,10 +188,13 @@ def _checked(learner: dict[str, Any], source: str, n_trees: int) -> tuple[list[A
 
 
 def _base(learner: dict[str, Any], n_classes: int, objective: str) -> NDArray[np.float64]:
-    """Return the margin before any tree; XGBoost stores it on the scale of the response, but margins for softmax."""
+    """Return the margin before any tree.
+
+    XGBoost stores it as float32 on the scale of the response; as margins for softmax and logitraw.
+    """
     text = learner["learner_model_param"]["base_score"].strip("[]")
-    score = np.array([float(part) for part in text.split(",")])
-    if objective == "logistic":
+    score = np.array([np.float32(part) for part in text.split(",")]).astype(np.float64)
+    if objective == "logistic" and learner["objective"]["name"] != "binary:logitraw":
         score = np.log(score) - np.log1p(-score)
     return np.broadcast_to(score, (n_classes,)).copy()
 

@@ -102,7 +102,7 @@ def mdi_oob(
     at = ensemble.splits, ensemble.children
     scale, details = _tree_scale(ensemble, rows)
     if weights == "in_bag":
-        weight, _ = rows.in_bag_statistics
+        weight = rows.in_bag_weight
         terms = node_scores.weighted_covariance(*at, mu, weight, sums.n, sums.s)
         scale *= sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
     elif centre == "none":
@@ -111,7 +111,7 @@ def mdi_oob(
     else:
         terms = node_scores.centred_covariance(*at, mu, sums.n, sums.s)
     if shrinkage:
-        weight, _ = rows.in_bag_statistics
+        weight = rows.in_bag_weight
         terms *= weight[ensemble.splits] / (weight[ensemble.splits] + shrinkage)
     return node_scores.by_feature(ensemble, terms, scale), details
 
@@ -131,7 +131,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     from debias import node_scores
 
     sums = rows.node_sums
-    weight, mean = rows.in_bag_statistics
+    weight, mean = rows.in_bag_weight, rows.in_bag_mean
     terms = node_scores.unbiased_decrease(ensemble.splits, ensemble.children, mean, weight, sums.n, sums.s, sums.q)
     scale, details = _tree_scale(ensemble, rows)
     return node_scores.by_feature(
@@ -200,7 +200,7 @@ def _tree_scale(ensemble: TreeEnsemble, rows: Rows) -> tuple[NDArray[np.float64]
 
 def _in_bag(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if rows is not None:
-        return rows.in_bag_statistics
+        return rows.in_bag_weight, rows.in_bag_mean
     if ensemble.weight is not None and ensemble.mean_values:
         return ensemble.weight, ensemble.centred_value
     raise RowsError(
