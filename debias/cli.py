@@ -163,12 +163,12 @@ def plugins() -> None:
 
         import debias
 
-        frame = debias.plugins()
-        table = Table()
-        for name in frame.columns:
-            table.add_column(name, overflow="fold")
-        for row in frame.itertuples(index=False):
-            table.add_row(*(Text(str(cell)) for cell in row))
+        table = Table(box=None)
+        for heading in ("name", "kind", "plugin", "from"):
+            table.add_column(heading, overflow="fold")
+        for row in debias.plugins().itertuples():
+            cells = (row.name, row.kind, row.plugin, f"{row.distribution} {row.version}")
+            table.add_row(*(Text(str(cell)) for cell in cells))
         _console().print(table)
 
 

@@ -28,8 +28,10 @@ def print_table(console: Console, audit: Audit) -> None:
     from rich.table import Table
 
     frame = audit.table
-    title = f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"
-    table = Table(title=_plain(title), title_justify="left")
+    console.print(
+        _plain(f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"), style="bold"
+    )
+    table = Table()
     table.add_column("feature", overflow="fold")
     for name in frame.columns:
         table.add_column(_heading(audit, name), justify="right")
@@ -44,7 +46,8 @@ def print_scores(console: Console, scores: Scores) -> None:
     from rich.table import Table
 
     order = np.argsort(-scores.values, kind="stable")
-    table = Table(title=_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), title_justify="left")
+    console.print(_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), style="bold")
+    table = Table()
     table.add_column("feature", overflow="fold")
     table.add_column(_plain(scores.scorer), justify="right")
     for k, figure in zip(order, _figures(scores.values[order]), strict=True):

@@ -1,0 +1,77 @@
+import json
+
+import numpy as np
+import pytest
+
+import debias
+
+
+@pytest.fixture(scope="module")
+def audit(diabetes, models):
+    X, y = diabetes
+    return debias.audit(models("xgboost").fit(X[:300], y[:300]), X[300:], y[300:])
+
+
+def test_scores_survive_json(audit):
+    scores = audit.scores["oob_loss"]
+    again = debias.Scores.from_json(scores.to_json())
+    assert again.to_dict() == scores.to_dict()
+    np.testing.assert_array_equal(again.values, scores.values)
+    assert isinstance(again.details["base"], float)
+
+
+def test_an_audit_survives_json(audit, tmp_path):
+    text = audit.to_json(tmp_path / "audit.json")
+    assert json.loads((tmp_path / "audit.json").read_text()) == json.loads(text)
+    assert debias.Audit.from_json(text).to_json() == text
+
+
+def test_json_of_another_schema_is_refused(audit):
+    for kind, text in ((debias.Audit, audit.to_json()), (debias.Scores, audit.main.to_json())):
+        with pytest.raises(debias.DebiasError, match="schema version 99"):
+            kind.from_json(json.dumps(json.loads(text) | {"schema_version": 99}))
+
+
+def test_the_table_has_shares_that_sum_to_1_and_is_sorted(audit):
+    table = audit.table
+    assert table.index.name == "feature"
+    assert list(table.columns) == ["reported", "share", "mdi_oob", "oob_loss"]
+    assert table[["reported", "share"]].sum().tolist() == pytest.approx([1, 1])
+    assert table["share"].is_monotonic_decreasing
+    assert (table["share"] >= 0).all()
+
+
+def test_reported_is_what_the_library_reports(diabetes, models):
+    import lightgbm
+    import xgboost
+
+    X, y = diabetes
+    train, fresh = (X[:300], y[:300]), (X[300:], y[300:])
+    for library in ("sklearn", "xgboost", "lightgbm"):
+        model = models(library).fit(*train)
+        expected = np.asarray(model.feature_importances_, dtype=float)
+        found = debias.audit(model, *fresh)
+        np.testing.assert_allclose(found.reported, expected / expected.sum(), rtol=1e-6)
+    booster = xgboost.train({}, xgboost.DMatrix(*train), 10)
+    found = debias.audit(booster, *fresh)
+    weights = booster.get_score(importance_type="weight")
+    np.testing.assert_allclose(found.reported, [weights[name] / sum(weights.values()) for name in X.columns])
+    assert found.provenance["reported"] == "weight (get_score)"
+    booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(*train), 10)
+    found = debias.audit(booster, *fresh)
+    np.testing.assert_allclose(found.reported, booster.feature_importance() / booster.feature_importance().sum())
+
+
+def test_the_summary_names_what_is_inflated(diabetes, models):
+    X, y = diabetes
+    X = X.assign(noise=np.random.default_rng(1).permutation(len(X)))
+    lines = debias.audit(models("sklearn", n_estimators=200).fit(X, y), X, y).summary()
+    assert lines[0].startswith("Scored on 442 out-of-bag rows: the training rows in training order")
+    assert any(line.startswith("noise is ranked ") for line in lines[1:])
+
+
+def test_a_feature_the_model_was_not_told_the_name_of_takes_that_of_the_column(diabetes, models):
+    X, y = diabetes
+    model = models("sklearn").fit(X.to_numpy(), y)
+    assert debias.score(model, X.to_numpy(), y).feature_names[0] == "x0"
+    assert debias.score(model, X, y).feature_names == tuple(X.columns)

@@ -1,0 +1,26 @@
+from click.testing import CliRunner
+
+from debias.cli import main
+from debias.demo import UNIQUE, demo_audits
+
+
+def test_demo_shows_what_each_library_ranks_too_high():
+    done = CliRunner().invoke(main, ["demo", "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("=> By ") == 3
+    for library in ("RandomForestRegressor", "XGBRegressor", "LGBMRegressor"):
+        assert library in done.stdout
+
+
+def test_the_forest_ranks_a_column_of_noise_above_age():
+    forest = next(iter(demo_audits()))
+    reported = dict(zip(forest.main.feature_names, forest.reported, strict=True))
+    assert reported[UNIQUE] > reported["age"]
+    assert sum(value > reported[UNIQUE] for value in reported.values()) == 4  # fifth of twelve
+    assert forest.table.loc[UNIQUE, "share"] < 0.001
+    assert (forest.main.rows, forest.provenance["status"]) == ("oob", "proven")
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    first, second = next(iter(demo_audits())), next(iter(demo_audits(n_jobs=2)))
+    assert first.to_json() == second.to_json()
