@@ -22,7 +22,6 @@ from debias.errors import (
 )
 from debias.inbag import InBag
 from debias.markers import hookimpl
-from debias.node_sums import NodeSums
 from debias.preparation import extract
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer, scorer_plugin
@@ -37,7 +36,6 @@ __all__ = [
     "ExtractionError",
     "InBag",
     "InBagUnavailableError",
-    "NodeSums",
     "PluginError",
     "ProvenanceError",
     "Rows",
