@@ -1,0 +1,30 @@
+"""The papers' simulated data, with the truth: which features matter, and in which order.
+
+Every generator takes one ``seed`` and returns a :class:`Simulation`; the same seed gives the same bytes. ``null=True``
+permutes the response at the end, which keeps its distribution and cuts it off from every feature.
+
+>>> from debias import simulate
+>>> drawn = simulate.loh("E3", seed=0)
+>>> drawn.X.shape, drawn.relevant
+((400, 11), ('B1',))
+"""
+
+from debias.simulate._deng import deng_t1, deng_t2
+from debias.simulate._hong import hong_case, hong_exor, rannum
+from debias.simulate._li import chip_style, li, strobl
+from debias.simulate._loh import loh, loh_missing
+from debias.simulate._simulation import Simulation
+
+__all__ = [
+    "Simulation",
+    "chip_style",
+    "deng_t1",
+    "deng_t2",
+    "hong_case",
+    "hong_exor",
+    "li",
+    "loh",
+    "loh_missing",
+    "rannum",
+    "strobl",
+]

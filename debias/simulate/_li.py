@@ -1,0 +1,164 @@
+"""The simulations of Li, Wang, Basu, Kumbier and Yu (2019), section 4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+from debias.simulate._simulation import Simulation, finish
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+N_RELEVANT = 5
+NOISE_TO_SIGNAL = 100.0
+"""Variance of the regression noise over that of the mean."""
+
+
+def strobl(n_rows: int = 200, *, null: bool = False, seed: int | None = None) -> Simulation:
+    """Five features of 2 to infinitely many values, of which the binary one matters (first simulation).
+
+    Parameters
+    ----------
+    n_rows : int
+        200 in the paper.
+    null : bool
+        Cut the response off from the features.
+    seed : int, optional
+
+    Returns
+    -------
+    Simulation
+        ``X1`` standard normal, ``X2`` Bernoulli(1/2), ``X3``, ``X4``, ``X5`` uniform on 4, 10, 20 values from 0; ``y``
+        with P(y = 1) = (1 + X2) / 3.
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"X1": rng.normal(size=n_rows)})
+    for name, n_values in zip(("X2", "X3", "X4", "X5"), (2, 4, 10, 20), strict=True):
+        X[name] = rng.integers(0, n_values, n_rows)
+    y = (rng.random(n_rows) < (1 + X["X2"].to_numpy()) / 3).astype(np.int64)
+    return finish(X, y, [["X2"], ["X1", "X3", "X4", "X5"]], null, rng)
+
+
+def li(
+    task: str = "classification",
+    *,
+    n_rows: int = 1000,
+    n_features: int = 50,
+    mirror: bool = False,
+    variant: str = "text",
+    null: bool = False,
+    seed: int | None = None,
+) -> Simulation:
+    """Fifty discrete features, the j-th with j + 1 values; five of the first ten matter (second simulation).
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+    n_rows, n_features : int
+        1000 and 50 in the paper.
+    mirror : bool
+        Draw the relevant features among the last ten instead, those with the most values. A method that is biased
+        against many-valued features wins the original and loses the mirror.
+    variant : {"text", "published"}
+        "text": as the paper prints it. "published": as the authors' own runs were: no "- 1" in the logit, so that the
+        base rate is 0.73, and regression noise whose standard deviation, not variance, is 100 times the variance.
+    null : bool
+        Cut the response off from the features.
+    seed : int, optional
+
+    Returns
+    -------
+    Simulation
+        ``X1`` .. ``X50``, feature j uniform on 0..j; with S the relevant set, P(y = 1) = logistic(2/5 sum X_j / j - 1),
+        or y = 1/5 sum X_j / j + e with Var e = 100 Var(1/5 sum X_j / j).
+
+    Notes
+    -----
+    The paper does not say which variance; it is that of the drawn sample.
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    drawn = {f"X{j}": rng.integers(0, j + 1, n_rows) for j in range(1, n_features + 1)}
+    X = pd.DataFrame(drawn)
+    pool = np.arange(n_features - 10, n_features) if mirror else np.arange(10)
+    relevant = np.sort(rng.choice(pool, N_RELEVANT, replace=False))
+    scaled = X.to_numpy()[:, relevant] / (relevant + 1)
+    y = _response(scaled.sum(axis=1), task, variant, rng)
+    return finish(X, y, _groups(X, relevant), null, rng)
+
+
+def chip_style(
+    X: Any,
+    task: str = "classification",
+    *,
+    variant: str = "text",
+    null: bool = False,
+    seed: int | None = None,
+) -> Simulation:
+    """Five relevant columns of a real matrix, the rest permuted (the ChIP study).
+
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n_rows, n_features)
+        Numeric, more than five columns, none of them constant.
+    task, variant, null, seed
+        As for :func:`li`.
+
+    Returns
+    -------
+    Simulation
+        X scaled to [0, 1] column by column; five columns drawn as relevant, each of the others permuted on its own (the
+        paper does not say whether jointly); the response as in :func:`li` with the scaled columns.
+
+    Raises
+    ------
+    RowsError
+        X has too few columns, or constant or missing ones.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(X).astype(np.float64)
+    frame.columns = [str(name) for name in frame.columns]
+    if frame.shape[1] <= N_RELEVANT:
+        raise RowsError(f"X must have more than {N_RELEVANT} columns, and has {frame.shape[1]}")
+    spread = frame.max() - frame.min()
+    wrong = [name for name in frame.columns if not (np.isfinite(spread[name]) and spread[name] > 0)]
+    wrong += [name for name in frame.columns if frame[name].isna().any() and name not in wrong]
+    if wrong:
+        raise RowsError(f"these columns are constant or have missing values: {', '.join(wrong[:10])}")
+    rng = np.random.default_rng(seed)
+    scaled = ((frame - frame.min()) / spread).reset_index(drop=True)
+    relevant = np.sort(rng.choice(scaled.shape[1], N_RELEVANT, replace=False))
+    for k in range(scaled.shape[1]):
+        if k not in relevant:
+            scaled.isetitem(k, rng.permutation(scaled.iloc[:, k].to_numpy()))
+    y = _response(scaled.to_numpy()[:, relevant].sum(axis=1), task, variant, rng)
+    return finish(scaled, y, _groups(scaled, relevant), null, rng)
+
+
+def _response(
+    total: NDArray[np.float64], task: str, variant: str, rng: np.random.Generator
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    if variant not in ("text", "published") or task not in ("classification", "regression"):
+        raise RowsError(
+            f"task={task!r}, variant={variant!r}: there are 'classification' and 'regression', 'text' and 'published'"
+        )
+    if task == "classification":
+        logit = 2 / 5 * total - (1 if variant == "text" else 0)
+        return (rng.random(total.size) < 1 / (1 + np.exp(-logit))).astype(np.int64)
+    mean = total / 5
+    variance = NOISE_TO_SIGNAL * mean.var()
+    return mean + rng.normal(scale=np.sqrt(variance) if variant == "text" else variance, size=total.size)
+
+
+def _groups(X: pd.DataFrame, relevant: NDArray[np.int64]) -> list[list[str]]:
+    """All relevant features come in one group: the paper gives no order among them."""
+    names = [X.columns[k] for k in relevant]
+    return [names, [name for name in X.columns if name not in names]]
