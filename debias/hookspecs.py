@@ -87,7 +87,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 
 @hookspec(firstresult=True)
-def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Recover which training rows each tree was grown on.
 
     Parameters
@@ -97,6 +97,8 @@ def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
     y : array of shape (n_rows,)
         The claimed training response as class codes (classification) or numbers; weights such as scikit-learn's
         ``balanced_subsample`` depend on it.
+    sample_weight : array of shape (n_rows,), or None
+        Weights the user gave with the rows; where a library weighs nodes with them, those of training.
 
     Returns
     -------

@@ -78,7 +78,9 @@ def prepare(
         raise RowsError("X has no rows: there is nothing to evaluate on")
     weight = _weights(sample_weight, table.n_rows)
     verify_prediction(ensemble, model, table)
-    kind, in_bag, provenance = resolve(ensemble, model, table, response, rows)
+    kind, in_bag, provenance = resolve(
+        ensemble, model, table, response, rows, None if sample_weight is None else weight
+    )
     notes = []
     if kind == "train":
         warnings.warn(_TRAIN_WARNING, DebiasWarning, stacklevel=3)

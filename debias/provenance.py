@@ -11,6 +11,9 @@ from debias.proof import Proof, prove
 from debias.recognition import THRESHOLD, Recognition, recognise
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
     from debias.response import Response
@@ -49,7 +52,12 @@ class Provenance:
 
 
 def resolve(
-    ensemble: TreeEnsemble, model: Any, table: Table, response: Response, rows: str
+    ensemble: TreeEnsemble,
+    model: Any,
+    table: Table,
+    response: Response,
+    rows: str,
+    sample_weight: NDArray[np.float64] | None = None,
 ) -> tuple[str, InBag | None, Provenance]:
     """Settle what the rows are, and prove it as far as the model allows.
 
@@ -61,6 +69,8 @@ def resolve(
     response : Response
     rows : {"auto", "oob", "held-out", "train"}
         What the user says they are.
+    sample_weight : array of shape (n_rows,), optional
+        Weights the user gave with them.
 
     Returns
     -------
@@ -78,7 +88,7 @@ def resolve(
     if rows not in KINDS:
         raise RowsError(f"rows={rows!r} is none of {', '.join(map(repr, KINDS))}")
     if rows in ("auto", "oob"):
-        in_bag, proof, why_not = _try_proof(ensemble, model, table, response)
+        in_bag, proof, why_not = _try_proof(ensemble, model, table, response, sample_weight)
         if in_bag is not None and proof is not None and proof.holds:
             return "oob", in_bag, _proven(proof)
         if rows == "oob":
@@ -130,7 +140,7 @@ def prove_training(
     DebiasWarning
         They do not look like the training rows of a model that stores no row counts.
     """
-    in_bag, proof, why_not = _try_proof(ensemble, model, table, response)
+    in_bag, proof, why_not = _try_proof(ensemble, model, table, response, None)
     if proof is not None:
         if proof.holds:
             return in_bag, _proven(proof)
@@ -154,7 +164,11 @@ def prove_training(
 
 
 def _try_proof(
-    ensemble: TreeEnsemble, model: Any, table: Table, response: Response
+    ensemble: TreeEnsemble,
+    model: Any,
+    table: Table,
+    response: Response,
+    sample_weight: NDArray[np.float64] | None,
 ) -> tuple[InBag | None, Proof | None, Exception]:
     """Return the bags and the proof, or the error that says why there are none."""
     from debias.discovery import plugin_manager
@@ -166,7 +180,7 @@ def _try_proof(
         return None, None, wrong
     y = response.codes if response.codes is not None else response.values
     try:
-        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y)
+        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     except InBagUnavailableError as error:
         return None, None, error
     if in_bag is None:

@@ -82,7 +82,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 
 @debias.hookimpl
-def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Redraw the bootstrap samples from the trees' seeds, one tree at a time."""
     if not _is_mine(model):
         return None
@@ -91,16 +91,18 @@ def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
             f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
             "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
         )
-    indices = _index_draw(model)
+    indices, weighted_draws = _index_draw(model)
+    class_weight = getattr(model, "class_weight", None)
+    fixed = None if weighted_draws else _node_weight(model, y, sample_weight)
 
     def draw(tree: int) -> NDArray[np.float64]:
         rows = indices(tree)
         weight = np.bincount(rows, minlength=model._n_samples).astype(np.float64)
-        if getattr(model, "class_weight", None) == "balanced_subsample":
+        if isinstance(class_weight, str) and class_weight == "balanced_subsample":
             from sklearn.utils.class_weight import compute_sample_weight
 
             weight *= compute_sample_weight("balanced", y, indices=rows)
-        return weight
+        return weight if fixed is None else weight * fixed
 
     return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_))
 
@@ -152,27 +154,35 @@ def _join_nodes(trees: list[Any], start: NDArray[np.int64]) -> dict[str, NDArray
     return joined
 
 
-def _index_draw(model: Any) -> Callable[[int], NDArray[np.int32]]:
-    """Return a function that redraws one tree's sample.
+def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool]:
+    """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
 
     The public ``estimators_samples_`` makes the lists of all trees at once, 8 bytes a row and tree; the function it
-    calls, private but unchanged in what it draws, makes one.
+    calls, private but unchanged in what it draws, makes one. Since scikit-learn 1.9 sample and class weights decide
+    with what probability a row is drawn; before, they weighed the nodes.
     """
-    try:
-        from sklearn.ensemble._forest import _generate_sample_indices as generate
+    from sklearn.ensemble._forest import _generate_sample_indices as generate
 
-        n_rows, n_drawn = model._n_samples, model._n_samples_bootstrap
-    except (ImportError, AttributeError):
-        samples = model.estimators_samples_
-        return lambda tree: samples[tree]
-    weights: tuple[Any, ...] = ()
+    n_rows, n_drawn = model._n_samples, model._n_samples_bootstrap
+    weighted_draws = generate.__code__.co_argcount == 4
+    # A forest of an older version, loaded by this one, has no weights stored and was drawn without.
+    weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
     generator = np.random.RandomState(0)  # seeded anew for each tree, which is fifty times faster than a new one
-    if generate.__code__.co_argcount == 4:  # scikit-learn 1.9: sample weights are draw probabilities
-        weights = (getattr(model, "_sample_weight", None),)
 
     def draw(tree: int) -> NDArray[np.int32]:
         generator.seed(model.estimators_[tree].random_state)
         drawn: NDArray[np.int32] = generate(generator, n_rows, n_drawn, *weights)
         return drawn
 
-    return draw
+    return draw, weighted_draws and hasattr(model, "_sample_weight")
+
+
+def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Return what multiplicities are weighed with in the nodes of a forest grown before scikit-learn 1.9."""
+    class_weight = getattr(model, "class_weight", None)
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced_subsample"):
+        return sample_weight
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    by_class: NDArray[np.float64] = compute_sample_weight(class_weight, model.classes_[y])
+    return by_class if sample_weight is None else by_class * sample_weight

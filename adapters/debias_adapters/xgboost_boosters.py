@@ -89,7 +89,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 
 @debias.hookimpl
-def debias_in_bag(model: Any, y: NDArray[Any]) -> InBag | None:
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: rows out of one boosted tree's sample were seen by the others."""
     if not _is_mine(model):
         return None

@@ -77,10 +77,13 @@ def test_bags_are_recovered_under_all_settings(cancer, settings, class_weight):
     assert debias.score(extra, *cancer).provenance["status"] == "proven"
 
 
-def test_sample_weights_of_training_are_draw_probabilities(cancer):
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 1.0, 1: 3.0}])
+def test_weights_of_training_do_not_hinder_the_proof(cancer, class_weight):
+    """They are draw probabilities since scikit-learn 1.9, and weighed the nodes before."""
     X, y = cancer
-    forest = RandomForestClassifier(20, random_state=0).fit(X, y, sample_weight=np.linspace(0.5, 2, len(y)))
-    assert debias.score(forest, X, y).provenance["status"] == "proven"
+    weight = np.linspace(0.5, 2, len(y))
+    forest = RandomForestClassifier(20, class_weight=class_weight, random_state=0).fit(X, y, sample_weight=weight)
+    assert debias.score(forest, X, y, sample_weight=weight).provenance["status"] == "proven"
 
 
 def test_settings_changed_after_the_fit_are_noticed(cancer):
