@@ -88,12 +88,15 @@ def resolve(
     if rows not in KINDS:
         raise RowsError(f"rows={rows!r} is none of {', '.join(map(repr, KINDS))}")
     if rows in ("auto", "oob"):
-        in_bag, proof, why_not = _try_proof(ensemble, model, table, response, sample_weight)
-        if in_bag is not None and proof is not None and proof.holds:
+        try:
+            in_bag, proof = _prove_bags(ensemble, model, table, response, sample_weight)
+        except (ProvenanceError, InBagUnavailableError):
+            if rows == "oob":
+                raise
+            proof = None
+        if proof is not None and proof.holds:
             return "oob", in_bag, _proven(proof)
-        if rows == "oob":
-            if proof is None:
-                raise why_not
+        if proof is not None and rows == "oob":
             raise ProvenanceError(
                 f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
             )
@@ -140,13 +143,16 @@ def prove_training(
     DebiasWarning
         They do not look like the training rows of a model that stores no row counts.
     """
-    in_bag, proof, why_not = _try_proof(ensemble, model, table, response, None)
-    if proof is not None:
+    try:
+        in_bag, proof = _prove_bags(ensemble, model, table, response, None)
+    except InBagUnavailableError:
+        pass
+    except ProvenanceError as error:
+        raise ProvenanceError(f"train: {error}") from None
+    else:
         if proof.holds:
             return in_bag, _proven(proof)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
-    if isinstance(why_not, ProvenanceError):
-        raise ProvenanceError(f"train: {why_not}")
     found = recognise(ensemble, table, response)
     if found.exact:
         return None, Provenance("train", "proven", _EVERY_LEAF, 1.0)
@@ -163,30 +169,30 @@ def prove_training(
     return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
 
 
-def _try_proof(
+def _prove_bags(
     ensemble: TreeEnsemble,
     model: Any,
     table: Table,
     response: Response,
     sample_weight: NDArray[np.float64] | None,
-) -> tuple[InBag | None, Proof | None, Exception]:
-    """Return the bags and the proof, or the error that says why there are none."""
+) -> tuple[InBag, Proof]:
+    """Recover the bags and compare; raise ProvenanceError or InBagUnavailableError if there is nothing to compare."""
     from debias.discovery import plugin_manager
 
     if ensemble.n_train is not None and ensemble.n_train != table.n_rows:
-        wrong = ProvenanceError(
+        raise ProvenanceError(
             f"the model was trained on {ensemble.n_train} rows, but X has {table.n_rows}. {_PASS_TRAINING}"
         )
-        return None, None, wrong
     y = response.codes if response.codes is not None else response.values
-    try:
-        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
-    except InBagUnavailableError as error:
-        return None, None, error
-    if in_bag is None:
-        none = InBagUnavailableError(f"no adapter recovers the bags of a {ensemble.source}. {_HOLD_OUT}")
-        return None, None, none
-    return in_bag, prove(ensemble, in_bag, table, response), ProvenanceError("")
+    # Weights of the rows may be those of training, or of the evaluation only.
+    for weight in (None, sample_weight) if sample_weight is not None else (None,):
+        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=weight)
+        if in_bag is None:
+            raise InBagUnavailableError(f"no adapter recovers the bags of a {ensemble.source}. {_HOLD_OUT}")
+        proof = prove(ensemble, in_bag, table, response)
+        if proof.holds:
+            break
+    return in_bag, proof
 
 
 def _proven(proof: Proof) -> Provenance:
