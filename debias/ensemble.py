@@ -73,6 +73,12 @@ class TreeEnsemble:
         Where zeros are treated as missing (LightGBM's ``zero_as_missing``).
     n_train : int or None
         Number of training rows, where the model keeps it.
+    uniform_rows : bool
+        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided.
+    positive_weight : float
+        Weight of the positive class in sums of hessians (XGBoost's ``scale_pos_weight``).
+    notes : tuple of str
+        What whoever reads scores of this model must know.
     source, version : str
         Which kind of model this was, and the version of its library.
 
@@ -110,6 +116,9 @@ class TreeEnsemble:
     cover: NDArray[np.float64] | None = None
     zero_is_missing: NDArray[np.bool_] | None = None
     n_train: int | None = None
+    uniform_rows: bool = True
+    positive_weight: float = 1.0
+    notes: tuple[str, ...] = ()
     parent: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -10,7 +10,9 @@ has expectation, to first order,
 
 k being the mean of 1 - 1 / (2 n) over leaves: a leaf with boundaries midway between training rows has a mass that
 varies like the sum of n - 1 whole spacings and two halves. So g is read off the dispersion, and the share of the rows
-that are training rows is g n_train / m. This needs no response, and no assumption on how well the model predicts.
+that are training rows is g n_train / m. This assumes nothing of how well the model predicts, but that fresh rows are
+drawn independently of the training rows. A stratified split is not: it gives every class its share. So dispersion is
+taken among the leaves that speak for one class, with as many degrees of freedom less.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import block_size, route
+from debias.leaf_counts import LeafCounts, count_leaves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,13 +32,13 @@ if TYPE_CHECKING:
     from debias.response import Response
     from debias.table import Table
 
-TREES_AT_MOST = 30
-ROUNDS_AT_MOST = 10
-"""Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
 THRESHOLD = 0.4
-"""Value of g / r from which rows count as largely training rows; nothing but training rows have D / n_train or more."""
+"""Value of g / r from which rows count as largely training rows, if there are no more of them than a tree was grown on;
+with more rows it falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
 """Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
+ROWS_AT_LEAST = 20
+"""With fewer rows there is no telling."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,10 @@ class Recognition:
         g / r: estimated share of the rows that an average tree was grown on.
     present : float
         g: estimated share of the training set that is among the rows.
-    n_grown : float
-        Number of rows an average tree was grown on.
+    n_rows, n_grown : float
+        Number of rows, and of rows an average tree was grown on.
     p_fresh : float
-        Probability of a dispersion as low under fresh rows.
+        Probability of a dispersion as low under fresh rows, by a chi-square approximation.
     power : float
         Probability that a mere subset of the training rows of this size would have been recognised.
     """
@@ -67,6 +69,7 @@ class Recognition:
     share: float | None
     grown_share: float
     present: float
+    n_rows: float
     n_grown: float
     p_fresh: float
     power: float
@@ -74,15 +77,12 @@ class Recognition:
     @property
     def suspicious(self) -> bool:
         """Whether the rows look like training rows, be it by chance."""
-        return self.grown_share > THRESHOLD
+        return self.share is not None and self.grown_share > THRESHOLD * min(1.0, self.n_grown / self.n_rows)
 
     @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
         return self.exact or (self.suspicious and self.p_fresh < FALSE_ALARM)
-
-
-UNKNOWN = Recognition(exact=False, share=None, grown_share=0.0, present=0.0, n_grown=0.0, p_fresh=1.0, power=0.0)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -94,137 +94,99 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     table : Table
         Rows in question, columns in the model's order.
     response : Response
-        Not looked at; gives the margins' base its type.
 
     Returns
     -------
     Recognition
     """
-    trees = _sample(ensemble)
-    counted = _leaf_counts(ensemble, table, trees)
-    if counted is None:
-        return UNKNOWN
-    leaves, found, stored = counted
-    usable = [j for j in range(trees.size) if stored[j].size > 1]
-    if not usable or table.n_rows == 0:
-        return UNKNOWN
-    n_rows = np.mean([found[j].sum() for j in usable])
-    n_grown = np.mean([stored[j].sum() for j in usable])
-    n_train = max(float(n_grown), float(ensemble.n_train or 0))
+    counted = count_leaves(ensemble, table, response)
+    if not counted:
+        return _untold(exact=False)
+    n_rows = float(np.mean([tree.found.sum() for tree in counted]))
+    n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
+    exact = _all_there(ensemble, counted, n_rows, n_grown)
+    if not ensemble.uniform_rows or table.n_rows < ROWS_AT_LEAST:
+        return _untold(exact)
+    n_train = max(n_grown, float(ensemble.n_train or 0))
     r = n_rows / n_grown
-    dispersion = float(np.mean([_dispersion(found[j], stored[j]) for j in usable]))
-    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(stored[j], 1)) for j in usable]))
+    dispersion = float(np.mean([_dispersion(tree) for tree in counted]))
+    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in counted]))
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
-    freedom = _effective_freedom(leaves, [found[j].size for j in usable], usable)
+    freedom = _effective_freedom(counted)
     return Recognition(
-        exact=_all_there(ensemble, found, stored, usable, n_rows, n_grown),
+        exact=exact,
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
-        grown_share=grown_share,
-        present=grown_share * r,
-        n_grown=float(n_grown),
+        grown_share=float(grown_share),
+        present=float(grown_share * r),
+        n_rows=n_rows,
+        n_grown=n_grown,
         p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
         power=_power(r, kappa, min(1.0, n_rows / n_train), freedom),
     )
 
 
-def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
-    """Return trees spread over the ensemble; the first ones where covers depend on the margin before the tree."""
-    if ensemble.count is None and ensemble.objective.name != "squared_error":
-        return np.arange(min(ensemble.n_trees, ROUNDS_AT_MOST * ensemble.n_outputs))
-    n = min(TREES_AT_MOST, ensemble.n_trees)
-    return np.unique(np.linspace(0, ensemble.n_trees - 1, n).astype(np.int64))
+def _untold(exact: bool) -> Recognition:
+    return Recognition(
+        exact=exact, share=None, grown_share=0.0, present=0.0, n_rows=1.0, n_grown=1.0, p_fresh=1.0, power=0.0
+    )
 
 
-def _leaf_counts(
-    ensemble: TreeEnsemble, table: Table, trees: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], list[NDArray[np.float64]], list[NDArray[np.float64]]] | None:
-    """Return leaf ids, and for each tree the rows found and the training rows stored in each leaf.
-
-    Where the library stores sums of hessians instead of counts, both are hessian sums, in units of a typical row.
-    """
-    if ensemble.count is None and (ensemble.cover is None or ensemble.averaged):
-        return None
-    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(trees.size)
-    for begin in range(0, table.n_rows, step):
-        rows = slice(begin, begin + step)
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=trees)
-    found, stored = [], []
-    margin = np.tile(ensemble.base, (table.n_rows, 1))
-    for j, tree in enumerate(trees):
-        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
-        leaf = np.flatnonzero(ensemble.left[nodes] < 0)
-        at = leaves[:, j]
-        if ensemble.count is not None:
-            found.append(np.bincount(at, minlength=leaf[-1] + 1)[leaf].astype(np.float64))
-            stored.append(ensemble.count[nodes][leaf].astype(np.float64))
-            continue
-        assert ensemble.cover is not None
-        if tree % ensemble.n_outputs == 0:
-            before = ensemble.objective.curvature(margin)
-        h = before[:, ensemble.tree_output[tree]]
-        unit = (h @ h) / h.sum() * _curvature_factor(ensemble)
-        found.append(np.bincount(at, weights=h, minlength=leaf[-1] + 1)[leaf] * _curvature_factor(ensemble) / unit)
-        stored.append(ensemble.cover[nodes][leaf] / unit)
-        margin[:, ensemble.tree_output[tree]] += ensemble.value[nodes][at, 0]
-    return leaves, found, stored
-
-
-def _curvature_factor(ensemble: TreeEnsemble) -> float:
-    return 2.0 if ensemble.objective.name == "softmax" else 1.0  # XGBoost's hessian of softmax is 2 p (1 - p)
-
-
-def _dispersion(found: NDArray[np.float64], stored: NDArray[np.float64]) -> float:
-    expected = stored * (found.sum() / stored.sum())
+def _dispersion(tree: LeafCounts) -> float:
+    """Return Pearson's sum over its degrees of freedom, expectations taken within each class's leaves."""
+    found, stored = np.bincount(tree.group, tree.found), np.bincount(tree.group, tree.stored)
+    expected = tree.stored * (found / np.maximum(stored, 1e-300))[tree.group]
     some = expected > 0
-    return float((((found - expected) ** 2)[some] / expected[some]).sum() / (some.sum() - 1)) if some.sum() > 1 else 1.0
+    return float(((tree.found - expected) ** 2)[some] @ (1 / expected[some])) / tree.freedom
 
 
-def _all_there(
-    ensemble: TreeEnsemble,
-    found: list[NDArray[np.float64]],
-    stored: list[NDArray[np.float64]],
-    usable: list[int],
-    n_rows: float,
-    n_grown: float,
-) -> bool:
+def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float, n_grown: float) -> bool:
     """Whether every leaf holds its training rows, and fresh rows would hardly have managed that."""
-    if all(np.allclose(found[j], stored[j], rtol=1e-4, atol=1e-3) for j in usable):
-        return sum(stored[j].size for j in usable) > 2 * len(usable)  # stumps may agree by chance
-    if not ensemble.averaged or any((found[j] < stored[j]).any() for j in usable):
+    if all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted):
+        return sum(tree.stored.size for tree in counted) > 2 * len(counted)  # stumps may agree by chance
+    if not ensemble.averaged or any((tree.found < tree.stored).any() for tree in counted):
         return False
     from scipy.stats import nbinom
 
     # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so one counts.
     chance = n_grown / (n_grown + n_rows)
-    log_p = [np.sum(nbinom.logsf(stored[j] - 1, np.maximum(stored[j], 1), chance)) for j in usable]
+    log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
     return bool(np.mean(log_p) < np.log(0.01))
 
 
-def _effective_freedom(leaves: NDArray[np.int32], sizes: list[int], usable: list[int], n_pairs: int = 45) -> float:
+def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     """Return the degrees of freedom of the mean dispersion over trees that see the same rows.
 
-    Two trees' Pearson sums have covariance 2 phi^2, phi^2 being the contingency of their leaves (its chance part
-    taken off). Pairs of trees with too many leaves to cross are counted as if one repeated the other.
+    Two trees' Pearson sums have covariance 2 phi^2, phi^2 being the contingency of their leaves within classes (its
+    chance part taken off). Pairs of trees with too many leaves to cross are counted as if one repeated the other.
+    Small expected counts make the sums vary more than chi-square.
     """
-    n_trees, n_rows = len(usable), leaves.shape[0]
-    own = float(np.mean([1 / (size - 1) for size in sizes]))
+    n_trees, n_rows = len(counted), counted[0].at.size
+    own = float(np.mean([_excess_variance(tree) / tree.freedom for tree in counted]))
     if n_trees == 1:
         return 1 / own
-    pairs = list(combinations(range(n_trees), 2))
+    pairs = list(combinations(counted, 2))
     shared = []
     for a, b in pairs[:: max(1, len(pairs) // n_pairs)]:
-        freedom = (sizes[a] - 1) * (sizes[b] - 1)
-        if freedom > 250_000:
-            shared.append(1 / (min(sizes[a], sizes[b]) - 1))
+        most = max(_excess_variance(a), _excess_variance(b)) / min(a.freedom, b.freedom)
+        if a.group.size * b.group.size > 250_000:
+            shared.append(most)
             continue
-        phi2 = _contingency(leaves[:, usable[a]], leaves[:, usable[b]]) - freedom / n_rows
-        shared.append(min(max(phi2, 0.0) / freedom, 1 / (min(sizes[a], sizes[b]) - 1)))
+        phi2 = _contingency(a.at, b.at) - _contingency(a.group[a.at], b.group[b.at])
+        phi2 -= a.freedom * b.freedom / n_rows
+        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * _excess_variance(a), most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
 
 
-def _contingency(a: NDArray[np.int32], b: NDArray[np.int32]) -> float:
+def _excess_variance(tree: LeafCounts) -> float:
+    """Return the variance of Pearson's sum over that of chi-square: 1 + sum(1 / p) / m for m rows, to first order."""
+    share = tree.stored / tree.stored.sum()
+    n_leaves, n_rows = share.size, max(tree.found.sum(), 1.0)
+    extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
+    return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
+
+
+def _contingency(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
     """Return phi^2 = chi^2 / n of two partitions of the same rows."""
     _, code_a = np.unique(a, return_inverse=True)
     _, code_b = np.unique(b, return_inverse=True)

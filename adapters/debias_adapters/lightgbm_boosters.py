@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     if not _is_mine(model):
         return None
     source = f"LightGBM {type(model).__name__}"
-    head, blocks = _parse(_booster(model).model_to_string())
+    text = _booster(model).model_to_string()
+    head, blocks = _parse(text)
     objective = _objective(head, source)
     if not blocks:
         raise UnsupportedModelError(f"this {source} has no trees; train it first")
@@ -63,6 +65,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         gain=_join(trees, "gain"),
         cover=_join(trees, "count").astype(np.float64),
         count=_join(trees, "count"),
+        uniform_rows=not re.search(r"^\[(pos|neg)_bagging_fraction: (?!1\])", text, flags=re.M),
     )
 
 

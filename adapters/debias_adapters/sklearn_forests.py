@@ -60,7 +60,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         weight=weight,
         count=nodes["n_node_samples"],
         impurity=nodes["impurity"],
-        n_train=int(getattr(model, "_n_samples", 0) or trees[0].n_node_samples[0]),
+        n_train=getattr(model, "_n_samples", None),
+        uniform_rows=getattr(model, "_sample_weight", None) is None or not getattr(model, "bootstrap", False),
     )
 
 

@@ -37,6 +37,10 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         return None
     source = f"XGBoost {type(model).__name__}"
     booster = _booster(model)
+    if callable(getattr(model, "objective", None)):
+        raise UnsupportedModelError(
+            f"this {source} was trained with an objective of your own, whose gradient is unknown"
+        )
     learner = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
     trees, outputs, objective = _checked(learner, source, _n_trees(model, booster, learner))
     left = np.concatenate([tree["left_children"] for tree in trees])
@@ -69,6 +73,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         version=sys.modules["xgboost"].__version__,
         gain=np.where(leaf, 0.0, np.concatenate([tree["loss_changes"] for tree in trees])),
         cover=cover,
+        positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
+        notes=_notes(model, booster),
     )
 
 
@@ -152,6 +158,21 @@ def _n_rounds(model: Any, booster: Any) -> int:
     if hasattr(model, "get_booster") and booster.attr("best_iteration") is not None:
         return int(booster.attr("best_iteration")) + 1
     return int(booster.num_boosted_rounds())
+
+
+def _notes(model: Any, booster: Any) -> tuple[str, ...]:
+    best, used, there = booster.attr("best_iteration"), _n_rounds(model, booster), int(booster.num_boosted_rounds())
+    if best is None or there == int(best) + 1:
+        return ()
+    if used < there:
+        return (
+            f"early stopping: scores are of the first {used} of {there} rounds, as predictions are; the reported "
+            "importance is of all rounds",
+        )
+    return (
+        f"early stopping: this Booster predicts with all its {there} rounds, and they are scored; the best was round "
+        f"{int(best) + 1} (slice the Booster to score that)",
+    )
 
 
 def _n_trees(model: Any, booster: Any, learner: dict[str, Any]) -> int:
