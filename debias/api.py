@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from debias.audits import Audit
 from debias.discovery import plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
-from debias.preparation import prepare
+from debias.preparation import extract, prepare
 from debias.scoring import Scorer, Scores, scorer
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from debias.ensemble import TreeEnsemble
+    from debias.notes import Notes
     from debias.rows import Rows
 
 
@@ -27,7 +28,7 @@ def score(
     scorer: str | Scorer = "mdi_oob",
     *,
     rows: str = "auto",
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
@@ -49,8 +50,9 @@ def score(
         What the rows are. "oob": the training rows, in training order; each is used where it was out of a tree's bag,
         and that they are is proven. "held-out": rows the model has not seen. "train": training rows for what they are,
         biased. "auto": "oob" if proven, an error if they look like training rows all the same, else "held-out".
-    train : (X, y), optional
-        Training rows beside held-out ones, for scorers that need in-bag sums the model does not store.
+    train : (X, y) or (X, y, weight), optional
+        Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
+        the rows weighed in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the evaluation rows.
     seed : int, optional
@@ -91,6 +93,8 @@ def score(
     'bmi'
     """
     chosen = _scorer(scorer, options)
+    if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
+        X = None
     ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs)
     return _score(chosen, ensemble, given, caught, seed)
 
@@ -102,7 +106,7 @@ def audit(
     scorers: list[str | Scorer] | None = None,
     *,
     rows: str = "auto",
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
@@ -212,13 +216,20 @@ def load_model(path: str | Path) -> Any:
     return model
 
 
+def _needs_no_rows(scorer: Scorer, model: Any) -> bool:
+    """Whether a scorer that may do without rows does so for this model: what is not looked at need not be proven."""
+    try:
+        scorer.score(extract(model), None)
+    except RowsError:
+        return False
+    return True
+
+
 def _scorer(expression: str | Scorer, options: dict[str, Any]) -> Scorer:
     return scorer(expression, **options)
 
 
-def _score(
-    scorer: Scorer, ensemble: TreeEnsemble, rows: Rows | None, notes: tuple[str, ...], seed: int | None
-) -> Scores:
+def _score(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows | None, notes: Notes, seed: int | None) -> Scores:
     from debias import __version__
 
     values, details = scorer.score(ensemble, rows)
@@ -232,13 +243,13 @@ def _score(
         n_rows=rows.n_rows if rows is not None and looked else None,
         provenance=rows.provenance.to_dict() if rows is not None and looked else {},
         details=details,
-        warnings=notes if looked else (),
+        warnings=tuple(notes.texts),
         settings={
             "model": ensemble.source,
             "library_version": ensemble.version,
             "n_trees": ensemble.n_trees,
             "debias_version": __version__,
-            "seed": seed,
+            "seed": None if seed is None else int(seed),
         },
     )
 

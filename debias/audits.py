@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+ROWS_TO_JUDGE = 30
+"""With fewer rows the summary names no features."""
 INFLATED = 2.0
 """A feature is called inflated if its reported share is at least this many times its debiased share,"""
 NOTABLE = 0.01
@@ -107,6 +109,8 @@ class Audit:
         lines = [f"Scored on {self.main.n_rows} {self.rows_in_words} rows: {self.main.provenance['detail']}."]
         if self.reported is None:
             return lines
+        if self.main.n_rows is not None and self.main.n_rows < ROWS_TO_JUDGE:
+            return [*lines, f"{self.main.n_rows} rows are too few to say which features are ranked too high."]
         rank = _ranks(self.reported)
         excess = self.reported - self.share
         names = self.main.feature_names

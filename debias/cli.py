@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_RUN = 3
+WIDE = 160
+"""Columns to print on where standard output is no terminal, and nothing has to fit."""
+
+
+def _threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
+    if value < -1 or value == 0:
+        raise click.BadParameter("pass 1 or more, or -1 for all cores")
+    return value
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,8 +34,8 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--seed", default=0, show_default=True, help="Seed of noise, split and models.")
-@click.option("--jobs", default=2, show_default=True, help="Threads.")
+@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of noise, split, models.")
+@click.option("--jobs", default=2, callback=_threads, show_default=True, help="Threads.")
 def demo(seed: int, jobs: int) -> None:
     """Train three models on real data plus two columns of noise, and audit them.
 
@@ -76,7 +84,7 @@ def _input_options(command: Any) -> Any:
             help="What to print.",
         ),
         click.option("--seed", type=int, help="Seed, for scorers that draw."),
-        click.option("--jobs", default=1, show_default=True, help="Threads."),
+        click.option("--jobs", default=1, callback=_threads, show_default=True, help="Threads."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -114,6 +122,7 @@ def audit(
 
         fitted, X, y, given = _inputs(model, data, target, weight, train)
         found = debias.audit(fitted, X, y, list(scorers) or None, rows=rows, seed=seed, n_jobs=jobs, **given)
+        _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
         if form == "table":
@@ -148,6 +157,7 @@ def score(
 
         fitted, X, y, given = _inputs(model, data, target, weight, train)
         found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
+        _warn(found.warnings)
         if form == "table":
             print_scores(_console(), found)
         else:
@@ -186,20 +196,26 @@ def bench(study: str, repeats: int, memory: bool) -> None:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Print warnings and expected errors to stderr as one line each, and exit with the code for "could not run"."""
-    from debias.errors import DebiasError, DebiasWarning
+    """Print expected errors to stderr in a line, and exit with the code for "could not run" or "wrong usage".
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if issubclass(category, DebiasWarning):
-            click.echo(f"warning: {message}", err=True)
+    Warnings are part of every result, and printed from there.
+    """
+    from debias.errors import CompositionError, DebiasError
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.simplefilter("ignore")
         try:
             yield
+        except CompositionError as error:
+            raise click.UsageError(str(error)) from None
         except (DebiasError, OSError, ImportError) as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(COULD_NOT_RUN)
+
+
+def _warn(texts: tuple[str, ...]) -> None:
+    for text in texts:
+        click.echo(f"warning: {text}", err=True)
 
 
 def _inputs(
@@ -237,20 +253,23 @@ def _columns(
 def _read(path: str) -> pd.DataFrame:
     import pandas as pd
 
-    if path.endswith((".parquet", ".pq")):
-        return pd.read_parquet(path)
-    if path.endswith((".feather", ".arrow")):
-        return pd.read_feather(path)
+    ending = next((each for each in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(each)), ".csv")
     try:
-        return pd.read_csv(path)
-    except (ValueError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path} cannot be read as CSV: {error}") from None
+        if ending == ".csv":
+            return pd.read_csv(path)
+        return pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_feather(path)
+    except ImportError:
+        raise
+    except Exception as error:  # each reader has its own errors for a file that is not of its format
+        raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None
 
 
 def _console() -> Console:
     from rich.console import Console
 
-    return Console()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters the terminal cannot show
+    return Console() if sys.stdout.isatty() else Console(width=WIDE)
 
 
 if __name__ == "__main__":

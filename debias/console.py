@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 
 def print_audit(console: Console, audit: Audit) -> None:
-    """Print the table of an audit, what it says in sentences, and its warnings."""
+    """Print the table of an audit and what it says in sentences; warnings were shown when they arose."""
     print_table(console, audit)
     for line in audit.summary():
         console.print(_plain(line))
-    for note in audit.warnings:
-        console.print(_plain(f"Warning: {note}."))
 
 
 def print_table(console: Console, audit: Audit) -> None:
@@ -34,7 +32,7 @@ def print_table(console: Console, audit: Audit) -> None:
     table = Table()
     table.add_column("feature", overflow="fold")
     for name in frame.columns:
-        table.add_column(_heading(audit, name), justify="right")
+        table.add_column(_heading(audit, name), justify="right", overflow="fold")
     columns = [_percent(frame[c]) if c in ("reported", "share") else _figures(frame[c]) for c in frame.columns]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
@@ -49,14 +47,12 @@ def print_scores(console: Console, scores: Scores) -> None:
     console.print(_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold")
-    table.add_column(_plain(scores.scorer), justify="right")
+    table.add_column(_plain(scores.scorer), justify="right", overflow="fold")
     for k, figure in zip(order, _figures(scores.values[order]), strict=True):
         table.add_row(_plain(scores.feature_names[k]), figure)
     console.print(table)
     if scores.provenance:
         console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
-    for note in scores.warnings:
-        console.print(_plain(f"Warning: {note}."))
 
 
 def _heading(audit: Audit, name: str) -> Text:

@@ -55,6 +55,8 @@ class TreeEnsemble:
         False if the model saw no names and `feature_names` were made up.
     classes : array of shape (n_classes,), or None
         Labels in the order of the outputs; None in regression.
+    labelled : bool
+        False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
     missing_value : float
@@ -103,6 +105,7 @@ class TreeEnsemble:
     feature_names: tuple[str, ...]
     named: bool
     classes: NDArray[Any] | None
+    labelled: bool = True
     routing_dtype: np.dtype[Any]
     source: str
     version: str

@@ -25,14 +25,23 @@ class InBag:
     n_rows : int
         Number of training rows.
     n_trees : int
+    excluded : array of bool of shape (n_rows,), optional
+        Rows that had no weight in training: never in a bag, and no evaluation rows either.
 
     Notes
     -----
     One tree's weights are in memory at a time; what stays is n_rows * n_trees bits.
     """
 
-    def __init__(self, draw: Callable[[int], NDArray[np.float64]], n_rows: int, n_trees: int) -> None:
+    def __init__(
+        self,
+        draw: Callable[[int], NDArray[np.float64]],
+        n_rows: int,
+        n_trees: int,
+        excluded: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.draw = draw
+        self.excluded = excluded
         self.n_rows = n_rows
         self.n_trees = n_trees
         self._bits = np.empty((n_trees, (n_rows + 7) // 8), dtype=np.uint8)
@@ -58,6 +67,11 @@ class InBag:
         """
         bits = self._bits[:, begin // 8 : (end + 7) // 8]
         return np.unpackbits(bits, axis=1, count=end - begin).view(np.bool_)
+
+    def not_evaluated(self, begin: int, end: int) -> NDArray[np.bool_]:
+        """Return what `block` returns, the excluded rows set as well: where a row must not be evaluated."""
+        block = self.block(begin, end)
+        return block if self.excluded is None else block | self.excluded[begin:end]
 
     def n_distinct(self) -> NDArray[np.int64]:
         """Return the number of distinct rows in each bag, shape (n_trees,)."""

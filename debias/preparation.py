@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.discovery import adapters_loaded, plugin_manager
-from debias.errors import DebiasWarning, RowsError, UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError
+from debias.notes import Notes
 from debias.provenance import prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
@@ -60,31 +60,28 @@ def prepare(
     y: Any,
     scorers: list[Scorer],
     rows: str,
-    train: tuple[Any, Any] | None,
+    train: tuple[Any, ...] | None,
     sample_weight: Any,
     seed: int | None,
     n_jobs: int | None,
-) -> tuple[TreeEnsemble, Rows | None, tuple[str, ...]]:
+) -> tuple[TreeEnsemble, Rows | None, Notes]:
     """Extract, encode, verify, prove: all that comes before the first score."""
     ensemble = extract(model)
+    notes = Notes(ensemble.notes)
     if X is None:
         for each in scorers:
             if "rows" in each.needs:
                 raise RowsError(f"{each.name} is evaluated on rows: pass X and y")
-        return ensemble, None, ()
-    table, ensemble = _aligned(X, ensemble)
-    response = encode(y, ensemble, table.n_rows)
-    if table.n_rows == 0:
-        raise RowsError("X has no rows: there is nothing to evaluate on")
+        return ensemble, None, notes
+    table, ensemble = _aligned(X, ensemble, notes)
+    response = encode(y, ensemble, table.n_rows, notes)
     weight = _weights(sample_weight, table.n_rows)
     verify_prediction(ensemble, model, table)
     kind, in_bag, provenance = resolve(
-        ensemble, model, table, response, rows, None if sample_weight is None else weight
+        ensemble, model, table, response, rows, None if sample_weight is None else weight, notes
     )
-    notes = []
     if kind == "train":
-        warnings.warn(_TRAIN_WARNING, DebiasWarning, stacklevel=3)
-        notes.append(_TRAIN_WARNING)
+        notes.warn(_TRAIN_WARNING)
     given = Rows(
         ensemble=ensemble,
         model=model,
@@ -93,53 +90,63 @@ def prepare(
         weight=weight,
         kind=kind,
         in_bag=in_bag,
-        train=None if train is None else _training_rows(ensemble, model, train, n_jobs),
+        train=None if train is None else _training_rows(ensemble, model, train, n_jobs, notes),
         provenance=provenance,
         seed=seed,
-        n_jobs=1 if n_jobs is None else n_jobs,
+        n_jobs=_threads(n_jobs),
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
-    return ensemble, given, tuple(notes)
+    return ensemble, given, notes
 
 
-def _aligned(X: Any, ensemble: TreeEnsemble) -> tuple[Table, TreeEnsemble]:
+def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:
     """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
     from dataclasses import fields, replace
 
-    table = Table(X).aligned_to(ensemble)
+    table = Table(X).aligned_to(ensemble, notes)
     if ensemble.named or table.names is None:
         return table, ensemble
     changed = {each.name: getattr(ensemble, each.name) for each in fields(ensemble) if each.init}
     return table, replace(ensemble, **{**changed, "feature_names": table.names})
 
 
-def _training_rows(ensemble: TreeEnsemble, model: Any, train: tuple[Any, Any], n_jobs: int | None) -> Rows:
-    try:
-        X, y = train
-    except (TypeError, ValueError):
-        raise RowsError("train must be a pair (X_train, y_train)") from None
-    table = Table(X).aligned_to(ensemble)
-    response = encode(y, ensemble, table.n_rows)
-    if table.n_rows == 0:
-        raise RowsError("train has no rows")
-    in_bag, provenance = prove_training(ensemble, model, table, response)
+def _training_rows(
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: Notes
+) -> Rows:
+    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
+        raise RowsError("train must be a pair (X_train, y_train), or (X_train, y_train, weight)")
+    X, y, *rest = train
+    table = Table(X).aligned_to(ensemble, notes)
+    response = encode(y, ensemble, table.n_rows, notes)
+    in_bag, provenance = prove_training(ensemble, model, table, response, notes)
     return Rows(
         ensemble=ensemble,
         model=model,
         table=table,
         response=response,
-        weight=np.ones(table.n_rows),
+        weight=_weights(rest[0] if rest else None, table.n_rows),
         kind="train",
         in_bag=in_bag,
         provenance=provenance,
-        n_jobs=1 if n_jobs is None else n_jobs,
+        n_jobs=_threads(n_jobs),
     )
+
+
+def _threads(n_jobs: int | None) -> int:
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise RowsError(f"n_jobs={n_jobs!r} is no number of threads: pass 1 or more, or -1 for all cores")
+    return int(n_jobs)
 
 
 def _weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = np.array(sample_weight, dtype=np.float64)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise RowsError("sample_weight must be one number a row") from None
     if weight.shape != (n_rows,):
         raise RowsError(f"sample_weight has shape {weight.shape} for {n_rows} rows")
     if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() == 0:

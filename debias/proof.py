@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from debias.table import Table
 
 ROOTS_TO_CHECK = 10
+LEAST_CORRELATION = 0.6
+"""Of leaf values of a booster's first trees with the mean response of the leaves; 1 but for shrinkage and sampling."""
 ROW_TREES_TO_CHECK = 100_000
 """Rows x trees that are routed for the proof at every node (at least four trees)."""
 
@@ -111,7 +113,7 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
     assert ensemble.count is not None
     assert ensemble.weight is not None
     roots = ensemble.tree_start[:-1]
-    tolerance = _value_tolerance(response)
+    tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_distinct() == ensemble.count[roots]
     some = _spread(ensemble, ROOTS_TO_CHECK)
     root_weights, root_values = np.empty(some.size, dtype=bool), np.empty(some.size, dtype=bool)
@@ -147,6 +149,30 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
     )
 
 
+def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
+    """Whether the leaves of a booster's first round follow the response that is said to have trained it.
+
+    A leaf's value there is the mean of r_0 over its training rows, shrunk and scaled, so the two go
+    up and down together.
+    """
+    if ensemble.averaged or response.values is None:
+        return True
+    for tree in range(ensemble.n_outputs):
+        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+        leaves = np.empty(table.n_rows, dtype=np.int32)
+        step = block_size(1)
+        for begin in range(0, table.n_rows, step):
+            rows = slice(begin, begin + step)
+            leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=np.array([tree]))[:, 0]
+        value = ensemble.value[nodes][leaves, 0]
+        r_0 = response.values[:, ensemble.tree_output[tree]]
+        n = np.bincount(leaves)
+        mean = (np.bincount(leaves, weights=r_0) / np.maximum(n, 1))[leaves]
+        if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
+            return False
+    return True
+
+
 def _spread(ensemble: TreeEnsemble, at_most: int) -> NDArray[np.int64]:
     """Return trees spread evenly over the ensemble, the first and the last among them."""
     return np.unique(np.linspace(0, ensemble.n_trees - 1, min(ensemble.n_trees, at_most)).astype(np.int64))
@@ -160,11 +186,13 @@ def _telling(response: Response, n_classes: int) -> bool:
     return len(np.unique(response.values)) > 4
 
 
-def _value_tolerance(response: Response) -> float:
+def _value_tolerance(ensemble: TreeEnsemble, response: Response) -> float:
     """Return how far node means may differ: rounding of y to float32 must not matter."""
     if response.values is None:
         return 1e-6
-    return 1e-6 * float(np.abs(response.values).max(initial=0.0)) or 1e-12
+    # A mean of n numbers with a large constant in them is exact to n roundings of that constant.
+    rounding = float(np.abs(ensemble.centre).max()) * response.n_rows * np.finfo(np.float64).eps
+    return max(1e-6 * float(np.abs(response.values).max(initial=0.0)), rounding, 1e-12)
 
 
 def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsemble) -> NDArray[np.float64]:

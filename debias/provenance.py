@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, RowsError
-from debias.proof import Proof, prove
-from debias.recognition import THRESHOLD, Recognition, recognise
+from debias.errors import InBagUnavailableError, ProvenanceError, RowsError
+from debias.proof import Proof, prove, response_fits
+from debias.recognition import Recognition, recognise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +15,12 @@ if TYPE_CHECKING:
 
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
+    from debias.notes import Notes
     from debias.response import Response
     from debias.table import Table
 
+DOUBT = 0.3
+"""Probability under fresh rows below which rows that look like training rows are warned of."""
 SURE = 0.95
 """Power from which rows that are not recognised as training rows are none."""
 ENOUGH_PRESENT = 0.75
@@ -34,7 +36,8 @@ class Provenance:
     ----------
     kind : {"oob", "held-out", "train"}
     status : str
-        "proven"; "rows proven, y unproven"; "not recognised as training rows"; "cannot be told"; "stated by the user".
+        "proven"; "rows proven, y unproven"; "rows proven, y plausible"; "not recognised as training rows"; "cannot be
+        told"; "stated by the user".
     detail : str
         The finding in a sentence.
     training_share : float or None
@@ -57,7 +60,8 @@ def resolve(
     table: Table,
     response: Response,
     rows: str,
-    sample_weight: NDArray[np.float64] | None = None,
+    sample_weight: NDArray[np.float64] | None,
+    notes: Notes,
 ) -> tuple[str, InBag | None, Provenance]:
     """Settle what the rows are, and prove it as far as the model allows.
 
@@ -69,8 +73,10 @@ def resolve(
     response : Response
     rows : {"auto", "oob", "held-out", "train"}
         What the user says they are.
-    sample_weight : array of shape (n_rows,), optional
+    sample_weight : array of shape (n_rows,), or None
         Weights the user gave with them.
+    notes : Notes
+        Takes what a reader of the scores must know.
 
     Returns
     -------
@@ -104,28 +110,24 @@ def resolve(
             raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
     recognition = recognise(ensemble, table, response)
     if rows == "train":
-        return "train", None, _claimed_training(ensemble, recognition)
+        return "train", None, _claimed_training(ensemble, recognition, notes)
     if recognition.largely_training:
-        _refuse_training_rows(ensemble, recognition, rows, table.n_rows)
+        _refuse_training_rows(ensemble, recognition, rows, table.n_rows, notes)
     if rows == "auto" and table.n_rows == ensemble.n_train:
-        warnings.warn(
+        notes.warn(
             f"X has as many rows as the model was trained on ({table.n_rows}), but they are not the training rows; "
-            "they are taken as held-out rows. Pass rows='held-out' if that is what they are.",
-            DebiasWarning,
-            stacklevel=4,
+            "they are taken as held-out rows. Pass rows='held-out' if that is what they are."
         )
-    if rows == "auto" and recognition.suspicious:
-        warnings.warn(
-            f"{_looks_like(recognition, table.n_rows)}; the leaves are too few to be sure. They are taken as held-out "
-            "rows: pass rows='held-out' if that is what they are, or fresh rows if it is not.",
-            DebiasWarning,
-            stacklevel=4,
+    if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
+        notes.warn(
+            f"{_looks_like(recognition, table.n_rows)}; that is too little to be sure. They are taken as held-out "
+            "rows: pass rows='held-out' if that is what they are, or fresh rows if it is not."
         )
     return "held-out", None, _fresh(recognition)
 
 
 def prove_training(
-    ensemble: TreeEnsemble, model: Any, table: Table, response: Response
+    ensemble: TreeEnsemble, model: Any, table: Table, response: Response, notes: Notes
 ) -> tuple[InBag | None, Provenance]:
     """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
 
@@ -138,10 +140,7 @@ def prove_training(
     ProvenanceError
         They are not the training rows, or not all of them.
 
-    Warns
-    -----
-    DebiasWarning
-        They do not look like the training rows of a model that stores no row counts.
+    Notes of rows that do not look like the training rows of a model that stores no row counts.
     """
     try:
         in_bag, proof = _prove_bags(ensemble, model, table, response, None)
@@ -154,10 +153,14 @@ def prove_training(
             return in_bag, _proven(proof)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
     found = recognise(ensemble, table, response)
+    if not response_fits(ensemble, table, response):
+        raise ProvenanceError(
+            "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
+        )
     if found.exact:
-        return None, Provenance("train", "proven", _EVERY_LEAF, 1.0)
+        return None, Provenance("train", "rows proven, y plausible", _EVERY_LEAF, 1.0)
     too_few, as_many = table.n_rows < found.n_grown - 0.5, abs(table.n_rows - found.n_grown) < 0.5
-    if found.power > 0 and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
+    if found.share is not None and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
         wrong = (
             f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "
             f"counts in the leaves about {min(1.0, max(0.0, found.present)):.0%} of them are among these {table.n_rows}"
@@ -165,7 +168,7 @@ def prove_training(
         if ensemble.count is not None:
             raise ProvenanceError(f"{wrong}. Pass all rows the model was trained on.")
         # XGBoost stores sums of hessians, which training weights change in a way the model does not tell.
-        warnings.warn(f"{wrong}. If it was trained with weights, this cannot be told.", DebiasWarning, stacklevel=5)
+        notes.warn(f"{wrong}. If it was trained with weights, this cannot be told.")
     return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
 
 
@@ -206,18 +209,13 @@ def _proven(proof: Proof) -> Provenance:
     )
 
 
-def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
+def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: Notes) -> Provenance:
     if recognition.exact:
         return Provenance("train", "proven", _EVERY_LEAF, 1.0)
-    if recognition.power > SURE and recognition.grown_share < THRESHOLD:
-        wrong = (
+    if recognition.power > SURE and not recognition.suspicious:
+        notes.warn(
             f"these do not look like training rows: by the counts in the leaves about {recognition.share or 0:.0%} of "
-            "them are"
-        )
-        if ensemble.count is not None:
-            raise ProvenanceError(f"{wrong}. Pass rows='held-out' if the model has not seen them.")
-        warnings.warn(
-            f"{wrong}. If the model was trained with weights, this cannot be told.", DebiasWarning, stacklevel=5
+            "them are. Pass rows='held-out' if the model has not seen them"
         )
     return Provenance(
         "train", "stated by the user", "taken as training rows because rows='train' says so", recognition.share
@@ -225,37 +223,43 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition) -> Prove
 
 
 def _fresh(recognition: Recognition) -> Provenance:
+    if recognition.largely_training:
+        return Provenance(
+            "held-out",
+            "stated by the user",
+            "taken as held-out rows because rows='held-out' says so, though they look like training rows",
+            recognition.share,
+        )
     if recognition.suspicious or recognition.power < 0.5:
         return Provenance(
             "held-out",
             "cannot be told",
-            "taken as held-out rows: the leaves are too few or too large to tell them from training rows",
+            "taken as held-out rows: what the model stores of its training rows cannot tell them apart",
             recognition.share,
         )
     return Provenance(
         "held-out",
         "not recognised as training rows",
-        "leaf counts do not look like those of the training rows or a part of them",
+        "leaf counts do not look like those of the training rows or of a random part of them",
         recognition.share,
     )
 
 
-def _refuse_training_rows(ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int) -> None:
-    if recognition.exact:
-        found = "these are the training rows: the leaves hold just the rows they held in training"
-    else:
-        found = _looks_like(recognition, n_rows)
+def _refuse_training_rows(
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: Notes
+) -> None:
+    found = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
         "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
-        if ensemble.averaged and ensemble.count is not None
+        if ensemble.averaged and ensemble.n_train is not None
         else "A model without bags has to be scored on rows it has not seen"
     )
-    if rows == "held-out" and not recognition.exact:
-        warnings.warn(f"{found}; scores on training rows are biased. {remedy}.", DebiasWarning, stacklevel=5)
+    if rows == "held-out":
+        notes.warn(f"{found}; scores on training rows are as biased as the reported importance. {remedy}")
         return
     raise ProvenanceError(
-        f"{found}. {remedy}. rows='train' scores them all the same, as biased as the reported importance"
-        + ("." if recognition.exact else "; rows='held-out' states that they are fresh.")
+        f"{found}. {remedy}. rows='held-out' states that they are fresh; rows='train' scores them for what they are, "
+        "as biased as the reported importance."
     )
 
 
@@ -266,6 +270,7 @@ def _looks_like(recognition: Recognition, n_rows: int) -> str:
     )
 
 
+_CERTAIN = "these are the training rows: the leaves hold the rows they held in training"
 _EVERY_LEAF = "the training rows: every leaf holds its training rows"
 _PASS_TRAINING = (
     "Pass the training X, y whole, unchanged and in training order to score on out-of-bag rows, "

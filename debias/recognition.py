@@ -37,6 +37,8 @@ THRESHOLD = 0.4
 with more rows it falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
 """Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
+FEW_ROWS = 0.4
+"""Number of rows, per row a tree was grown on, below which the overlap of trees is not estimated."""
 ROWS_AT_LEAST = 20
 """With fewer rows there is no telling."""
 
@@ -48,8 +50,8 @@ class Recognition:
     Parameters
     ----------
     exact : bool
-        Every leaf of the trees looked at holds just its training rows (at least those, for bagged trees, where fresh
-        rows would leave some short).
+        All training rows are there: every leaf of the trees looked at holds just its training rows, or at least those
+        where fresh rows would leave some short.
     share : float or None
         Estimated share of the rows that are training rows (the least it can be, if the model does not say how many it
         had); None if the model stores no usable counts.
@@ -141,35 +143,38 @@ def _dispersion(tree: LeafCounts) -> float:
 
 
 def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float, n_grown: float) -> bool:
-    """Whether every leaf holds its training rows, and fresh rows would hardly have managed that."""
+    """Whether every leaf holds its training rows, or at least those, and fresh rows would hardly have managed that."""
     if all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted):
         return sum(tree.stored.size for tree in counted) > 2 * len(counted)  # stumps may agree by chance
-    if not ensemble.averaged or any((tree.found < tree.stored).any() for tree in counted):
+    if any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted):
         return False
     from scipy.stats import nbinom
 
-    # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so one counts.
+    # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so three count.
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
-    return bool(np.mean(log_p) < np.log(0.01))
+    return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(0.01))
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     """Return the degrees of freedom of the mean dispersion over trees that see the same rows.
 
     Two trees' Pearson sums have covariance 2 phi^2, phi^2 being the contingency of their leaves within classes (its
-    chance part taken off). Pairs of trees with too many leaves to cross are counted as if one repeated the other.
+    chance part taken off). Where that cannot be seen, trees are counted as if they repeated one another: with too many
+    leaves to cross, and with few rows.
     Small expected counts make the sums vary more than chi-square.
     """
     n_trees, n_rows = len(counted), counted[0].at.size
     own = float(np.mean([_excess_variance(tree) / tree.freedom for tree in counted]))
     if n_trees == 1:
         return 1 / own
+    # Few rows leave most pairs of leaves empty and hide the overlap.
+    few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
     pairs = list(combinations(counted, 2))
     shared = []
     for a, b in pairs[:: max(1, len(pairs) // n_pairs)]:
         most = max(_excess_variance(a), _excess_variance(b)) / min(a.freedom, b.freedom)
-        if a.group.size * b.group.size > 250_000:
+        if few or a.group.size * b.group.size > 250_000:
             shared.append(most)
             continue
         phi2 = _contingency(a.at, b.at) - _contingency(a.group[a.at], b.group[b.at])
@@ -205,6 +210,9 @@ def _chi2_cdf(ratio: float, freedom: float) -> float:
 def _power(r: float, kappa: float, present: float, freedom: float) -> float:
     from scipy.stats import chi2
 
-    limit = chi2.ppf(FALSE_ALARM, freedom) * (1 + kappa * r)
+    # Alarm takes both a small p and a share beyond the threshold.
+    least = THRESHOLD * min(1.0, 1 / r) * r
+    at_threshold = 1 + kappa * r - 2 * kappa * least - (1 - kappa) * least**2 / r
+    limit = min(chi2.ppf(FALSE_ALARM, freedom) * (1 + kappa * r), at_threshold * freedom)
     expected = 1 + kappa * r - 2 * kappa * present - (1 - kappa) * present**2 / r
     return float(chi2.cdf(limit / max(expected, 1e-3), freedom))

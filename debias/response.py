@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.notes import Notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class Response:
         return len(array)
 
 
-def encode(y: Any, ensemble: TreeEnsemble, n_rows: int) -> Response:
+def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None) -> Response:
     """Encode y for an ensemble.
 
     Parameters
@@ -52,6 +53,8 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int) -> Response:
     ensemble : TreeEnsemble
     n_rows : int
         Number of rows of X.
+    notes : Notes, optional
+        Takes note of labels that may not be the ones the model was trained on.
 
     Returns
     -------
@@ -66,8 +69,8 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int) -> Response:
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     if ensemble.classes is not None:
-        return _encode_labels(array, ensemble)
-    numbers = _numbers(array)
+        return _encode_labels(array, ensemble, notes)
+    numbers = _numbers(array, ensemble)
     if ensemble.objective.name == "logistic" and (numbers.min(initial=0.0) < 0 or numbers.max(initial=1.0) > 1):
         raise RowsError(
             f"this booster was trained on a response between 0 and 1, but y has values from {numbers.min()} to "
@@ -78,7 +81,7 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int) -> Response:
     return Response(codes=None, values=numbers[:, None] - ensemble.centre)
 
 
-def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble) -> Response:
+def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None) -> Response:
     classes = ensemble.classes
     assert classes is not None
     _refuse_missing(labels)
@@ -87,6 +90,11 @@ def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble) -> Response:
         raise RowsError(
             f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
             f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+        )
+    if notes is not None and not ensemble.labelled and labels.size >= 20 and not (codes == 0).any():
+        notes.warn(
+            f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {classes.size - 1} only: "
+            "make sure that y is coded so"
         )
     if ensemble.averaged:
         return Response(codes=codes, values=None)
@@ -101,9 +109,20 @@ def _boosted(ensemble: TreeEnsemble, codes: NDArray[np.int64] | None, target: ND
 
 
 def _one_column(y: Any) -> NDArray[Any]:
+    import narwhals.stable.v2 as nw
+
     if y is None:
         raise RowsError("y is missing; pass the response, as the model was trained on")
-    array = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    native = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        native = native[native.columns[0]] if native.shape[1] == 1 else native
+    if isinstance(native, nw.Series):
+        array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
+    else:
+        try:
+            array = np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
+        except ValueError:
+            raise RowsError("y must have one value a row; its rows have different lengths") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -111,11 +130,16 @@ def _one_column(y: Any) -> NDArray[Any]:
     return array
 
 
-def _numbers(array: NDArray[Any]) -> NDArray[np.float64]:
+def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]:
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise RowsError(f"the model is a regression, but y is not numeric (dtype {array.dtype})") from None
+        kind = (
+            "knows no labels, only the numbers 0 and 1: encode y as in training"
+            if ensemble.objective.name == "logistic"
+            else "is a regression"
+        )
+        raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {kind}") from None
     wrong = np.flatnonzero(~np.isfinite(numbers))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")

@@ -114,12 +114,19 @@ class Rows:
         ensemble = self.ensemble
         source = self if self.kind == "oob" else self.train
         if source is None:
-            how = "the training rows themselves (rows='oob')" if ensemble.averaged else "train=(X_train, y_train)"
+            how = "the training rows themselves (rows='oob'), or " if ensemble.averaged else ""
             raise RowsError(
                 f"this score needs in-bag weights and means of the nodes, which a {ensemble.source} does not store; "
-                f"pass {how} so that they can be recomputed, or use mdi_oob, oob_split or oob_loss, which need none"
+                f"pass {how}train=(X_train, y_train) beside held-out rows so that they can be recomputed, or use "
+                "mdi_oob, oob_split or oob_loss, which need none"
             )
-        return source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
+        sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
+        if ensemble.weight is not None and not np.allclose(sums.n, ensemble.weight, rtol=1e-6):
+            raise RowsError(
+                f"the training rows do not have the weight that the nodes of this {ensemble.source} store; it was "
+                "trained with weights of rows or classes: pass train=(X_train, y_train, weight) with their product"
+            )
+        return sums
 
     @cached_property
     def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:
@@ -136,7 +143,7 @@ class Rows:
         step = block_size(self.ensemble.n_trees)
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
-            in_bag = None if self.in_bag is None else self.in_bag.block(rows.start, rows.stop)
+            in_bag = None if self.in_bag is None else self.in_bag.not_evaluated(rows.start, rows.stop)
             X = self.table.matrix(self.ensemble, rows)
             yield rows, route(self.ensemble, X, in_bag=in_bag, n_jobs=self.n_jobs)
 

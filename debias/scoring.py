@@ -76,7 +76,8 @@ class FunctionScorer:
             if option not in known:
                 there = f"it has {', '.join(known)}" if known else "it has none"
                 raise CompositionError(f"{self.base_name} has no option {option!r}; {there}.{nearest(option, known)}")
-        return replace(self, options={**self.options, **options})
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+        return replace(self, options={**self.options, **plain})
 
     def score(self, ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Call the function and check what it returns."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
+import re
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasWarning, RowsError, nearest
+from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.notes import Notes
 
 
 class Table:
@@ -35,57 +37,51 @@ class Table:
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
         self.names: tuple[str, ...] | None = None
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        repeated = _repeated_columns(X)
+        if repeated:
+            raise RowsError(f"X has columns of the same name: {', '.join(repeated)}")
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(frame, nw.LazyFrame):
+            raise RowsError("X is a lazy frame; collect() it first")
         if isinstance(frame, nw.DataFrame):
-            self._frame = frame
-            self.shape = frame.shape
-            columns = tuple(frame.columns)
-            self.names = tuple(str(name) for name in columns) if all(isinstance(c, str) for c in columns) else None
-            _refuse_non_numeric(frame)
-            return
-        if hasattr(X, "tocsr"):
-            raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
-        array = np.asarray(X)
-        if array.ndim != 2:
-            raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
-        if array.dtype.kind not in "fiub":
-            try:
-                array = array.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise RowsError(f"X must be numeric; it has dtype {array.dtype}: {error}") from None
-        self._array = array
-        self.shape = array.shape
+            self._frame, self.shape = frame, frame.shape
+            self.names = tuple(str(name) for name in frame.columns)
+            if self.n_rows:
+                _refuse_non_numeric(frame)
+        else:
+            self._array = _numeric_array(X)
+            self.shape = self._array.shape
+        if not self.n_rows:
+            raise RowsError("X has no rows: there is nothing to evaluate on")
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.shape[0])
 
-    def aligned_to(self, ensemble: TreeEnsemble) -> Table:
+    def aligned_to(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
         """Return the same rows with columns in the model's order.
+
+        Parameters
+        ----------
+        ensemble : TreeEnsemble
+        notes : Notes
+            Takes note if the columns were in another order and had to be matched by name.
 
         Raises
         ------
         RowsError
             Columns are missing, or there are others; the message names them.
-
-        Warns
-        -----
-        DebiasWarning
-            The columns were in another order and have been put into the model's by name.
         """
-        n_columns = self.shape[1]
-        if self.names is None or not ensemble.named:
+        n_columns, wanted = self.shape[1], list(ensemble.feature_names)
+        have = [] if self.names is None else [_as_stored(name, wanted) for name in self.names]
+        # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
+        if self.names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
             if n_columns != ensemble.n_features:
                 raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
             return self
-        wanted = list(ensemble.feature_names)
-        # LightGBM stores names with spaces replaced.
-        have = [name if name in wanted else "_".join(name.split()) for name in self.names]
         if have == wanted:
             return self
-        if len(set(have)) != len(have):
-            raise RowsError(f"X has columns of the same name: {sorted({c for c in have if have.count(c) > 1})}")
         missing = [name for name in wanted if name not in have]
         extra = [name for name in have if name not in wanted]
         if missing or extra:
@@ -96,19 +92,9 @@ class Table:
                 + (f"; not known to the model: {_listed(extra)}" if extra else "")
                 + f".{hint} Pass the training columns, by their training names."
             )
-        warnings.warn(
-            "the columns of X are in another order than the model was trained on; they are matched by name",
-            DebiasWarning,
-            stacklevel=4,
-        )
-        ordered = Table.__new__(Table)
-        ordered._frame, ordered._array, ordered.names, ordered.shape = (
-            self._frame,
-            self._array,
-            tuple(wanted),
-            self.shape,
-        )
-        ordered._order = [have.index(name) for name in wanted]
+        notes.warn("the columns of X are in another order than the model was trained on; they are matched by name")
+        ordered = copy(self)
+        ordered.names, ordered._order = tuple(wanted), [have.index(name) for name in wanted]
         return ordered
 
     def matrix(
@@ -134,10 +120,57 @@ class Table:
             part = _frame_rows(self._frame, rows)
         if self._order is not None:
             part = part[:, self._order]
-        matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused below, by name
+            matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
         if not np.isnan(ensemble.missing_value):
             matrix = np.where(matrix == ensemble.missing_value, np.nan, matrix).astype(ensemble.routing_dtype)
+        if matrix.dtype == np.float32 and np.isinf(matrix).any():
+            row, column = np.argwhere(np.isinf(matrix))[0]
+            raise RowsError(
+                f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
+                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+            )
         return matrix
+
+
+def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
+    if rows is None:
+        return row
+    return row + (rows.start or 0) if isinstance(rows, slice) else int(rows[row])
+
+
+def _as_stored(name: str, wanted: list[str]) -> str:
+    """Return a name as the model stores it: LightGBM replaces white space."""
+    return name if name in wanted else re.sub(r"\s", "_", name)
+
+
+def _repeated_columns(X: Any) -> list[str]:
+    columns = getattr(X, "columns", None)
+    if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
+        return []
+    names = [str(name) for name in columns]
+    return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+
+
+def _numeric_array(X: Any) -> NDArray[Any]:
+    if hasattr(X, "tocsr"):
+        raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
+    if isinstance(X, np.ma.MaskedArray):
+        raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
+    if array.ndim != 2:
+        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+    if array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise RowsError(f"X must be numeric: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
+    return array
 
 
 def _frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:

@@ -91,7 +91,7 @@ def test_score_takes_training_rows_beside(files):
             3,
             "error: X does not have the columns the model was trained on; missing: a",
         ),
-        (["heldout.csv", "--target", "outcome", "--scorer", "nothing"], 3, "there is no scorer 'nothing'"),
+        (["heldout.csv", "--target", "outcome", "--scorer", "nothing"], 2, "there is no scorer 'nothing'"),
         (["model.ubj", "--target", "outcome"], 2, "cannot be read as CSV"),
     ],
 )

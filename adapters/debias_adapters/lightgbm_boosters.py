@@ -39,7 +39,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     trees = [_Nodes.from_text(block, number, source) for number, block in enumerate(blocks)]
     n_outputs = int(head["num_tree_per_iteration"])
     output = np.arange(len(trees), dtype=np.int32) % n_outputs
-    base = _take_base(trees[:n_outputs])
+    folded = "[boost_from_average: 0]" not in text and blocks[0].get("shrinkage") == "1"
+    base = _take_base(trees[:n_outputs]) if folded else np.zeros(n_outputs)
     names = head["feature_names"].split()
     zero_is_missing = _join(trees, "zero_is_missing")
     return TreeEnsemble(
@@ -59,6 +60,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         feature_names=tuple(names),
         named=names != [f"Column_{k}" for k in range(len(names))],
         classes=_classes(model, n_outputs),
+        labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float64),
         source=source,
         version=sys.modules["lightgbm"].__version__,
@@ -229,7 +231,8 @@ def _children(block: dict[str, str], name: str, inner: int) -> NDArray[np.int32]
 def _take_base(trees: list[_Nodes]) -> NDArray[np.float64]:
     """Take the constant margin out of the first tree of each output, where LightGBM folds it in.
 
-    What is left is the margin F_0 before any tree, up to one step of the root; no centred score depends on it.
+    It is the mean of the leaves weighted by training rows: the constant itself, up to one step of the root where rows
+    have weights or the loss is not squared. No centred score depends on it.
     """
     base = np.empty(len(trees))
     for k, tree in enumerate(trees):

@@ -105,7 +105,8 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             weight *= compute_sample_weight("balanced", y, indices=rows)
         return weight if fixed is None else weight * fixed
 
-    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_))
+    excluded = _weightless(model, sample_weight)
+    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
 
 
 @debias.hookimpl
@@ -176,6 +177,12 @@ def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool]:
         return drawn
 
     return draw, weighted_draws and hasattr(model, "_sample_weight")
+
+
+def _weightless(model: Any, sample_weight: NDArray[np.float64] | None) -> NDArray[np.bool_] | None:
+    """Return which rows had weight 0 in training: out of every bag, yet none the model was meant to see."""
+    weight = getattr(model, "_sample_weight", sample_weight)
+    return None if weight is None or weight.all() else np.asarray(weight == 0)
 
 
 def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:

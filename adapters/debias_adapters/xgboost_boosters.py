@@ -41,7 +41,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         raise UnsupportedModelError(
             f"this {source} was trained with an objective of your own, whose gradient is unknown"
         )
-    learner = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
+    learner = _learner(booster, source)
     trees, outputs, objective = _checked(learner, source, _n_trees(model, booster, learner))
     left = np.concatenate([tree["left_children"] for tree in trees])
     leaf = left < 0
@@ -67,6 +67,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         feature_names=tuple(names or [f"f{k}" for k in range(n_features)]),
         named=bool(names),
         classes=_classes(model, n_classes),
+        labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
         missing_value=_missing(model),
         source=source,
@@ -153,6 +154,14 @@ def _booster(model: Any) -> Any:
     return model.get_booster()
 
 
+def _learner(booster: Any, source: str) -> dict[str, Any]:
+    try:
+        learner: dict[str, Any] = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
+    except sys.modules["xgboost"].core.XGBoostError as error:  # a Booster that was made, and never trained
+        raise UnsupportedModelError(f"this {source} cannot be read: it has no trees; train it first") from error
+    return learner
+
+
 def _n_rounds(model: Any, booster: Any) -> int:
     """Return the rounds that predictions use: wrappers stop at the best of early stopping, Boosters do not."""
     if hasattr(model, "get_booster") and booster.attr("best_iteration") is not None:
@@ -203,6 +212,8 @@ def _checked(learner: dict[str, Any], source: str, n_trees: int) -> tuple[list[A
             raise UnsupportedModelError(
                 f"tree {number} of this {source} splits on categories; only numeric splits are supported so far"
             )
+        if int(tree["tree_param"]["size_leaf_vector"]) > 1:
+            raise UnsupportedModelError(f"this {source} has vector leaves (multi_output_tree); not supported so far")
         if int(tree["tree_param"]["num_deleted"]):
             raise UnsupportedModelError(f"tree {number} of this {source} was pruned after growth; not supported so far")
     return trees, np.asarray(model["tree_info"][:n_trees], dtype=np.int32), OBJECTIVES[objective]
@@ -216,6 +227,8 @@ def _base(learner: dict[str, Any], n_classes: int, objective: str) -> NDArray[np
     text = learner["learner_model_param"]["base_score"].strip("[]")
     score = np.array([np.float32(part) for part in text.split(",")]).astype(np.float64)
     if objective == "logistic" and learner["objective"]["name"] != "binary:logitraw":
+        if score.min() <= 0 or score.max() >= 1:
+            raise UnsupportedModelError(f"this XGBoost model has base_score {text}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
     return np.broadcast_to(score, (n_classes,)).copy()
 

@@ -49,6 +49,7 @@ def mdi(
 
     _one_of("criterion", criterion, None, "variance")
     _one_of("normalize", normalize, None, "tree")
+    _not_negative("min_node_size", min_node_size)
     if criterion is None and ensemble.impurity is not None and ensemble.weight is not None:
         weight, decrease = ensemble.weight, node_scores.impurity_decrease(ensemble)
     else:
@@ -95,8 +96,7 @@ def mdi_oob(
     _one_of("weights", weights, "rows", "in_bag")
     if centre == "none" and weights == "in_bag":
         raise CompositionError("mdi_oob: centre='none' is eq. 14 to the letter and has no weights='in_bag'")
-    if not shrinkage >= 0:
-        raise CompositionError(f"mdi_oob: shrinkage must be 0 or more, not {shrinkage!r}")
+    _not_negative("shrinkage", shrinkage)
     sums = rows.node_sums
     mu = ensemble.centred_value
     at = ensemble.splits, ensemble.children
@@ -157,7 +157,9 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
 @debias.scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs={"rows", "running-loss"})
 def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Loss that the splits on a feature save on evaluation rows: below 0 for noise, since noise overfits.
+    """Loss that the splits on a feature save on evaluation rows: below 0 for noise, which overfits.
+
+    Under class weights noise can come out above 0: the weighted root is off the evaluation mean, which any split mends.
 
     Averaged trees: squared error (Brier score) of node values; the scores add up to the loss of the root less that of
     the leaves, averaged over trees. Boosted trees: the model's own loss (squared error, log-loss) as its margin grows
@@ -214,5 +216,10 @@ def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _one_of(option: str, value: Any, *known: Any) -> None:
-    if value not in known:
+    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
         raise CompositionError(f"{option}={value!r} is none of {', '.join(map(repr, known))}")
+
+
+def _not_negative(option: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+        raise CompositionError(f"{option} must be 0 or more, and finite, not {value!r}")

@@ -358,3 +358,12 @@ def test_early_stopped_lightgbm(raw):
     X_new, _ = draw(seed=1)
     assert lgb_leaves(booster, X_new).shape[1] == booster.best_iteration
     assert_lightgbm_alike(model, booster, X_new)
+
+
+def test_the_constant_lightgbm_starts_from_is_the_mean_of_y_or_0():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = 20 + X[:, 0] + rng.normal(size=200)
+    for from_average, expected in ((True, y.mean()), (False, 0.0)):
+        model = lightgbm.LGBMRegressor(n_estimators=5, boost_from_average=from_average, verbose=-1).fit(X, y)
+        assert debias.extract(model).base[0] == pytest.approx(expected, rel=1e-6)

@@ -234,8 +234,9 @@ def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fres
         debias.score(fitted["sklearn"], *fresh, train=fresh)
     with pytest.raises(debias.ProvenanceError, match="train is not the training rows"):
         debias.score(fitted["sklearn"], *fresh, train=(X[100:], y[100:]))
-    with pytest.raises(debias.RowsError, match="train must be a pair"):
-        debias.score(fitted["xgboost"], *fresh, "ufi", train=X)
+    for wrong in (X, (X,), 3):
+        with pytest.raises(debias.RowsError, match="train must be a pair"):
+            debias.score(fitted["xgboost"], *fresh, "ufi", train=wrong)
 
 
 def test_wrong_option_values(fitted, fresh):
@@ -294,3 +295,138 @@ def test_read_only_and_float32_input(data, fitted):
     array.flags.writeable = False
     debias.score(fitted["sklearn"], array, y[200:])
     debias.score(fitted["lightgbm"], array.astype(np.float32), y[200:])
+
+
+def test_integer_column_names_are_names_where_the_library_took_them_for_names(data, models):
+    X, y = data
+    numbered = X.set_axis(range(4), axis=1)
+    for library in ("xgboost", "lightgbm"):
+        model = models(library).fit(numbered[:200], y[:200])
+        expected = debias.score(model, numbered[200:], y[200:]).values
+        with pytest.warns(debias.DebiasWarning, match="matched by name"):
+            np.testing.assert_array_equal(debias.score(model, numbered[200:][[3, 2, 1, 0]], y[200:]).values, expected)
+
+
+def test_names_with_white_space_are_those_lightgbm_stores(data, models):
+    X, y = data
+    spaced = X.set_axis(["a b", " c", "d  e", "f"], axis=1)
+    model = models("lightgbm").fit(spaced[:200], y[:200])
+    assert np.isfinite(debias.score(model, spaced[200:], y[200:]).values).all()
+
+
+@pytest.mark.parametrize("library", ["sklearn", "xgboost"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
+def test_values_the_library_refuses_are_refused_with_column_and_row(library, value, fitted, fresh):
+    X, y = fresh
+    X = X.copy()
+    X.iloc[50, 2] = value
+    with pytest.raises(debias.RowsError, match=r"column 'c' of X .* \(row 50\)"):
+        debias.score(fitted[library], X, y)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda X: X.set_axis(list("abcc"), axis=1), "columns of the same name: c"),
+        (lambda X: X.to_numpy() + 0j, "dtype complex128"),
+        (lambda X: X.to_numpy().astype("datetime64[s]"), "dtype datetime64"),
+        (lambda X: X.to_numpy().astype(str), "must be numeric; it has dtype <U"),
+        (lambda X: np.ma.masked_invalid(X.to_numpy()), "masked array"),
+        (lambda X: [[1.0, 2.0], [3.0]], "different lengths"),
+    ],
+)
+def test_x_that_is_no_table_of_numbers_is_refused(make, message, fitted, fresh):
+    X, y = fresh
+    with pytest.raises(debias.RowsError, match=message):
+        debias.score(fitted["sklearn"], make(X), y)
+
+
+def test_y_of_other_kinds_is_understood_or_refused(fitted, fresh):
+    import pyarrow
+
+    X, y = fresh
+    expected = debias.score(fitted["xgboost"], X, y).values
+    for other in (list(y), pyarrow.array(y), pd.DataFrame({"y": y}), y.astype("Float64")):
+        np.testing.assert_array_equal(debias.score(fitted["xgboost"], X, other).values, expected)
+    with pytest.raises(debias.RowsError, match="missing or infinite in 1 rows"):
+        debias.score(fitted["xgboost"], X, pyarrow.array([None, *y[1:]]))
+    with pytest.raises(debias.RowsError, match="different lengths"):
+        debias.score(fitted["xgboost"], X, [[1, 2], [3]])
+
+
+@pytest.mark.parametrize("n_jobs", [0, "x", 1.5, True])
+def test_wrong_numbers_of_threads(n_jobs, fitted, fresh):
+    with pytest.raises(debias.RowsError, match="is no number of threads"):
+        debias.score(fitted["xgboost"], *fresh, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("option", ["shrinkage='a'", "shrinkage=1e999", "shrinkage=True"])
+def test_options_that_are_no_numbers(option, fitted, fresh):
+    with pytest.raises(debias.CompositionError, match="shrinkage must be 0 or more, and finite"):
+        debias.score(fitted["sklearn"], *fresh, f"mdi_oob({option})")
+
+
+def test_options_of_numpy_make_names_that_can_be_read_back():
+    assert debias.scorer("mdi_oob", shrinkage=np.float64(3)).name == "mdi_oob(shrinkage=3.0)"
+
+
+def test_scorers_that_look_at_no_rows_prove_none(fitted, data):
+    X, y = data
+    assert debias.score(fitted["xgboost"], X[:200], y[:200], "gain").rows is None
+    assert debias.score(fitted["xgboost"], X[:200], None, "split_count").values.sum() > 0
+
+
+def test_objectives_of_ones_own_are_refused(data, models):
+    X, y = data
+    model = models("xgboost", objective=lambda y, f: (f - y, np.ones_like(f))).fit(X[:200], y[:200])
+    with pytest.raises(debias.UnsupportedModelError, match="an objective of your own"):
+        debias.score(model, X[200:], y[200:])
+
+
+def test_boosters_without_trees_or_with_one_class_are_refused(data, fresh):
+    import xgboost
+
+    with pytest.raises(debias.UnsupportedModelError, match="no trees; train it first"):
+        debias.score(xgboost.Booster(), *fresh)
+    X, y = data
+    booster = xgboost.train({"objective": "binary:logistic"}, xgboost.DMatrix(X, 0 * y), 2)
+    with pytest.raises(debias.UnsupportedModelError, match="single class|no trees"):
+        debias.score(booster, fresh[0], 0 * fresh[1])
+
+
+def test_classes_that_may_be_coded_otherwise_are_warned_of(data):
+    import lightgbm
+
+    X, y = data
+    codes = np.digitize(y, [-0.5, 0.5])
+    booster = lightgbm.train(
+        {"objective": "multiclass", "num_class": 3, "verbose": -1}, lightgbm.Dataset(X[:200], codes[:200]), 5
+    )
+    some = np.flatnonzero(codes[200:] > 0) + 200
+    with pytest.warns(debias.DebiasWarning, match="y has no label 0"):
+        debias.score(booster, X.iloc[some], codes[some], rows="held-out")
+
+
+def test_early_stopping_is_noted(data, models):
+    X, y = data
+    model = models("xgboost", early_stopping_rounds=2, n_estimators=200)
+    model.fit(X[:150], y[:150], eval_set=[(X[150:200], y[150:200])], verbose=False)
+    scores = debias.score(model, X[200:], y[200:])
+    assert scores.settings["n_trees"] == model.best_iteration + 1
+    assert "early stopping: scores are of the first" in scores.warnings[0]
+    assert "all its" in debias.score(model.get_booster(), X[200:], y[200:]).warnings[0]
+
+
+def test_warnings_travel_with_the_scores(fitted, fresh):
+    X, y = fresh
+    with pytest.warns(debias.DebiasWarning, match="matched by name"):
+        audit = debias.audit(fitted["xgboost"], X[list("dcba")], y)
+    assert "matched by name" in audit.warnings[0]
+    assert audit.to_dict()["warnings"] == list(audit.warnings)
+
+
+def test_a_warning_points_at_the_line_that_called_debias(fitted, fresh):
+    X, y = fresh
+    with pytest.warns(debias.DebiasWarning) as caught:
+        debias.score(fitted["xgboost"], X[list("dcba")], y)
+    assert caught[0].filename == __file__

@@ -184,7 +184,9 @@ def lightgbm_model(model) -> Model:
         nodes: list[Node] = []
         _lightgbm_nodes(stored["tree_structure"], nodes)
         trees.append(Tree(nodes, number % n_outputs))
-    base = [tree.value(0)[0] for tree in trees[:n_outputs]]
+    # Without boost_from_average nothing is folded in, and boosting starts at margin 0.
+    starts_at_0 = "[boost_from_average: 0]" in booster.model_to_string()
+    base = [0.0 if starts_at_0 else tree.value(0)[0] for tree in trees[:n_outputs]]
     for constant, tree in zip(base, trees[:n_outputs], strict=True):
         for node in tree.nodes:
             if node.goes_left is None:

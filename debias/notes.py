@@ -1,0 +1,33 @@
+"""Warnings that travel with the scores: shown at once to who runs the code, and kept for who reads the result."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+from debias.errors import DebiasWarning
+
+_PACKAGE = str(Path(__file__).parent)
+
+
+class Notes:
+    """What a reader of scores must know, collected while they are prepared.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        What is known of the model from the start, and no cause for a warning.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self.texts = list(texts)
+
+    def warn(self, text: str) -> None:
+        """Keep a text, and warn of it at the line of the user's that called debias."""
+        self.texts.append(text)
+        level, frame = 2, sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, DebiasWarning, stacklevel=level)
