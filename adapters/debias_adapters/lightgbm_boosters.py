@@ -107,7 +107,7 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
         return None
     kind = getattr(model, "importance_type", "split")
     figures = model.feature_importances_ if hasattr(model, "booster_") else model.feature_importance(kind)
-    return np.asarray(figures, dtype=np.float64), f"{kind} (feature_importances_)"
+    return np.asarray(figures, dtype=np.float64), kind
 
 
 @debias.hookimpl

@@ -113,10 +113,10 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
         return None
     if hasattr(model, "feature_importances_"):
         kind = model.importance_type or "gain"
-        return np.asarray(model.feature_importances_, dtype=np.float64), f"{kind} (feature_importances_)"
+        return np.asarray(model.feature_importances_, dtype=np.float64), kind
     score = model.get_score()
     names = model.feature_names or [f"f{k}" for k in range(model.num_features())]
-    return np.array([float(score.get(name, 0.0)) for name in names]), "weight (get_score)"
+    return np.array([float(score.get(name, 0.0)) for name in names]), "weight"
 
 
 @debias.hookimpl
