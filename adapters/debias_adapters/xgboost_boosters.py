@@ -207,6 +207,8 @@ def _checked(learner: dict[str, Any], source: str, n_trees: int) -> tuple[list[A
         raise UnsupportedModelError(f"this {source} has no trees; train it first")
     if int(learner["learner_model_param"].get("num_target", 1)) > 1:
         raise UnsupportedModelError(f"this {source} has several targets; only one is supported so far")
+    if any(weight != 1 for weight in model.get("weight_drop", [])):  # XGBoost 3.4; 'dart' before
+        raise UnsupportedModelError(f"this {source} was trained with dropout of trees (dart); not supported so far")
     for number, tree in enumerate(trees):
         if len(tree["categories_nodes"]):
             raise UnsupportedModelError(
