@@ -63,10 +63,10 @@ def test_boosters_without_plain_trees_are_refused(data, fresh):
         warnings.simplefilter("ignore")  # XGBoost 3.4 deprecates both
         linear = xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(X, y), 2)
         dart = xgboost.train({"booster": "dart", "rate_drop": 0.5}, xgboost.DMatrix(X, y), 6)
-    with pytest.raises(debias.UnsupportedModelError, match="'gblinear'; it is linear"):
-        debias.score(linear, *fresh)
-    with pytest.raises(debias.UnsupportedModelError, match="dart"):
-        debias.score(dart, *fresh)
+        with pytest.raises(debias.UnsupportedModelError, match="'gblinear'; it is linear"):
+            debias.score(linear, *fresh)
+        with pytest.raises(debias.UnsupportedModelError, match="dart"):
+            debias.score(dart, *fresh)
     booster = xgboost.train({"objective": "reg:absoluteerror"}, xgboost.DMatrix(X, y), 2)
     with pytest.raises(debias.UnsupportedModelError, match="objective 'reg:absoluteerror'; supported so far"):
         debias.score(booster, *fresh)
