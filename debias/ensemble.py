@@ -199,12 +199,31 @@ class TreeEnsemble:
         return self.value - self.centre if self.centre.any() else self.value
 
     @cached_property
-    def child_pairs(self) -> NDArray[np.int32]:
-        """Children side by side, a leaf being its own, shape (n_nodes, 2)."""
+    def packed_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.floating[Any]], int]:
+        """What routing reads of each node, side by side so that one fetch brings it all.
+
+        Returns
+        -------
+        nodes : array of int32 of shape (n_nodes, 4), or (n_nodes, 6) for float64
+            From column `at`: feature, left child, right child; a leaf is its own child.
+        floats : array of `routing_dtype`
+            The same memory; its first column is the threshold, rounded down to that precision, which sends every value
+            of that precision the same way.
+        at : int
+        """
         from debias import kernels
 
-        pairs: NDArray[np.int32] = kernels.pair_children(self.tree_start, self.left, self.right)
-        return pairs
+        at = self.routing_dtype.itemsize // 4
+        nodes = np.zeros((self.n_nodes, 2 * at + 2), dtype=np.int32)
+        floats = nodes.view(self.routing_dtype)
+        with np.errstate(over="ignore"):
+            threshold = self.threshold.astype(self.routing_dtype)
+        above = threshold > self.threshold
+        threshold[above] = np.nextafter(threshold[above], self.routing_dtype.type(-np.inf))
+        floats[:, 0] = threshold
+        nodes[:, at] = self.feature
+        kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1)
+        return nodes, floats, at
 
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""

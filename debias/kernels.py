@@ -86,30 +86,29 @@ def route(X, trees, start, feature, threshold, left, right, missing_left, zero_i
 
 
 @njit(cache=True, nogil=True)
-def pair_children(start, left, right):
-    """Return the children of each node side by side, a leaf being its own, for `route_complete`."""
-    pairs = np.empty((left.size, 2), dtype=np.int32)
+def pack_children(start, left, right, nodes, at):
+    """Write the children of each node to two columns of `nodes`, a leaf being its own."""
     for tree in range(start.size - 1):
         for node in range(start[tree], start[tree + 1]):
             if left[node] < 0:
-                pairs[node] = node - start[tree]
+                nodes[node, at] = nodes[node, at + 1] = node - start[tree]
             else:
-                pairs[node, 0], pairs[node, 1] = left[node], right[node]
-    return pairs
+                nodes[node, at], nodes[node, at + 1] = left[node], right[node]
 
 
 @njit(cache=True, nogil=True)
-def route_complete(X, trees, start, feature, threshold, pairs, skip, leaves):
+def route_complete(X, trees, start, nodes, floats, at, skip, leaves):
     """Do what `route` does, for rows without missing values.
 
     Eight rows go down a tree together and without branches, so that the processor need not wait for one row's node
-    before it fetches the next row's; leaves lead to themselves until all eight have arrived.
+    before it fetches the next row's; leaves lead to themselves until all eight have arrived. `nodes` are packed as
+    TreeEnsemble.packed_nodes says.
     """
     n_rows = X.shape[0]
     rows = np.empty(n_rows + 8, dtype=np.int64)
     for j in range(trees.size):
         begin, end = start[trees[j]], start[trees[j] + 1]
-        f, h, child = feature[begin:end], threshold[begin:end], pairs[begin:end]
+        q, h = nodes[begin:end], floats[begin:end]
         n = 0
         for i in range(n_rows):
             rows[n] = i
@@ -126,14 +125,14 @@ def route_complete(X, trees, start, feature, threshold, pairs, skip, leaves):
             n0 = n1 = n2 = n3 = n4 = n5 = n6 = n7 = np.int32(0)
             while True:
                 # At a leaf the feature is -1, which reads the last column: any value will do.
-                p0 = child[n0, np.int64(X[i0, f[n0]] > h[n0])]
-                p1 = child[n1, np.int64(X[i1, f[n1]] > h[n1])]
-                p2 = child[n2, np.int64(X[i2, f[n2]] > h[n2])]
-                p3 = child[n3, np.int64(X[i3, f[n3]] > h[n3])]
-                p4 = child[n4, np.int64(X[i4, f[n4]] > h[n4])]
-                p5 = child[n5, np.int64(X[i5, f[n5]] > h[n5])]
-                p6 = child[n6, np.int64(X[i6, f[n6]] > h[n6])]
-                p7 = child[n7, np.int64(X[i7, f[n7]] > h[n7])]
+                p0 = q[n0, at + 1 + np.int64(X[i0, q[n0, at]] > h[n0, 0])]
+                p1 = q[n1, at + 1 + np.int64(X[i1, q[n1, at]] > h[n1, 0])]
+                p2 = q[n2, at + 1 + np.int64(X[i2, q[n2, at]] > h[n2, 0])]
+                p3 = q[n3, at + 1 + np.int64(X[i3, q[n3, at]] > h[n3, 0])]
+                p4 = q[n4, at + 1 + np.int64(X[i4, q[n4, at]] > h[n4, 0])]
+                p5 = q[n5, at + 1 + np.int64(X[i5, q[n5, at]] > h[n5, 0])]
+                p6 = q[n6, at + 1 + np.int64(X[i6, q[n6, at]] > h[n6, 0])]
+                p7 = q[n7, at + 1 + np.int64(X[i7, q[n7, at]] > h[n7, 0])]
                 same = p0 == n0 and p1 == n1 and p2 == n2 and p3 == n3
                 if same and p4 == n4 and p5 == n5 and p6 == n6 and p7 == n7:
                     break

@@ -53,14 +53,13 @@ def route(
     zero = ensemble.zero_is_missing
 
     def part(of: slice) -> None:
-        some = (X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold)
         rest = (skip if in_bag is None else skip[of], leaves[of].T)
         if zero is None and not has_missing:
-            kernels.route_complete(*some, ensemble.child_pairs, *rest)
-        else:
-            no_zero = np.zeros(ensemble.n_nodes, dtype=bool)
-            ways = (ensemble.left, ensemble.right, ensemble.missing_left, no_zero if zero is None else zero)
-            kernels.route(*some, *ways, *rest)
+            kernels.route_complete(X, which[of], ensemble.tree_start, *ensemble.packed_nodes, *rest)
+            return
+        no_zero = np.zeros(ensemble.n_nodes, dtype=bool)
+        ways = (ensemble.left, ensemble.right, ensemble.missing_left, no_zero if zero is None else zero)
+        kernels.route(X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold, *ways, *rest)
 
     has_missing = bool(np.isnan(X).any())
     if n_jobs == 1:

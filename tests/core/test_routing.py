@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import debias
+from debias.objectives import SQUARED_ERROR
+from debias.routing import route
+
+
+def stump(threshold, dtype, **changes):
+    return debias.TreeEnsemble(
+        **{
+            "tree_start": np.array([0, 3]),
+            "feature": np.array([0, -1, -1]),
+            "threshold": np.array([threshold, 0.0, 0.0]),
+            "left": np.array([1, -1, -1]),
+            "right": np.array([2, -1, -1]),
+            "missing_left": np.array([True, False, False]),
+            "value": np.zeros((3, 1)),
+            "averaging_weight": np.ones(3),
+            "tree_output": np.array([0]),
+            "base": np.zeros(1),
+            "averaged": True,
+            "objective": SQUARED_ERROR,
+            "feature_names": ("a",),
+            "named": True,
+            "classes": None,
+            "routing_dtype": np.dtype(dtype),
+            "source": "test stump",
+            "version": "1",
+        }
+        | changes
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(threshold=st.floats(allow_nan=False), steps=st.integers(-3, 3))
+def test_values_at_and_next_to_a_threshold_go_the_way_it_says(dtype, threshold, steps):
+    """The packed threshold has the precision of the values; no value may change sides by that."""
+    with np.errstate(over="ignore"):
+        x = np.array([dtype(threshold)])
+    for _ in range(abs(steps)):
+        x = np.nextafter(x, dtype(np.copysign(np.inf, steps)))
+    if not np.isfinite(x).all():
+        return
+    leaf = route(stump(threshold, dtype), x[:, None])[0, 0]
+    assert leaf == (1 if float(x[0]) <= threshold else 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_missing_values_and_zeros_go_where_the_node_sends_them(dtype):
+    X = np.array([[np.nan], [0.0], [1e-36], [1.0], [-1.0]], dtype=dtype)
+    assert route(stump(-0.5, dtype), X)[:, 0].tolist() == [1, 2, 2, 2, 1]
+    zeros = stump(-0.5, dtype, zero_is_missing=np.array([True, False, False]))
+    assert route(zeros, X)[:, 0].tolist() == [1, 1, 1, 2, 1]
+
+
+def test_rows_left_out_have_no_leaf_whatever_the_number_of_rows():
+    for n_rows in (1, 7, 8, 9, 30):
+        X = np.linspace(-1, 1, n_rows)[:, None]
+        skip = (np.arange(n_rows) % 3 == 0)[None, :]
+        leaves = route(stump(0.0, np.float64), X, in_bag=skip)[:, 0]
+        assert (leaves == np.where(skip[0], -1, np.where(X[:, 0] <= 0, 1, 2))).all()
+    assert (route(stump(0.0, np.float64), X, in_bag=np.ones((1, 30), dtype=bool)) == -1).all()
+
+
+def test_threads_give_the_same_leaves(diabetes, models):
+    X, y = diabetes
+    ensemble = debias.extract(models("sklearn").fit(X, y))
+    matrix = X.to_numpy(dtype=np.float32)
+    skip = np.random.default_rng(0).random((ensemble.n_trees, len(X))) < 0.5
+    for n_jobs in (2, 3, -1):
+        np.testing.assert_array_equal(route(ensemble, matrix, in_bag=skip), route(ensemble, matrix, None, skip, n_jobs))
