@@ -218,8 +218,8 @@ class TreeEnsemble:
         floats = nodes.view(self.routing_dtype)
         with np.errstate(over="ignore"):
             threshold = self.threshold.astype(self.routing_dtype)
-        above = threshold > self.threshold
-        threshold[above] = np.nextafter(threshold[above], self.routing_dtype.type(-np.inf))
+            above = threshold > self.threshold
+            threshold[above] = np.nextafter(threshold[above], self.routing_dtype.type(-np.inf))
         floats[:, 0] = threshold
         nodes[:, at] = self.feature
         kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1)

@@ -40,6 +40,14 @@ class RowsError(DebiasError, ValueError):
 class InBagUnavailableError(DebiasError, ValueError):
     """Out-of-bag rows were asked of a model whose bags do not exist or cannot be recovered."""
 
+    @classmethod
+    def of_boosted(cls, model: str) -> "InBagUnavailableError":
+        """Make the error for a boosted model, whose every training row has been seen."""
+        return cls(
+            f"{model} has no out-of-bag rows: each tree is fitted to the errors of the others, so every training "
+            "row has been seen. Pass rows the model has not seen, with rows='held-out'."
+        )
+
 
 class CompositionError(DebiasError, ValueError):
     """A scorer expression that names no scorer, or options the scorer does not have."""

@@ -118,13 +118,14 @@ def _training_rows(
     X, y, *rest = train
     table = Table(X).aligned_to(ensemble, notes)
     response = encode(y, ensemble, table.n_rows, notes)
-    in_bag, provenance = prove_training(ensemble, model, table, response, notes)
+    weight = _weights(rest[0] if rest else None, table.n_rows)
+    in_bag, provenance = prove_training(ensemble, model, table, response, weight if rest else None, notes)
     return Rows(
         ensemble=ensemble,
         model=model,
         table=table,
         response=response,
-        weight=_weights(rest[0] if rest else None, table.n_rows),
+        weight=weight,
         kind="train",
         in_bag=in_bag,
         provenance=provenance,

@@ -127,9 +127,21 @@ def resolve(
 
 
 def prove_training(
-    ensemble: TreeEnsemble, model: Any, table: Table, response: Response, notes: Notes
+    ensemble: TreeEnsemble,
+    model: Any,
+    table: Table,
+    response: Response,
+    weight: NDArray[np.float64] | None,
+    notes: Notes,
 ) -> tuple[InBag | None, Provenance]:
     """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
+
+    Parameters
+    ----------
+    ensemble, model, table, response, notes
+        As for :func:`resolve`.
+    weight : array of shape (n_rows,), or None
+        Weights of training the user gave with them.
 
     Returns
     -------
@@ -138,12 +150,10 @@ def prove_training(
     Raises
     ------
     ProvenanceError
-        They are not the training rows, or not all of them.
-
-    Notes of rows that do not look like the training rows of a model that stores no row counts.
+        They are not the training rows, or not all of them. Of a model that stores no row counts it is only noted.
     """
     try:
-        in_bag, proof = _prove_bags(ensemble, model, table, response, None)
+        in_bag, proof = _prove_bags(ensemble, model, table, response, weight)
     except InBagUnavailableError:
         pass
     except ProvenanceError as error:

@@ -100,10 +100,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Refuse: rows out of one boosted tree's sample were seen by the others."""
     if not _is_mine(model):
         return None
-    raise InBagUnavailableError(
-        f"an XGBoost {type(model).__name__} has no out-of-bag rows: each tree is fitted to the errors of the others, "
-        "so every training row has been seen. Pass rows the model has not seen, with rows='held-out'."
-    )
+    raise InBagUnavailableError.of_boosted(f"an XGBoost {type(model).__name__}")
 
 
 @debias.hookimpl

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
-BOOSTER_SCORES: list[Any] = ["mdi_oob", "oob_split"]
+BOOSTER_SCORES: list[list[Any]] = [["mdi_oob", "oob_split"], ["mdi_oob", "oob_split", "oob_loss"]]
 
 
 def run(console: Console, repeats: int, memory: bool) -> None:
@@ -67,33 +67,34 @@ def _cases() -> list[tuple[str, Callable[[], Any], str, Callable[[], Any]]]:
             )
         )
     X, y = _classification(100_000, 20)
-    cases += [_xgboost_case(X, y), _lightgbm_case(X, y)]
+    for scorers in BOOSTER_SCORES:
+        cases += [_xgboost_case(X, y, scorers), _lightgbm_case(X, y, scorers)]
     return cases
 
 
-def _xgboost_case(X: NDArray[np.float32], y: NDArray[np.int64]) -> tuple[str, Any, str, Any]:
+def _xgboost_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[Any]) -> tuple[str, Any, str, Any]:
     import xgboost
 
     half = len(X) // 2
     model = xgboost.XGBClassifier(n_estimators=500, max_depth=6, n_jobs=1).fit(X[:half], y[:half])
     booster = model.get_booster()
     return (
-        f"XGBoost, 500 trees of depth 6, n={half:,} held out: mdi_oob, oob_split",
-        lambda: debias.audit(model, X[half:], y[half:], BOOSTER_SCORES, rows="held-out"),
+        f"XGBoost, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
+        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out"),
         "predict(pred_leaf=True)",
         lambda: booster.predict(xgboost.DMatrix(X[half:], nthread=1), pred_leaf=True),
     )
 
 
-def _lightgbm_case(X: NDArray[np.float32], y: NDArray[np.int64]) -> tuple[str, Any, str, Any]:
+def _lightgbm_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[Any]) -> tuple[str, Any, str, Any]:
     import lightgbm
 
     half = len(X) // 2
     model = lightgbm.LGBMClassifier(n_estimators=500, max_depth=6, num_leaves=63, n_jobs=1, verbose=-1)
     booster = model.fit(X[:half], y[:half]).booster_
     return (
-        f"LightGBM, 500 trees of depth 6, n={half:,} held out: mdi_oob, oob_split",
-        lambda: debias.audit(model, X[half:], y[half:], BOOSTER_SCORES, rows="held-out"),
+        f"LightGBM, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
+        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out"),
         "predict(pred_leaf=True)",
         lambda: booster.predict(X[half:], pred_leaf=True, num_threads=1),
     )
