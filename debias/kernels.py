@@ -222,6 +222,45 @@ def add_running_loss(
 
 
 @njit(cache=True, nogil=True)
+def add_running_log_loss(leaves, start, feature, parent, value, values, weight, base, drop):
+    """Do what `add_running_loss` does for the log-loss of one margin, without a logarithm at every node.
+
+    A split saves log(1 + e^(F + v_t)) - log(1 + e^(F + v_c)) - y (v_t - v_c). The logarithms of a feature are gathered
+    as one product of ratios over all trees, and e^v is known for each node.
+    """
+    n_features = drop.size - 1
+    e_value = np.exp(value[:, 0])
+    ratio = np.ones(n_features + 1)
+    for i in range(leaves.shape[0]):
+        odds = np.exp(base)
+        ratio[:] = 1.0
+        for j in range(leaves.shape[1]):
+            begin = start[j]
+            node = begin + leaves[i, j]
+            last = odds * e_value[node]
+            below = 1.0 + last
+            while node > begin:
+                up = begin + parent[node]
+                here = 1.0 + odds * e_value[up]
+                k = feature[up]
+                ratio[k] *= here / below
+                drop[k] -= weight[i] * values[i] * (value[up, 0] - value[node, 0])
+                if not 1e-200 < ratio[k] < 1e200:
+                    drop[k] += weight[i] * np.log(ratio[k])
+                    ratio[k] = 1.0
+                node, below = up, here
+            ratio[n_features] *= (1.0 + odds) / below
+            drop[n_features] += weight[i] * values[i] * value[node, 0]
+            if not 1e-200 < ratio[n_features] < 1e200:
+                drop[n_features] += weight[i] * np.log(ratio[n_features])
+                ratio[n_features] = 1.0
+            odds = last
+        for k in range(n_features + 1):
+            if ratio[k] != 1.0:
+                drop[k] += weight[i] * np.log(ratio[k])
+
+
+@njit(cache=True, nogil=True)
 def _loss(objective, codes, values, margin, i, k, f):
     """Return the loss of row i where output k has margin f and the others stand in `margin`."""
     if objective == 0:  # squared error

@@ -153,6 +153,11 @@ class Rows:
         ensemble, response = self.ensemble, self.response
         assert response.target is not None
         target = response.target[rows]
+        if ensemble.objective.name == "logistic" and _moderate(ensemble):
+            tree = (ensemble.tree_start, ensemble.feature, ensemble.parent, ensemble.value)
+            base = float(ensemble.base[0])
+            kernels.add_running_log_loss(leaves, *tree, target[:, 0], self.weight[rows], base, drop)
+            return
         kernels.add_running_loss(
             leaves,
             ensemble.tree_start,
@@ -167,6 +172,13 @@ class Rows:
             np.tile(ensemble.base, (len(target), 1)),
             drop,
         )
+
+
+def _moderate(ensemble: TreeEnsemble) -> bool:
+    """Whether neither a margin nor one step of it can be so large that its exponential overflows."""
+    leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)
+    largest = np.maximum.reduceat(leaf, ensemble.tree_start[:-1])
+    return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)
 
 
 def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeSums:
