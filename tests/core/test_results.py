@@ -75,3 +75,17 @@ def test_a_feature_the_model_was_not_told_the_name_of_takes_that_of_the_column(d
     model = models("sklearn").fit(X.to_numpy(), y)
     assert debias.score(model, X.to_numpy(), y).feature_names[0] == "x0"
     assert debias.score(model, X, y).feature_names == tuple(X.columns)
+
+
+def test_the_two_ways_to_run_the_log_loss_agree(cancer, models, monkeypatch):
+    """Products of ratios serve moderate margins, logarithms node by node all others."""
+    X, y = cancer
+    model = models("xgboost", "classification").fit(X[:400], y[:400])
+    weight = np.linspace(0, 2, len(y) - 400)
+    given = {"rows": "held-out", "sample_weight": weight}
+    fast = debias.score(model, X[400:], y[400:], "oob_loss", **given)
+    monkeypatch.setattr("debias.rows._moderate", lambda ensemble: False)
+    slow = debias.score(model, X[400:], y[400:], "oob_loss", **given)
+    np.testing.assert_allclose(fast.values, slow.values, rtol=1e-9, atol=1e-13)
+    assert fast.details["base"] == pytest.approx(slow.details["base"], rel=1e-9, abs=1e-13)
+    assert not np.array_equal(fast.values, slow.values)  # two ways indeed
