@@ -89,3 +89,12 @@ def test_the_two_ways_to_run_the_log_loss_agree(cancer, models, monkeypatch):
     np.testing.assert_allclose(fast.values, slow.values, rtol=1e-9, atol=1e-13)
     assert fast.details["base"] == pytest.approx(slow.details["base"], rel=1e-9, abs=1e-13)
     assert not np.array_equal(fast.values, slow.values)  # two ways indeed
+
+
+def test_bags_made_of_row_lists_are_those_rows():
+    bags = debias.InBag.from_rows([np.array([0, 0, 2]), np.array([9])], n_rows=10)
+    assert bags.block(0, 10).tolist() == [[i in (0, 2) for i in range(10)], [i == 9 for i in range(10)]]
+    assert bags.draw(0)[:3].tolist() == [2, 0, 1]
+    assert bags.n_distinct().tolist() == [2, 1]
+    with pytest.raises(debias.RowsError, match="tree 1 names rows beyond the 10"):
+        debias.InBag.from_rows([np.array([0]), np.array([10])], n_rows=10)
