@@ -48,7 +48,7 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
+    y : array-like of shape (n_rows,) or (n_rows, n_responses)
         Labels, or numbers, as the model was trained on.
     ensemble : TreeEnsemble
     n_rows : int
@@ -65,11 +65,13 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
     RowsError
         `y` has another length, missing values, or labels the model never saw.
     """
-    array = _one_column(y)
+    array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     if ensemble.classes is not None:
         return _encode_labels(array, ensemble, notes)
+    if ensemble.class_sets is not None:
+        return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
     if ensemble.objective.name == "logistic" and (numbers.min(initial=0.0) < 0 or numbers.max(initial=1.0) > 1):
         raise RowsError(
@@ -77,20 +79,14 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
             f"{numbers.max()}; encode the labels as in training"
         )
     if not ensemble.averaged:
-        return _boosted(ensemble, None, numbers[:, None])
-    return Response(codes=None, values=numbers[:, None] - ensemble.centre)
+        return _boosted(ensemble, None, numbers.reshape(n_rows, -1))
+    return Response(codes=None, values=numbers.reshape(n_rows, -1) - ensemble.centre)
 
 
 def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None) -> Response:
     classes = ensemble.classes
     assert classes is not None
-    _refuse_missing(labels)
-    unknown, codes = _codes(labels, classes)
-    if len(unknown):
-        raise RowsError(
-            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
-            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
-        )
+    codes = _known_codes(labels, classes)
     if notes is not None and not ensemble.labelled and labels.size >= 20 and not (codes == 0).any():
         notes.warn(
             f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {classes.size - 1} only: "
@@ -103,12 +99,33 @@ def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | 
     return _boosted(ensemble, codes, np.eye(ensemble.n_outputs)[codes])
 
 
+def _encode_label_sets(labels: NDArray[Any], class_sets: tuple[NDArray[Any], ...], ensemble: TreeEnsemble) -> Response:
+    """Write out the one-hot columns of all responses side by side: their covariances and errors add."""
+    one_hot = [
+        np.eye(classes.size)[_known_codes(column, classes)]
+        for column, classes in zip(labels.T, class_sets, strict=True)
+    ]
+    return Response(codes=None, values=np.concatenate(one_hot, axis=1) - ensemble.centre)
+
+
+def _known_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    _refuse_missing(labels)
+    unknown, codes = _codes(labels, classes)
+    if len(unknown):
+        raise RowsError(
+            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
+            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+        )
+    return codes
+
+
 def _boosted(ensemble: TreeEnsemble, codes: NDArray[np.int64] | None, target: NDArray[np.float64]) -> Response:
     """Response r_0 = -g(F_0): the negative gradient at the constant margin before any tree (methods, section 3)."""
     return Response(codes=codes, values=ensemble.objective.response(target, ensemble.base), target=target)
 
 
-def _one_column(y: Any) -> NDArray[Any]:
+def _columns(y: Any, n_responses: int) -> NDArray[Any]:
+    """Return y as an array of shape (n_rows,), or (n_rows, n_responses) of a model with several responses."""
     import narwhals.stable.v2 as nw
 
     if y is None:
@@ -116,7 +133,9 @@ def _one_column(y: Any) -> NDArray[Any]:
     native = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         native = native[native.columns[0]] if native.shape[1] == 1 else native
-    if isinstance(native, nw.Series):
+    if isinstance(native, nw.DataFrame):
+        array = np.array([native.get_column(name).to_list() for name in native.columns], dtype=object).T
+    elif isinstance(native, nw.Series):
         array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
     else:
         try:
@@ -125,8 +144,9 @@ def _one_column(y: Any) -> NDArray[Any]:
             raise RowsError("y must have one value a row; its rows have different lengths") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
-        raise RowsError(f"y must have one value a row; it has shape {array.shape}")
+    if array.ndim != (1 if n_responses == 1 else 2) or array.shape[1:] not in ((), (n_responses,)):
+        wanted = "one value" if n_responses == 1 else f"{n_responses} values"
+        raise RowsError(f"y must have {wanted} a row; it has shape {array.shape}")
     return array
 
 
@@ -140,7 +160,7 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {kind}") from None
-    wrong = np.flatnonzero(~np.isfinite(numbers))
+    wrong = np.flatnonzero(~np.isfinite(numbers).reshape(len(numbers), -1).all(axis=1))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
     return numbers

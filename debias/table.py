@@ -141,6 +141,12 @@ class Table:
                 f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
                 f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
             )
+        if not ensemble.takes_missing and np.isnan(matrix).any():
+            row, column = np.argwhere(np.isnan(matrix))[0]
+            raise RowsError(
+                f"column {ensemble.feature_names[column]!r} of X has a missing value "
+                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+            )
         return matrix
 
     def _with_codes(self, rows: slice | NDArray[np.int64] | None) -> NDArray[np.floating[Any]]:
@@ -165,7 +171,7 @@ class Table:
         at = k if self._order is None else self._order[k]
         if self._frame is not None:
             values = np.empty(self.n_rows, dtype=object)
-            values[:] = self._frame[self._frame.columns[at]].to_list()
+            values[:] = self._frame.get_column(self._frame.columns[at]).to_list()
         else:
             assert self._array is not None
             values = self._array[:, at].astype(object)
