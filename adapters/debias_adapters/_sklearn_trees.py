@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import UnsupportedModelError
+from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -19,6 +22,13 @@ NODE_FIELDS = {
     "n_node_samples": np.int64,
     "weighted_n_node_samples": np.float64,
     "missing_go_to_left": np.bool_,
+}
+LOSSES = {
+    "squared_error": SQUARED_ERROR,
+    "absolute_error": Objective("absolute_error"),
+    "poisson": Objective("poisson"),
+    "gamma": Objective("gamma"),
+    "exponential": Objective("exponential"),
 }
 MEAN_CRITERIA = {"squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss"}
 
@@ -71,3 +81,23 @@ def values_are_means(tree: Any) -> bool:
 def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
     """Return the leaf of every row in every compiled tree, shape (n_rows, n_trees)."""
     return np.stack([tree.apply(X) for tree in trees], axis=1).astype(np.int32)
+
+
+def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str) -> Objective:
+    """Return the loss a boosted model was grown for.
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is another, or depends on a number the model does not keep.
+    """
+    if loss == "log_loss":
+        return SOFTMAX if n_outputs > 1 else LOGISTIC
+    if loss == "quantile" and quantile is not None:
+        return Objective("quantile", (float(quantile),))
+    if not isinstance(loss, str) or loss not in LOSSES:
+        why = "; its threshold changes from stage to stage, and the model keeps the last" if loss == "huber" else ""
+        raise UnsupportedModelError(
+            f"this {source} has loss={loss!r}{why}. Supported are log_loss, quantile, {', '.join(LOSSES)}."
+        )
+    return LOSSES[loss]

@@ -10,8 +10,7 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, objective_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +35,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         tree_output=np.tile(np.arange(n_outputs, dtype=np.int32), len(model.estimators_)),
         base=_base(model, source),
         averaged=False,
-        objective=_objective(model, n_outputs, source),
+        objective=objective_of(model.loss, n_outputs, getattr(model, "alpha", None), source),
         classes=getattr(model, "classes_", None),
         takes_missing=False,
         source=source,
@@ -98,16 +97,6 @@ def _base(model: Any, source: str) -> NDArray[np.float64]:
         )
     base: NDArray[np.float64] = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     return base.astype(np.float64)
-
-
-def _objective(model: Any, n_outputs: int, source: str) -> Objective:
-    if model.loss == "squared_error":
-        return SQUARED_ERROR
-    if model.loss == "log_loss":
-        return SOFTMAX if n_outputs > 1 else LOGISTIC
-    raise UnsupportedModelError(
-        f"this {source} has loss={model.loss!r}; supported so far: 'squared_error' and 'log_loss'"
-    )
 
 
 def _unnamed(model: Any, X: NDArray[np.floating[Any]], method: str) -> Any:

@@ -10,8 +10,7 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias_adapters._sklearn_trees import names_of
+from debias_adapters._sklearn_trees import names_of, objective_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +42,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         tree_output=np.tile(np.arange(n_outputs, dtype=np.int32), len(model._predictors)),
         base=np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
         averaged=False,
-        objective=_objective(model, n_outputs, source),
+        objective=objective_of(model.loss, n_outputs, getattr(model, "quantile", None), source),
         **names_of(model),
         classes=getattr(model, "classes_", None),
         routing_dtype=np.dtype(np.float64),
@@ -143,13 +142,3 @@ def _category_sets(trees: list[Any], nodes: NDArray[Any]) -> dict[str, Any]:
         "category_codes": np.nonzero(bits)[1],
         "listed_left": np.ones(len(words), dtype=bool),
     }
-
-
-def _objective(model: Any, n_outputs: int, source: str) -> Objective:
-    if model.loss == "squared_error":
-        return SQUARED_ERROR
-    if model.loss == "log_loss":
-        return SOFTMAX if n_outputs > 1 else LOGISTIC
-    raise UnsupportedModelError(
-        f"this {source} has loss={model.loss!r}; supported so far: 'squared_error' and 'log_loss'"
-    )

@@ -106,7 +106,7 @@ def test_the_shape_of_several_responses_is_checked():
     X, Y = two_responses(classes=False)
     model = RandomForestRegressor(5, random_state=0).fit(X, Y)
     for wrong in (Y[:, 0], Y[:, [0, 1, 1]]):
-        with pytest.raises(debias.RowsError, match="2 values a row"):
+        with pytest.raises(debias.RowsError, match="2 columns"):
             debias.score(model, X, wrong)
     with pytest.raises(debias.ProvenanceError, match="y is not the training response"):
         debias.score(model, X, Y[:, ::-1], rows="oob")
@@ -279,6 +279,43 @@ def test_gradient_boosting_of_any_settings(task, init, varied, weighted):
         np.testing.assert_allclose(found / found.sum(), model.feature_importances_, rtol=0, atol=1e-12)
     for scorer in ("mdi_oob", "oob_loss"):
         assert debias.score(model, X_new, y_new, scorer=scorer, rows="held-out").rows == "held-out"
+
+
+BOOSTED_LOSSES = [
+    (GradientBoostingRegressor, {"loss": "absolute_error"}),
+    (GradientBoostingRegressor, {"loss": "quantile", "alpha": 0.8}),
+    (GradientBoostingClassifier, {"loss": "exponential"}),
+    (HistGradientBoostingRegressor, {"loss": "absolute_error"}),
+    (HistGradientBoostingRegressor, {"loss": "poisson"}),
+    (HistGradientBoostingRegressor, {"loss": "gamma"}),
+    (HistGradientBoostingRegressor, {"loss": "quantile", "quantile": 0.8}),
+]
+
+
+@pytest.mark.parametrize(("kind", "loss"), BOOSTED_LOSSES, ids=lambda value: getattr(value, "__name__", str(value)))
+def test_losses_of_boosting(kind, loss):
+    """r_0 falls as scikit-learn's own loss does, by finite differences, and running losses add up to its decrease."""
+    X, y = draw("binary" if "exponential" in loss.values() else "regression")
+    y = y if y.dtype.kind == "U" else np.exp(y / 4)
+    model = kind(**loss, random_state=0).fit(X, y)
+    ensemble = debias.extract(model)
+    codes = (y == "mid").astype(float) if y.dtype.kind == "U" else y
+    theirs, base, step = model._loss, ensemble.base[0], 1e-6
+    before, up, down = (theirs.loss(codes, np.full(N, base + d)) for d in (0.0, step, -step))
+    slope = (down - up) / (2 * step)
+    r_0 = ensemble.objective.response(codes[:, None], ensemble.base)[:, 0]
+    smooth = np.abs(codes - base) > 1e-5
+    np.testing.assert_allclose(r_0[smooth], slope[smooth], rtol=1e-4, atol=1e-7)
+    with pytest.warns(debias.DebiasWarning, match="on training rows"):
+        scores = debias.score(model, X, y, scorer="oob_loss", rows="train")
+    saved = before.mean() - theirs.loss(codes, model._raw_predict(X.astype(np.float32))[:, 0]).mean()
+    np.testing.assert_allclose(scores.values.sum() + scores.details["base"], saved, rtol=1e-6)
+
+
+def test_the_huber_loss_is_refused_by_name():
+    X, y = draw()
+    with pytest.raises(debias.UnsupportedModelError, match="changes from stage to stage"):
+        debias.extract(GradientBoostingRegressor(loss="huber", n_estimators=3).fit(X, y))
 
 
 def test_gradient_boosting_has_no_bags_whatever_it_samples():
