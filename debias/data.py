@@ -133,6 +133,11 @@ class Data:
             raise RowsError(f"y is infinite at position {np.flatnonzero(~np.isfinite(numbers))[0]}")
         return numbers
 
+    def refuse_weights(self, scorer: str) -> None:
+        """Raise a RowsError if rows have weights, for a scorer that counts rows."""
+        if self.weight is not None:
+            raise RowsError(f"{scorer} counts rows, and takes no sample_weight; leave it out, or repeat rows")
+
     def with_response(self, y: NDArray[Any]) -> Data:
         """Return the same rows with another response of the same kind, shape (n_rows,), e.g. a permuted one."""
         return self._sharing(replace(self, y=y, classification=self.is_classification))
