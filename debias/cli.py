@@ -63,7 +63,7 @@ def demo(seed: int, jobs: int) -> None:
 def _input_options(command: Any) -> Any:
     options = [
         click.argument("model", type=click.Path(exists=True, dir_okay=False)),
-        click.argument("data", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("data", type=click.Path(exists=True, dir_okay=False), required=command.__name__ != "score"),
         click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
         click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
         click.option(
@@ -136,10 +136,12 @@ def audit(
 
 @main.command()
 @_input_options
+@click.option("--no-model", is_flag=True, help="Give no MODEL: the scorer needs only DATA.")
 @click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
 def score(
     model: str,
-    data: str,
+    data: str | None,
+    no_model: bool,
     target: str,
     weight: str | None,
     rows: str,
@@ -149,16 +151,19 @@ def score(
     jobs: int,
     scorer: str,
 ) -> None:
-    r"""Score the features of a MODEL on DATA with one scorer.
+    r"""Score the features of a MODEL on DATA with one scorer, or of DATA alone.
 
     \b
     Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
+             debias score --no-model table.csv --target outcome --scorer gini_merit
     """
+    if no_model == (data is not None):
+        raise click.UsageError("give MODEL and DATA, or --no-model and DATA alone")
     with _errors():
         import debias
         from debias.console import print_scores
 
-        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        fitted, X, y, given = _inputs(None if data is None else model, data or model, target, weight, train)
         found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
         _warn(found.warnings)
         if form == "table":
@@ -274,13 +279,13 @@ def _warn(texts: tuple[str, ...]) -> None:
 
 
 def _inputs(
-    model: str, data: str, target: str, weight: str | None, train: str | None
+    model: str | None, data: str, target: str, weight: str | None, train: str | None
 ) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
     import debias
 
-    fitted = debias.load_model(model)
-    ensemble = debias.extract(fitted)
-    wanted = list(ensemble.feature_names) if ensemble.named else None
+    fitted = None if model is None else debias.load_model(model)
+    ensemble = None if fitted is None else debias.extract(fitted)
+    wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
     X, y, sample_weight = _columns(data, target, weight, wanted)
     given: dict[str, Any] = {"sample_weight": sample_weight}
     if train is not None:

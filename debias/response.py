@@ -65,7 +65,7 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
     RowsError
         `y` has another length, missing values, or labels the model never saw.
     """
-    array = _one_column(y)
+    array = one_column(y)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     if ensemble.classes is not None:
@@ -84,7 +84,7 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
 def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None) -> Response:
     classes = ensemble.classes
     assert classes is not None
-    _refuse_missing(labels)
+    refuse_missing(labels)
     unknown, codes = _codes(labels, classes)
     if len(unknown):
         raise RowsError(
@@ -108,7 +108,8 @@ def _boosted(ensemble: TreeEnsemble, codes: NDArray[np.int64] | None, target: ND
     return Response(codes=codes, values=ensemble.objective.response(target, ensemble.base), target=target)
 
 
-def _one_column(y: Any) -> NDArray[Any]:
+def one_column(y: Any) -> NDArray[Any]:
+    """Return a response in any container as one array of shape (n_rows,)."""
     import narwhals.stable.v2 as nw
 
     if y is None:
@@ -146,7 +147,8 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     return numbers
 
 
-def _refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """Raise a RowsError that says where labels or numbers are missing, if any are."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
         missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
