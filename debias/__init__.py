@@ -7,6 +7,7 @@
 
 from debias.api import audit, load_model, plugins, score
 from debias.audits import Audit
+from debias.data import Data
 from debias.discovery import register
 from debias.ensemble import TreeEnsemble
 from debias.errors import (
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Audit",
     "CompositionError",
+    "Data",
     "DebiasError",
     "DebiasWarning",
     "ExtractionError",

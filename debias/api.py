@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from debias.audits import Audit
+from debias.data import Data
 from debias.discovery import plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
-from debias.preparation import extract, prepare
+from debias.notes import Notes
+from debias.preparation import extract, prepare, prepare_data
+from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer
 
 if TYPE_CHECKING:
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from debias.ensemble import TreeEnsemble
-    from debias.notes import Notes
-    from debias.rows import Rows
 
 
 def score(
@@ -39,10 +40,12 @@ def score(
 
     Parameters
     ----------
-    model : estimator or Booster
-        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed.
+    model : estimator or Booster, or None
+        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed. None is allowed for
+        scorers that need only data; with a model these score the rows passed all the same, whatever those are to it.
     X : array or data frame of shape (n_rows, n_features)
         Evaluation rows. None is allowed for scorers that look at none (``mdi``, ``gain``, ``cover``, ``split_count``).
+        For scorers that need only data, categories (pandas categories, text) and missing values are welcome.
     y : array-like of shape (n_rows,)
         Their response, as the model was trained on.
     scorer : str or Scorer
@@ -97,6 +100,15 @@ def score(
     'bmi'
     """
     chosen = _scorer(scorer, options)
+    if "data-only" in chosen.needs:
+        if rows != "auto" or train is not None:
+            raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
+        trees, data = prepare_data(model, X, y, chosen, sample_weight, seed, n_jobs)
+        return _score(chosen, trees, data, Notes(), seed)
+    if model is None:
+        raise UnsupportedModelError(
+            f"{chosen.name} scores a model: pass the fitted model; only scorers of data need none"
+        )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
     ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs, base_margin)
@@ -236,25 +248,30 @@ def _scorer(expression: str | Scorer, options: dict[str, Any]) -> Scorer:
     return scorer(expression, **options)
 
 
-def _score(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows | None, notes: Notes, seed: int | None) -> Scores:
+def _score(
+    scorer: Scorer, ensemble: TreeEnsemble | None, rows: Rows | Data | None, notes: Notes, seed: int | None
+) -> Scores:
     from debias import __version__
 
-    values, details = scorer.score(ensemble, rows)
-    looked = rows is not None and "rows" in scorer.needs
+    data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
+    values, details = scorer.score(None if isinstance(data, Data) else ensemble, data)
+    proven = rows if isinstance(rows, Rows) and "rows" in scorer.needs else None
+    names = data if isinstance(data, Data) else ensemble
+    assert names is not None
     return Scores(
         values=values,
-        feature_names=ensemble.feature_names,
+        feature_names=names.feature_names,
         scorer=scorer.name,
         unit=scorer.unit,
-        rows=rows.kind if rows is not None and looked else None,
-        n_rows=rows.n_rows if rows is not None and looked else None,
-        provenance=rows.provenance.to_dict() if rows is not None and looked else {},
+        rows="data" if isinstance(data, Data) else None if proven is None else proven.kind,
+        n_rows=data.n_rows if isinstance(data, Data) else None if proven is None else proven.n_rows,
+        provenance={} if proven is None else proven.provenance.to_dict(),
         details=details,
         warnings=tuple(notes.texts),
         settings={
-            "model": ensemble.source,
-            "library_version": ensemble.version,
-            "n_trees": ensemble.n_trees,
+            "model": None if ensemble is None else ensemble.source,
+            "library_version": None if ensemble is None else ensemble.version,
+            "n_trees": None if ensemble is None else ensemble.n_trees,
             "debias_version": __version__,
             "seed": None if seed is None else int(seed),
         },

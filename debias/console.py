@@ -44,7 +44,8 @@ def print_scores(console: Console, scores: Scores) -> None:
     from rich.table import Table
 
     order = np.argsort(-scores.values, kind="stable")
-    console.print(_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), style="bold")
+    of = scores.settings["model"] or f"{scores.n_rows} rows of data"
+    console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold")
     table.add_column(_plain(scores.scorer), justify="right", overflow="fold")

@@ -159,6 +159,8 @@ def debias_scorers() -> Sequence[Scorer]:
     Returns
     -------
     sequence of Scorer
-        Objects with unique names; two plugins that offer one name are refused.
+        Objects with unique names; two plugins that offer one name are refused. A scorer is called with the ensemble
+        and its evaluation rows, or, if its `needs` say "data-only", with None and a :class:`debias.Data`: the user's
+        columns with their types, the response, weights and seed, whether or not there is a model.
     """
     ...

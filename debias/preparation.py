@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
@@ -97,9 +98,36 @@ def prepare(
         provenance=provenance,
         seed=seed,
         n_jobs=_threads(n_jobs),
+        data=_data(ensemble, X, y, scorers, None if sample_weight is None else weight, seed, n_jobs),
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
     return ensemble, given, notes
+
+
+def prepare_data(
+    model: Any, X: Any, y: Any, scorer: Scorer, sample_weight: Any, seed: int | None, n_jobs: int | None
+) -> tuple[TreeEnsemble | None, Data]:
+    """Return what a data-only scorer sees: the data as passed. A model, if given, only orders and names the columns."""
+    if X is None:
+        raise RowsError(f"{scorer.name} scores data: pass X and y")
+    ensemble = None if model is None else extract(model)
+    weight = None if sample_weight is None else _weights(sample_weight, np.shape(sample_weight)[0])
+    data = Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
+    return ensemble, data
+
+
+def _data(
+    ensemble: TreeEnsemble,
+    X: Any,
+    y: Any,
+    scorers: list[Scorer],
+    weight: NDArray[np.float64] | None,
+    seed: int | None,
+    n_jobs: int | None,
+) -> Data | None:
+    if not any("data-only" in each.needs for each in scorers):
+        return None
+    return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:

@@ -72,7 +72,7 @@ def encode(
     RowsError
         `y` has another length, missing values, or labels the model never saw; or `base_margin` does not fit.
     """
-    array = _columns(y, ensemble) if ensemble.n_responses > 1 else _one_column(y)
+    array = _columns(y, ensemble) if ensemble.n_responses > 1 else one_column(y)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
@@ -116,7 +116,7 @@ def _encode_label_sets(labels: NDArray[Any], class_sets: tuple[NDArray[Any], ...
 
 
 def _known_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    _refuse_missing(labels)
+    refuse_missing(labels)
     unknown, codes = _codes(labels, classes)
     if len(unknown):
         raise RowsError(
@@ -169,7 +169,8 @@ def _columns(y: Any, ensemble: TreeEnsemble) -> NDArray[Any]:
     return array
 
 
-def _one_column(y: Any) -> NDArray[Any]:
+def one_column(y: Any) -> NDArray[Any]:
+    """Return a response in any container as one array of shape (n_rows,)."""
     array = _array(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -212,7 +213,8 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     return numbers
 
 
-def _refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """Raise a RowsError that says where labels or numbers are missing, if any are."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
         missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)

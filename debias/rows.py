@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data import Data
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
     from debias.provenance import Provenance
@@ -50,6 +51,8 @@ class Rows:
         For scorers that draw.
     n_jobs : int
         Threads to route with.
+    data : Data or None
+        The same rows as data-only scorers see them, if there are such scorers in this run.
     """
 
     ensemble: TreeEnsemble
@@ -63,6 +66,7 @@ class Rows:
     train: Rows | None = None
     seed: int | None = None
     n_jobs: int = 1
+    data: Data | None = None
     with_running_loss: bool = field(default=False)
 
     @property

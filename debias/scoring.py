@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data import Data
     from debias.ensemble import TreeEnsemble
     from debias.rows import Rows
 
@@ -41,10 +42,22 @@ class Scorer(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be there: "rows" (evaluation rows), "running-loss" (their loss tree by tree, of boosters)."""
+        """What must be there, of these.
+
+        "rows"
+            Evaluation rows.
+        "running-loss"
+            Their loss tree by tree, of boosters.
+        "data-only"
+            No model: the scorer looks at X and y alone. It is called as ``score(None, data)`` with a
+            :class:`debias.Data`, also where a model is given, and then scores whatever rows were passed, training or
+            fresh. What wraps such a scorer declares the same need, and passes it other data.
+        """
         ...
 
-    def score(self, ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def score(
+        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number a feature, shape (n_features,), and details worth reporting."""
         ...
 
@@ -55,7 +68,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class FunctionScorer:
-    """A scorer made of a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
+    """A scorer made of a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``.
+
+    A data-only one is made of a function ``(data, *, options)``.
+    """
 
     base_name: str
     unit: str
@@ -79,17 +95,23 @@ class FunctionScorer:
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, options={**self.options, **plain})
 
-    def score(self, ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def score(
+        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Call the function and check what it returns."""
-        result = self.function(ensemble, rows, **self.options)
+        features: Data | TreeEnsemble
+        if "data-only" in self.needs:
+            result, features = self.function(rows, **self.options), cast("Data", rows)
+        else:
+            result, features = self.function(ensemble, rows, **self.options), cast("TreeEnsemble", ensemble)
         values, details = result if isinstance(result, tuple) else (result, {})
         values = np.asarray(values, dtype=np.float64)
-        if values.shape != (ensemble.n_features,):
+        if values.shape != (features.n_features,):
             raise DebiasError(
-                f"the scorer {self.name} returned shape {values.shape} for {ensemble.n_features} features"
+                f"the scorer {self.name} returned shape {values.shape} for {features.n_features} features"
             )
         if not np.isfinite(values).all():
-            bad = [ensemble.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
+            bad = [features.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
             raise DebiasError(f"the scorer {self.name} returned scores that are not finite, for {bad}")
         return values, details
 
@@ -111,7 +133,8 @@ def scorer_plugin(
         What one unit of the score is, for tables.
     needs : set of str
         "rows" if it looks at evaluation rows (the default; without it `rows` may be None); "running-loss" if it
-        reads ``rows.running_loss`` of boosted models.
+        reads ``rows.running_loss`` of boosted models; {"data-only"} if it looks at no model: the function is then
+        called as ``(data, *, options)`` with a :class:`debias.Data`, and ``debias.score(None, X, y, name)`` works.
 
     Returns
     -------
@@ -185,7 +208,7 @@ class Scores:
     scorer, unit : str
         Name with options; what one unit is.
     rows : str or None
-        Kind of the evaluation rows; None if the scorer looked at none.
+        Kind of the evaluation rows; "data" if the scorer needs only data; None if it looked at no rows.
     n_rows : int or None
         Number of evaluation rows.
     provenance : dict

@@ -82,28 +82,12 @@ class Table:
         return table
 
     def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
-        n_columns, wanted = self.shape[1], list(ensemble.feature_names)
-        have = [] if self.names is None else [_as_stored(name, wanted) for name in self.names]
-        # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
-        if self.names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
-            if n_columns != ensemble.n_features:
-                raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
+        order = column_order(self.names, self.shape[1], ensemble)
+        if order is None:
             return copy(self)
-        if have == wanted:
-            return copy(self)
-        missing = [name for name in wanted if name not in have]
-        extra = [name for name in have if name not in wanted]
-        if missing or extra:
-            hint = nearest(missing[0], extra) if missing and extra else ""
-            raise RowsError(
-                "X does not have the columns the model was trained on"
-                + (f"; missing: {_listed(missing)}" if missing else "")
-                + (f"; not known to the model: {_listed(extra)}" if extra else "")
-                + f".{hint} Pass the training columns, by their training names."
-            )
         notes.warn("the columns of X are in another order than the model was trained on; they are matched by name")
         ordered = copy(self)
-        ordered.names, ordered._order = tuple(wanted), [have.index(name) for name in wanted]
+        ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
 
     def matrix(
@@ -196,6 +180,44 @@ class Table:
                 self._array[:, at].astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise RowsError(f"X must be numeric: {error}") from None
+
+
+def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEnsemble) -> list[int] | None:
+    """Return where each of the model's features is among the columns of X, or None if they are in its order.
+
+    Parameters
+    ----------
+    names : tuple of str, or None
+        Names of the columns, if they have any.
+    n_columns : int
+        Number of columns.
+    ensemble : TreeEnsemble
+
+    Raises
+    ------
+    RowsError
+        Columns are missing, or there are others; the message names them.
+    """
+    wanted = list(ensemble.feature_names)
+    have = [] if names is None else [_as_stored(name, wanted) for name in names]
+    # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
+    if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
+        if n_columns != ensemble.n_features:
+            raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
+        return None
+    if have == wanted:
+        return None
+    missing = [name for name in wanted if name not in have]
+    extra = [name for name in have if name not in wanted]
+    if missing or extra:
+        hint = nearest(missing[0], extra) if missing and extra else ""
+        raise RowsError(
+            "X does not have the columns the model was trained on"
+            + (f"; missing: {_listed(missing)}" if missing else "")
+            + (f"; not known to the model: {_listed(extra)}" if extra else "")
+            + f".{hint} Pass the training columns, by their training names."
+        )
+    return [have.index(name) for name in wanted]
 
 
 def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:

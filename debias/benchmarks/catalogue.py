@@ -1,0 +1,49 @@
+"""The studies by name, made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from debias.benchmarks.studies import deng, li, loh
+from debias.errors import RowsError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from debias.benchmarks.study import Study
+
+STUDIES: dict[str, Callable[[], Study]] = {
+    "li-table1": li.table_1,
+    "li-depth": li.depth,
+    "loh-null": loh.null,
+    "loh-power": loh.power,
+    "loh-missing": loh.missing,
+    "deng": deng.study,
+}
+ON_DATA: dict[str, Callable[[pd.DataFrame], Study]] = {"li-chip": li.chip}
+"""Studies of a matrix that the user gives."""
+
+
+def study(name: str, data: pd.DataFrame | None = None) -> Study:
+    """Return a study by name.
+
+    Parameters
+    ----------
+    name : str
+        Of STUDIES or ON_DATA.
+    data : DataFrame, optional
+        For the latter.
+
+    Raises
+    ------
+    RowsError
+        The study needs data, or takes none.
+    """
+    if name in ON_DATA:
+        if data is None:
+            raise RowsError(f"{name} needs a matrix of numbers: pass --data FILE")
+        return ON_DATA[name](data)
+    if data is not None:
+        raise RowsError(f"{name} draws its own data and takes none")
+    return STUDIES[name]()
