@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.errors import RowsError
 from debias.node_sums import NodeSums
+from debias.paths import Paths
 from debias.routing import block_size, route
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Rows:
         For scorers that draw.
     n_jobs : int
         Threads to route with.
+    blocks : array of int64 of shape (n_rows,), or None
+        Block of each row, numbered from 0, where rows of one block depend on one another.
     """
 
     ensemble: TreeEnsemble
@@ -62,6 +65,7 @@ class Rows:
     train: Rows | None = None
     seed: int | None = None
     n_jobs: int = 1
+    blocks: NDArray[np.int64] | None = None
     with_running_loss: bool = field(default=False)
 
     @property
@@ -87,6 +91,11 @@ class Rows:
             drop = self._pass[1]
         assert drop is not None
         return drop / self.weight.sum()
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
+        return Paths.of(self)
 
     @property
     def in_bag_weight(self) -> NDArray[np.float64]:
