@@ -352,9 +352,7 @@ def _node_weight(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[
     return weight
 
 
-def _tested(
-    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Test, notes: Notes
-) -> Scores:
+def _tested(scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Test, notes: Notes) -> Scores:
     if rows is None:
         raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
     return significance(scores, rows, _node_weight(scorer, rows.ensemble, rows), grouping, test, notes)

@@ -69,7 +69,7 @@ class Audit:
 
     @property
     def verdict(self) -> list[str]:
-        """Of each feature "informative", "indistinguishable" (from noise, with these rows at this alpha) or "untested"."""
+        """Feature by feature "informative", "indistinguishable" (from noise, with these rows) or "untested"."""
         if self.main.selected is None:
             return ["untested"] * self.share.size
         return ["informative" if selected else "indistinguishable" for selected in self.main.selected]

@@ -24,7 +24,7 @@ ROWS_TO_JUDGE = 20
 
 
 def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
-    """Number the blocks from 0.
+    """Give the blocks numbers from 0.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """What each row contributes to a score: ``score_k = sum_i phi_ik`` (docs/significance.md).
 
-``phi_ik = w_i / (T n'_T) sum over i's path, v(t) = k, of (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``, times the
-node weight of the scorer: the score is linear in the evaluation responses, once their means in the nodes are known.
+``phi_ik = w_i / (T n'_T) sum over i's path, v(t) = k, of (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``, times
+the node weight of the scorer: the score is linear in the evaluation responses, once their node means are known.
 """
 
 from __future__ import annotations
@@ -158,13 +158,10 @@ def coded_response(rows: Rows) -> NDArray[np.float64]:
 def contrasts(n_classes: int) -> NDArray[np.float64]:
     """Return an orthonormal basis of the class vectors that sum to 0 (Helmert), shape (n_classes, n_classes - 1)."""
     i, j = np.arange(n_classes)[:, None], np.arange(1, n_classes)[None, :]
-    basis = np.where(i < j, 1.0, np.where(i == j, -j, 0.0)) / np.sqrt(j * (j + 1.0))
-    return basis
+    return np.where(i < j, 1.0, np.where(i == j, -j, 0.0)) / np.sqrt(j * (j + 1.0))
 
 
-def _moments(
-    paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _moments(paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return sums of contributions, and of squares of their totals by block, stacked: shape (2, n_groups)."""
     from debias import path_kernels
 

@@ -61,5 +61,6 @@ class Grouping:
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return figures of features summed by group, shape (n_groups,)."""
-        total: NDArray[np.float64] = np.bincount(self.index, weights=values, minlength=len(self.names))
-        return total if len(self.names) < values.size else values
+        if len(self.names) == values.size:
+            return values
+        return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)

@@ -143,8 +143,7 @@ class Boundaries:
         count = exceeding.cumsum(axis=0)
         n = len(exceeding)
         met = (count <= self.lower[:n, None]) | (count >= self.upper[:n, None])
-        settled: NDArray[np.bool_] = met.any(axis=0)
-        return settled
+        return np.asarray(met.any(axis=0))
 
 
 def mirrored_p_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

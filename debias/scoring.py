@@ -302,7 +302,8 @@ class Scores:
         Returns
         -------
         Scores
-            `p_value` and `selected` are set; other figures of significance are None. A warning stands in `warnings` if fewer than 100 scores are non-positive.
+            `p_value` and `selected` are set, other figures of significance None. `warnings` says so if fewer than 100
+            scores are not positive.
         """
         from debias import nulls
 
