@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.blocks import encode_blocks
 from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
@@ -66,6 +67,7 @@ def prepare(
     seed: int | None,
     n_jobs: int | None,
     base_margin: Any = None,
+    blocks: Any = None,
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
     """Extract, encode, verify, prove: all that comes before the first score."""
     ensemble = extract(model)
@@ -86,6 +88,9 @@ def prepare(
     )
     if kind == "train":
         notes.warn(_TRAIN_WARNING)
+    block = encode_blocks(blocks, table.n_rows)
+    if in_bag is not None and block is not None:
+        in_bag = in_bag.by_block(block)
     given = Rows(
         ensemble=ensemble,
         model=model,
@@ -99,6 +104,7 @@ def prepare(
         seed=seed,
         n_jobs=_threads(n_jobs),
         data=_data(ensemble, X, y, scorers, None if sample_weight is None else weight, seed, n_jobs),
+        blocks=block,
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
     return ensemble, given, notes

@@ -12,6 +12,8 @@ import numpy as np
 from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
@@ -89,6 +91,37 @@ class Table:
         ordered = copy(self)
         ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
+
+    def fine_columns(self, steps: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Go through the columns whose values are so fine that they tell rows apart.
+
+        Parameters
+        ----------
+        steps : float
+            A column is fine if its quartiles lie more than so many times its smallest gap between values apart.
+
+        Yields
+        ------
+        codes : array of int64 of shape (n_rows,)
+            Number of each row's value among the distinct ones.
+        coincidence : float
+            Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
+        """
+        for column in range(self.shape[1]):
+            if self._frame is None:
+                assert self._array is not None
+                values = self._array[:, column].astype(np.float64)
+            else:
+                values = _frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
+            distinct, codes = np.unique(values, return_inverse=True)
+            finite = distinct[np.isfinite(distinct)]
+            if finite.size < steps:
+                continue
+            low, high = np.quantile(finite, [0.25, 0.75])
+            gaps = np.diff(finite)
+            gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
+            if high - low > steps * gap:
+                yield codes.ravel().astype(np.int64), float(gap / (high - low))
 
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None

@@ -99,8 +99,18 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             weight *= compute_sample_weight("balanced", y, indices=rows)
         return weight if fixed is None else weight * fixed
 
-    excluded = _weightless(model, sample_weight)
-    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
+    def multiplicity(tree: int) -> NDArray[np.float64]:
+        weight = np.bincount(indices(tree), minlength=model._n_samples).astype(np.float64)
+        return weight if weighted_draws or sample_weight is None else weight * sample_weight
+
+    return InBag(
+        draw,
+        n_rows=model._n_samples,
+        n_trees=len(model.estimators_),
+        excluded=_weightless(model, sample_weight),
+        multiplicity=multiplicity,
+        class_weight=_class_weight(model, y, weighted_draws),
+    )
 
 
 @debias.hookimpl
@@ -180,6 +190,19 @@ def _weightless(model: Any, sample_weight: NDArray[np.float64] | None) -> NDArra
     """Return which rows had weight 0 in training: out of every bag, yet none the model was meant to see."""
     weight = getattr(model, "_sample_weight", sample_weight)
     return None if weight is None or weight.all() else np.asarray(weight == 0)
+
+
+def _class_weight(model: Any, y: NDArray[Any], weighted_draws: bool) -> NDArray[np.float64] | str | None:
+    """Return what the nodes weigh each class with, as InBag has it."""
+    class_weight = getattr(model, "class_weight", None)
+    if isinstance(class_weight, str) and class_weight == "balanced_subsample":
+        return "balanced"
+    if class_weight is None or weighted_draws:
+        return None
+    from sklearn.utils.class_weight import compute_class_weight
+
+    by_class: NDArray[np.float64] = compute_class_weight(class_weight, classes=model.classes_, y=model.classes_[y])
+    return by_class
 
 
 def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
