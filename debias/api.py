@@ -18,6 +18,7 @@ from debias.preparation import extract, prepare, prepare_data
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer
 from debias.significance import Test, significance
+from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,6 +74,7 @@ def score(
         ``init_score``); the model does not keep it.
     groups : mapping of str to list of str, optional
         Columns that are judged as one, by the name of the group: their scores are summed. Others stay as they are.
+        What a pipeline makes of one column of X is one group already; "auto" says so.
     blocks : array-like of shape (n_rows,), optional
         A label for each row, where rows of one label depend on one another (repeated measurements, neighbours in time):
         a row is then out of a tree's bag only if its whole block is.
@@ -122,7 +124,8 @@ def score(
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
         if test is not None:
             raise CompositionError(f"{chosen.name} looks at no model, so se={se!r} cannot test it")
-        trees, data = prepare_data(model, X, y, chosen, sample_weight, seed, n_jobs)
+        alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
+        trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs)
         return _score(chosen, trees, data, Grouping.of(groups, data.feature_names), Notes(), seed)
     if model is None:
         raise UnsupportedModelError(
@@ -130,12 +133,21 @@ def score(
         )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
-    ensemble, given, caught = prepare(
-        model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs, base_margin, blocks
-    )
-    grouping = Grouping.of(groups, ensemble.feature_names)
-    found = _score(chosen, ensemble, given, grouping, caught, seed)
-    return found if test is None else _tested(found, chosen, given, grouping, test, caught)
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    if test is not None and not is_one(members):
+        raise CompositionError(_UNTESTED.format(members[0].path[0]))
+    scores = []
+    for member in members:
+        ensemble, given, caught = prepare(
+            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, seed, n_jobs),
+            *(base_margin, blocks, member.notes),
+        )
+        grouping = member.grouping(groups, ensemble)
+        found = _score(chosen, ensemble, given, grouping, caught, seed)
+        scores.append(found if test is None else _tested(found, chosen, given, grouping, test, caught))
+    return combined(members, scores)
 
 
 def audit(
@@ -213,22 +225,36 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Test(se, alpha, error, n_permutations, budget)
-    ensemble, given, caught = prepare(
-        model, X, y, chosen, rows, train, sample_weight, seed, n_jobs, base_margin, blocks
-    )
-    assert given is not None
-    if scorers is None and not (ensemble.averaged or given.can_run_loss):
-        del chosen[1:]  # no loss to run
-    grouping = Grouping.of(groups, ensemble.feature_names)
-    if test is not None and blocks is None:
-        warn_of_repeats(given.table, caught)
-    scores = {each.name: _score(each, ensemble, given, grouping, caught, seed) for each in chosen}
-    if test is not None and given.kind != "train":
-        main = next(each for each in chosen if each.name == "mdi_oob")
-        scores["mdi_oob"] = _tested(scores["mdi_oob"], main, given, grouping, test, caught)
-    found = plugin_manager().hook.debias_reported_importance(model=model)
-    reported, kind = found if found is not None else (None, "not reported")
-    return Audit.of(None if reported is None else grouping.sum(np.asarray(reported, dtype=np.float64)), kind, scores)
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    if test is not None and not is_one(members):
+        if se != "auto":
+            raise CompositionError(_UNTESTED.format(members[0].path[0]))
+        test = None
+    scores: dict[str, list[Scores]] = {}
+    reported, kind = None, "not reported"
+    for member in members:
+        ensemble, given, caught = prepare(
+            *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
+            *(base_margin, blocks, member.notes),
+        )
+        assert given is not None
+        if scorers is None and not (ensemble.averaged or given.can_run_loss):
+            del chosen[1:]  # no loss to run
+        grouping = member.grouping(groups, ensemble)
+        if test is not None and blocks is None:
+            warn_of_repeats(given.table, caught)
+        for each in chosen:
+            found = _score(each, ensemble, given, grouping, caught, seed)
+            if test is not None and given.kind != "train" and each.name == "mdi_oob":
+                found = _tested(found, each, given, grouping, test, caught)
+            scores.setdefault(each.name, []).append(found)
+        if len(members) == 1:
+            importance = plugin_manager().hook.debias_reported_importance(model=member.model)
+            if importance is not None:
+                reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+    return Audit.of(reported, kind, {name: combined(members, each) for name, each in scores.items()})
 
 
 def contributions(
@@ -285,11 +311,22 @@ def contributions(
     from debias.contributions import contributions as contributions_of
 
     chosen = _scorer(scorer, {})
-    ensemble, given, _ = prepare(model, X, y, [chosen], rows, train, sample_weight, None, n_jobs, blocks)
-    assert given is not None
-    phi = contributions_of(given.paths, given, _node_weight(chosen, ensemble, given))
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    total: NDArray[np.float64] | None = None
+    for member in members:
+        ensemble, given, _ = prepare(
+            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, None, n_jobs),
+            *(None, blocks, member.notes),
+        )
+        assert given is not None
+        grouping = member.grouping(None, ensemble)
+        phi = contributions_of(given.paths, given, _node_weight(chosen, ensemble, given))
+        part = member.weight * grouping.sum_columns(phi)
+        total = part if total is None else total + part
     index = X.index if isinstance(X, pd.DataFrame) else None
-    return pd.DataFrame(phi, index=index, columns=list(ensemble.feature_names))
+    return pd.DataFrame(total, index=index, columns=list(grouping.names))
 
 
 def plugins() -> pd.DataFrame:
@@ -353,10 +390,17 @@ def load_model(path: str | Path) -> Any:
     return model
 
 
+_UNTESTED = (
+    "the scores of a {} combine those of several models, whose common standard error is not known: leave se out, or "
+    "test its members one by one"
+)
+
+
 def _needs_no_rows(scorer: Scorer, model: Any) -> bool:
     """Whether a scorer that may do without rows does so for this model: what is not looked at need not be proven."""
     try:
-        scorer.score(extract(model), None)
+        for member in unwrap(model):
+            scorer.score(extract(member.model), None)
     except RowsError:
         return False
     return True

@@ -64,6 +64,8 @@ class TreeEnsemble:
         Precision in which the library compares values with thresholds.
     missing_value : float
         Value the model takes for missing beside NaN; NaN if there is none.
+    sparse_absent : float, or None
+        What an entry that a sparse matrix leaves out stands for; None if the library takes no sparse matrices.
     takes_missing : bool
         False if the library refuses to predict for rows with missing values.
     criterion : str or None
@@ -136,6 +138,7 @@ class TreeEnsemble:
     source: str
     version: str
     missing_value: float = np.nan
+    sparse_absent: float | None = None
     takes_missing: bool = True
     criterion: str | None = None
     mean_values: bool = False

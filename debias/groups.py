@@ -63,6 +63,13 @@ class Grouping:
         """Return figures of features summed by group, shape (n_groups,)."""
         return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)
 
+    def sum_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return figures of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""
+        summed = np.zeros((len(values), len(self.names)))
+        for feature, group in enumerate(self.index):
+            summed[:, group] += values[:, feature]
+        return summed
+
     def after(self, first: Grouping) -> Grouping:
         """Return the groups of what `first` has summed: `self` is about its groups."""
         return Grouping(self.names, self.index[first.index])

@@ -15,6 +15,7 @@ from debias.provenance import prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
+from debias.unwrapping import unwrap
 from debias.verify import verify_prediction
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _TRAIN_WARNING = (
 
 
 def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model in the common form.
+    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
 
     Parameters
     ----------
@@ -47,11 +48,19 @@ def extract(model: Any) -> TreeEnsemble:
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is None:
+        members = unwrap(model)
+        if len(members) > 1:
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+                f"{', '.join(member.path[1] for member in members)} one by one"
+            )
+        if members[0].model is not model:
+            return extract(members[0].model)
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn forests and "
-            f"trees, XGBoost and LightGBM models. Adapters loaded: {loaded}."
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
+            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
         )
     return ensemble
 
@@ -68,10 +77,11 @@ def prepare(
     n_jobs: int | None,
     base_margin: Any = None,
     blocks: Any = None,
+    wrapping: tuple[str, ...] = (),
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
-    """Extract, encode, verify, prove: all that comes before the first score."""
+    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores."""
     ensemble = extract(model)
-    notes = Notes(ensemble.notes)
+    notes = Notes((*wrapping, *ensemble.notes))
     if X is None:
         for each in scorers:
             if "rows" in each.needs:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Rows of features: a 2-d array, or a pandas, polars or Arrow table. Never changed, never copied whole.
+    """Rows of features: an array, a sparse matrix, or a pandas, polars or Arrow table. Never changed or copied whole.
 
     Parameters
     ----------
@@ -40,6 +40,7 @@ class Table:
         self._codes: dict[int, NDArray[np.float64]] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
+        self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
         repeated = _repeated_columns(X)
         if repeated:
@@ -50,6 +51,8 @@ class Table:
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
+        elif hasattr(X, "tocsr"):
+            self._sparse, self.shape = X.tocsr(), X.shape
         else:
             self._array = _two_dimensional(X)
             self.shape = self._array.shape
@@ -77,6 +80,8 @@ class Table:
             Columns are missing, or there are others, or some are not numeric; the message names them.
         """
         table = self._in_order(ensemble, notes)
+        if table._sparse is not None and ensemble.sparse_absent is None:
+            raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
         table._codes = {
             k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
         }
@@ -107,10 +112,12 @@ class Table:
         coincidence : float
             Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
         """
-        for column in range(self.shape[1]):
-            if self._frame is None:
-                assert self._array is not None
+        labelled = {k if self._order is None else self._order[k] for k in self._codes}
+        for column in [k for k in range(self.shape[1]) if k not in labelled]:
+            if self._array is not None:
                 values = self._array[:, column].astype(np.float64)
+            elif self._sparse is not None:
+                values = self._sparse[:, [column]].toarray()[:, 0].astype(np.float64)
             else:
                 values = _frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
             distinct, codes = np.unique(values, return_inverse=True)
@@ -141,9 +148,11 @@ class Table:
         """
         if self._codes:
             part = self._with_codes(rows)
-        elif self._frame is None:
-            assert self._array is not None
+        elif self._array is not None:
             part = self._array if rows is None else self._array[rows]
+        elif self._sparse is not None:
+            assert ensemble.sparse_absent is not None
+            part = _dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
         else:
             part = _frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
@@ -273,8 +282,6 @@ def _repeated_columns(X: Any) -> list[str]:
 
 
 def _two_dimensional(X: Any) -> NDArray[Any]:
-    if hasattr(X, "tocsr"):
-        raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
     if isinstance(X, np.ma.MaskedArray):
         raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
     try:
@@ -289,6 +296,16 @@ def _two_dimensional(X: Any) -> NDArray[Any]:
     elif array.dtype.kind not in "fiub":
         raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
     return array
+
+
+def _dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
+    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    if absent == 0:
+        return np.asarray(part.toarray())
+    entries = part.tocoo()
+    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
+    dense[entries.row, entries.col] = entries.data
+    return dense
 
 
 def _frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:

@@ -61,6 +61,7 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
         "weight": joined["weighted_n_node_samples"],
         "count": joined["n_node_samples"],
         "impurity": joined["impurity"],
+        "sparse_absent": 0.0,
         "routing_dtype": np.dtype(np.float32),
         "version": sys.modules["sklearn"].__version__,
     }
