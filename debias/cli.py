@@ -54,7 +54,7 @@ def demo(seed: int, jobs: int) -> None:
         )
         for audit in demo_audits(seed, jobs):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n", highlight=False)
+            console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
 
 
 def _input_options(command: Any) -> Any:
@@ -94,6 +94,15 @@ def _input_options(command: Any) -> Any:
 @main.command()
 @_input_options
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option(
+    "--error",
+    default="fwer",
+    show_default=True,
+    type=click.Choice(["fwer", "fdr", "fdr_by"]),
+    help="Family-wise error, or false discovery rate.",
+)
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
 def audit(
     model: str,
@@ -106,9 +115,12 @@ def audit(
     seed: int | None,
     jobs: int,
     scorers: tuple[str, ...],
+    alpha: float,
+    error: str,
+    permutations: int,
     json_file: str | None,
 ) -> None:
-    r"""Set the importance a MODEL reports beside debiased scores on DATA.
+    r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
     MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
     model has not seen.
@@ -121,7 +133,8 @@ def audit(
         from debias.console import print_audit
 
         fitted, X, y, given = _inputs(model, data, target, weight, train)
-        found = debias.audit(fitted, X, y, list(scorers) or None, rows=rows, seed=seed, n_jobs=jobs, **given)
+        given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "error": error}
+        found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
         _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
@@ -183,15 +196,20 @@ def plugins() -> None:
 
 
 @main.command()
-@click.argument("study", type=click.Choice(["speed"]))
-@click.option("--repeats", default=7, show_default=True, help="Paired runs of each case.")
+@click.argument("study", type=click.Choice(["significance", "speed"]))
+@click.option("--repeats", type=click.IntRange(2), help="Data sets of each setting (500), or paired runs (7).")
 @click.option("--memory", is_flag=True, help="Also the memory of a million rows and 100 trees (trains for minutes).")
-def bench(study: str, repeats: int, memory: bool) -> None:
-    """Measure: `speed` prints ratios to the libraries' own calls, in the same run."""
+def bench(study: str, repeats: int | None, memory: bool) -> None:
+    """Measure: `speed` prints ratios to the libraries' own calls, `significance` error rates, power and cost."""
     with _errors():
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
         from debias.benchmarks.speed import run
 
-        run(_console(), repeats, memory)
+        run(_console(), repeats or 7, memory)
 
 
 @contextmanager
