@@ -45,7 +45,8 @@ def print_table(console: Console, audit: Audit) -> None:
     for name in shown:
         justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
-        table.add_column(heading, justify=justify, overflow="fold")
+        width = len("indistinguishable") if name == "verdict" else None
+        table.add_column(heading, justify=justify, overflow="fold", min_width=width)
     columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
