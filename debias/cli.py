@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_RUN = 3
-STUDY_NAMES = ("li-table1", "li-chip", "li-depth", "loh-null", "loh-power", "loh-missing", "deng")
+STUDY_NAMES = ("li-table1", "li-chip", "li-depth", "loh-null", "loh-power", "loh-missing", "deng", "hong", "merits")
 MEASUREMENTS = ("speed",)
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160

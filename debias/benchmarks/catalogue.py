@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from debias.benchmarks.studies import deng, li, loh
+from debias.benchmarks.studies import deng, hong, li, loh
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ STUDIES: dict[str, Callable[[], Study]] = {
     "loh-power": loh.power,
     "loh-missing": loh.missing,
     "deng": deng.study,
+    "hong": hong.contextual,
+    "merits": hong.merits,
 }
 ON_DATA: dict[str, Callable[[pd.DataFrame], Study]] = {"li-chip": li.chip}
 """Studies of a matrix that the user gives."""

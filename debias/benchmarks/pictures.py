@@ -46,7 +46,8 @@ def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> N
         list(dict.fromkeys(getattr(number, name) for number in given)) for name in ("table", "scorer", "column")
     )
     figure.set_size_inches(2.2 + 2.6 * len(tables), 1.3 + 0.3 * len(scorers))
-    panels = dict(zip(tables, figure.subplots(1, len(tables), sharey=True, squeeze=False)[0], strict=True))
+    grid = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)
+    panels = dict(zip(tables, grid[0], strict=True))
     for number in given:
         panel, place = panels[number.table], columns.index(number.column)
         colour = PALETTE[place % len(PALETTE)]
@@ -146,4 +147,5 @@ def _grid(figure: Any, of: list[Cell], draw_panel: Any, what: str) -> None:
             panel.set_title(f"{design.column}: {label}", fontsize=7)
             panel.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
             panel.tick_params(labelsize=6)
+            panel.xaxis.get_offset_text().set_fontsize(6)
     figure.supxlabel(what, fontsize=8)

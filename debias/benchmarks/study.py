@@ -66,7 +66,7 @@ class Published:
     scorer : str
         As tables call it; a name of its own for a method that only the paper has.
     value, error : float
-        The figure and its standard error, NaN if unknown.
+        The figure and its standard error: NaN if unknown, infinite if it is of one data set and tells no mean.
     measure : str
         Key of :data:`debias.benchmarks.measures.MEASURES`.
     by : str

@@ -39,7 +39,7 @@ class Number:
 
         A published figure without a standard error is taken to have ours.
         """
-        if self.published is None:
+        if self.published is None or np.isinf(self.published.error):
             return np.nan
         theirs = self.standard_error if np.isnan(self.published.error) else self.published.error
         both = np.hypot(self.standard_error, theirs)
