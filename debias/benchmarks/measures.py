@@ -111,6 +111,13 @@ MEASURES = {
 }
 
 
+def correlation(score: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation over features, NaN if one of the two does not vary."""
+    if np.ptp(score) == 0 or np.ptp(reference) == 0:
+        return np.nan
+    return float(np.corrcoef(score, reference)[0, 1])
+
+
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float, int]:
     """Return mean, standard error and number of the trials in which a measure is defined."""
     values = values[~np.isnan(values)]

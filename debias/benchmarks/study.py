@@ -102,6 +102,10 @@ class Study:
         Which picture shows it, see :mod:`debias.benchmarks.pictures`.
     feature_means : bool
         Also a table of the mean score of each feature.
+    references : tuple of str
+        Scorers whose correlation with each of the others, over features, is a table of its own.
+    sets : bool
+        Also list what each scorer selects, beside the relevant features.
     published : tuple of Published
     remark : str
         How to read the tables, and what the paper found, for the results page.
@@ -116,5 +120,7 @@ class Study:
     measures: tuple[str, ...]
     picture: str
     feature_means: bool = False
+    references: tuple[str, ...] = ()
+    sets: bool = False
     published: tuple[Published, ...] = field(default=())
     remark: str = ""

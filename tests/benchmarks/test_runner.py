@@ -150,7 +150,7 @@ def small_matrix():
     return pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8)))
 
 
-@pytest.mark.parametrize("name", [*catalogue.STUDIES, *catalogue.ON_DATA])
+@pytest.mark.parametrize("name", [*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA])
 def test_studies_are_consistent(name):
     study = catalogue.study(name, small_matrix() if name in catalogue.ON_DATA else None)
     assert study.name == name
@@ -158,13 +158,16 @@ def test_studies_are_consistent(name):
     assert len(set(names)) == len(names)
     designs = {(design.table, design.column) for design in study.designs}
     assert {(figure.table, figure.column) for figure in study.published} <= designs
-    assert {figure.measure for figure in study.published} <= set(study.measures)
+    assert {figure.measure for figure in study.published} <= {
+        *study.measures,
+        *(f"correlation with {reference}" for reference in study.references),
+    }
     for text in {text for design in study.designs for text in (design.scorers or study.scorers)}:
         assert Entrant.of(text).expression.isprintable()
 
 
 def test_the_command_line_knows_every_study():
-    assert set(STUDY_NAMES) == {*catalogue.STUDIES, *catalogue.ON_DATA}
+    assert set(STUDY_NAMES) == {*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA}
     assert "speed" in MEASUREMENTS
 
 
