@@ -79,15 +79,24 @@ def route(
             node = 0
             while left[begin + node] >= 0:
                 at = begin + node
-                which = category_set[at] if category_set.size else -1
-                split = threshold[at], missing_left[at], zero_is_missing[at], which
-                node = left[at] if goes_left(X[i, feature[at]], *split, sets) else right[at]
+                x = X[i, feature[at]]
+                if category_set.size and category_set[at] >= 0:
+                    go_left = missing_left[at] if np.isnan(x) else _listed(x, category_set[at], *sets)
+                elif np.isnan(x) or (zero_is_missing[at] and abs(x) <= 1e-35):
+                    go_left = missing_left[at]
+                else:
+                    go_left = x <= threshold[at]
+                node = left[at] if go_left else right[at]
             leaves[i, j] = node
 
 
 @njit(cache=True, nogil=True)
 def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
-    """Return whether a value goes left at a split: by category set number `which` of `sets`, or by threshold if -1."""
+    """Return what `route` decides at one split; `which` is the number of its category set, -1 without one.
+
+    Handing over `sets` takes several times as long as a comparison, so `route` does not call this, and others call it
+    only where a threshold does not decide.
+    """
     if which >= 0:
         return missing_left if np.isnan(x) else _listed(x, which, *sets)
     if np.isnan(x) or (zero_is_missing and abs(x) <= 1e-35):
