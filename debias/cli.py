@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_RUN = 3
-STUDY_NAMES = ("li-table1", "li-chip", "li-depth", "loh-null", "loh-power", "loh-missing", "deng")
+STUDY_NAMES = (
+    "li-table1",
+    "li-chip",
+    "li-depth",
+    "loh-null",
+    "loh-power",
+    "loh-missing",
+    "deng",
+    "hong",
+    "merits",
+    "guide-sets",
+    "predictive-value",
+)
 MEASUREMENTS = ("significance", "speed")
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
@@ -212,7 +224,11 @@ def plugins() -> None:
 @click.option("--scorers", multiple=True, metavar="EXPR...", help="Scorers to compare, instead of the study's.")
 @click.option("--out", default="bench", type=click.Path(file_okay=False), show_default=True, help="Folder to write to.")
 @click.option("--restart", is_flag=True, help="Throw away trials that an earlier run left in the folder.")
-@click.option("--data", type=click.Path(exists=True, dir_okay=False), help="Matrix for li-chip: CSV, Parquet, Feather.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Matrix for li-chip, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
+)
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of a million rows (trains for minutes).")
 def bench(
@@ -260,7 +276,7 @@ def bench(
         from debias.benchmarks.runner import run_study
 
         page = run_study(
-            catalogue.study(study, None if data is None else _matrix(data, drop)),
+            catalogue.study(study, None if data is None else _matrix(data, drop, study == "li-chip")),
             out=Path(out),
             repeats=repeats,
             seed=seed,
@@ -343,13 +359,15 @@ def _read(path: str) -> pd.DataFrame:
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None
 
 
-def _matrix(path: str, drop: tuple[str, ...]) -> pd.DataFrame:
-    """Read a table of numbers; columns that are none are left out, and said to be."""
+def _matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
+    """Read a table; where it has to be of numbers, columns that are none are left out, and said to be."""
     frame = _read(path)
     absent = [name for name in drop if name not in frame.columns]
     if absent:
         raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, frame.columns))}")
     frame = frame.drop(columns=list(drop))
+    if not numeric:
+        return frame
     numbers = frame.select_dtypes("number")
     other = [str(name) for name in frame.columns if name not in numbers.columns]
     if other:

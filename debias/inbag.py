@@ -98,6 +98,11 @@ class InBag:
         block = self.block(begin, end)
         return block if self.excluded is None else block | self.excluded[begin:end]
 
+    def out_of_bag(self, tree: int) -> NDArray[np.int64]:
+        """Return the positions of the rows one tree may be evaluated on, ascending."""
+        out = np.unpackbits(self._bits[tree], count=self.n_rows) == 0
+        return np.flatnonzero(out if self.excluded is None else out & ~self.excluded)
+
     def n_distinct(self) -> NDArray[np.int64]:
         """Return the number of distinct rows in each bag, shape (n_trees,)."""
         return np.bitwise_count(self._bits).sum(axis=1, dtype=np.int64)

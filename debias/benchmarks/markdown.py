@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.benchmarks.measures import MEASURES
-from debias.benchmarks.summary import FLAT
+from debias.benchmarks.summary import CORRELATION, FLAT
 
 if TYPE_CHECKING:
     from debias.benchmarks.study import Study
@@ -33,12 +33,11 @@ def page(study: Study, of: list[Cell], numbers: list[Number], how: str) -> str:
         f"*Written by the runner. {how}*",
         f"![{study.title}]({study.name}.svg)",
     ]
-    for measure in study.measures:
+    for measure in (*study.measures, *(f"{CORRELATION}{reference}" for reference in study.references)):
         given = [number for number in numbers if number.measure == measure]
         if not given:
             continue
-        about = MEASURES[measure]
-        parts.append(f"## {about.title}\n\n{about.explained[0].upper()}{about.explained[1:]}; standard errors in ().")
+        parts.append(_heading(measure))
         for table in dict.fromkeys(number.table for number in given):
             rows = [number for number in given if number.table == table]
             parts += [f"**{table}**\n\n" + _measure_table(rows), _agreement(rows)]
@@ -51,6 +50,8 @@ def page(study: Study, of: list[Cell], numbers: list[Number], how: str) -> str:
         for where in dict.fromkeys((number.table, number.column) for number in given):
             rows = [number for number in given if (number.table, number.column) == where]
             parts.append(f"**{': '.join(where)}**\n\n" + _means_table(rows))
+    if study.sets:
+        parts += [_selected(cell) for cell in of if cell.selected is not None]
     parts += _refusals(of)
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -64,6 +65,28 @@ def figure(value: float, digits: int = 3) -> str:
     if abs(value) >= 1e5 or abs(value) < 1e-3:
         return f"{value:.{digits - 1}e}".replace("e-0", "e-").replace("e+0", "e+")
     return _short(value, max(0, digits - 1 - int(np.floor(np.log10(abs(value))))))
+
+
+def _heading(measure: str) -> str:
+    if measure not in MEASURES:
+        return f"## {measure[0].upper()}{measure[1:]}\n\nOver features; standard errors in ()."
+    about = MEASURES[measure]
+    return f"## {about.title}\n\n{about.explained[0].upper()}{about.explained[1:]}; standard errors in ()."
+
+
+def _selected(cell: Cell) -> str:
+    """List what a scorer selects in more than half of the trials, the highest mean score first."""
+    assert cell.selected is not None
+    share = cell.selected.mean(axis=0)
+    order = [k for k in np.argsort(-cell.values.mean(axis=0), kind="stable") if share[k] > 0.5]
+    theirs = [name for name, relevant in zip(cell.features, cell.relevant[0], strict=True) if relevant]
+    ours = [cell.features[k] for k in order]
+    return (
+        f"**{cell.design.column}: `{cell.label}` selects**\n\n"
+        f"- {', '.join(ours) or 'nothing'}\n"
+        f"- not in the paper's set: {', '.join(name for name in ours if name not in theirs) or 'none'}\n"
+        f"- only in the paper's set: {', '.join(name for name in theirs if name not in ours) or 'none'}"
+    )
 
 
 def _measure_table(rows: list[Number]) -> str:

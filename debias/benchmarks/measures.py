@@ -111,6 +111,13 @@ MEASURES = {
 }
 
 
+def correlation(score: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation over features, NaN if one of the two does not vary."""
+    if np.ptp(score) == 0 or np.ptp(reference) == 0:
+        return np.nan
+    return float(np.corrcoef(score, reference)[0, 1])
+
+
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float, int]:
     """Return mean, standard error and number of the trials in which a measure is defined."""
     values = values[~np.isnan(values)]
@@ -130,15 +137,21 @@ def homogeneity(scores: NDArray[np.float64]) -> float:
     Returns
     -------
     float
-        NaN with fewer trials than features and one, or where no score varies.
+        NaN where trials are fewer than features and one, or no score varies.
     """
     from scipy import linalg, stats
 
+    n = len(scores)
+    if n < 3:
+        return np.nan
     contrasts = scores - scores.mean(axis=1, keepdims=True)
-    n = len(contrasts)
+    spread = contrasts.std(axis=0)
+    contrasts = contrasts[:, spread > 0] / spread[spread > 0]  # of one size, for the rank below
+    if not contrasts.size:
+        return np.nan
     mean, covariance = contrasts.mean(axis=0), np.atleast_2d(np.cov(contrasts, rowvar=False))
     inverse, rank = linalg.pinvh(covariance, rtol=1e-10, return_rank=True)
-    if not rank or n <= rank:
+    if not rank or rank >= n - 1:  # so few trials span no more: the covariance is not known
         return np.nan
     statistic = n * mean @ inverse @ mean * (n - rank) / (rank * (n - 1))
     return float(stats.f.sf(statistic, rank, n - rank))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.benchmarks.measures import MEASURES
+from debias.benchmarks.summary import CORRELATION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,13 +41,14 @@ def draw(study: Study, of: list[Cell], numbers: list[Number], path: Path) -> Non
 
 def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:
     """Draw the first measure: a panel a table, a line a scorer, a colour a column; the paper's figures hollow."""
-    measure = study.measures[0]
+    measure = (*study.measures, *(f"{CORRELATION}{each}" for each in study.references))[0]
     given = [number for number in numbers if number.measure == measure]
     tables, scorers, columns = (
         list(dict.fromkeys(getattr(number, name) for number in given)) for name in ("table", "scorer", "column")
     )
     figure.set_size_inches(2.2 + 2.6 * len(tables), 1.3 + 0.3 * len(scorers))
-    panels = dict(zip(tables, figure.subplots(1, len(tables), sharey=True, squeeze=False)[0], strict=True))
+    grid = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)
+    panels = dict(zip(tables, grid[0], strict=True))
     for number in given:
         panel, place = panels[number.table], columns.index(number.column)
         colour = PALETTE[place % len(PALETTE)]
@@ -57,7 +59,7 @@ def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> N
             panel.plot(number.published.value, y, "D", mfc="none", ms=5, color=colour)
     for table, panel in panels.items():
         panel.set_title(table, fontsize=8)
-        panel.set_xlabel(MEASURES[measure].title)
+        panel.set_xlabel(MEASURES[measure].title if measure in MEASURES else measure)
         panel.grid(axis="x", color="#dddddd", lw=0.6)
         if measure == "auc":
             panel.axvline(0.5, color="#888888", lw=0.8)
@@ -146,4 +148,5 @@ def _grid(figure: Any, of: list[Cell], draw_panel: Any, what: str) -> None:
             panel.set_title(f"{design.column}: {label}", fontsize=7)
             panel.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
             panel.tick_params(labelsize=6)
+            panel.xaxis.get_offset_text().set_fontsize(6)
     figure.supxlabel(what, fontsize=8)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from debias.benchmarks import markdown, pictures, summary
@@ -64,7 +63,6 @@ def run_study(
     if restart:
         path.unlink(missing_ok=True)
     file = TrialFile(path, {"study": study.name, "seed": seed, "versions": versions()})
-    begin = perf_counter()
     tasks = [
         (design, repeat, seed, missing)
         for repeat in range(count)
@@ -72,13 +70,13 @@ def run_study(
         if (missing := file.missing(design, repeat, entrants(design)))
     ]
     _run(tasks, file, jobs, messages)
-    seconds = perf_counter() - begin
     labels = list(dict.fromkeys(entrant.label for design in study.designs for entrant in entrants(design)))
-    of = summary.cells(study, [trial for trial in file.trials if trial["repeat"] < count], labels)
+    trials = [trial for trial in file.trials if trial["repeat"] < count]
+    of = summary.cells(study, trials, labels)
     numbers = summary.summarise(study, of)
     summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g")
-    took = f"{len(tasks)} trials took {seconds:.0f} s with {jobs} jobs" if tasks else "no trial was missing"
-    how = f"{count} repeats, seed {seed}; {took}; {machine_line()}."
+    took = sum(trial["seconds"] for trial in trials)
+    how = f"{count} repeats, seed {seed}; {took:.0f} s of computing in one process each; {machine_line()}."
     page = markdown.page(study, of, numbers, how)
     (out / f"{study.name}.md").write_text(page)
     try:

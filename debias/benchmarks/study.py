@@ -66,7 +66,7 @@ class Published:
     scorer : str
         As tables call it; a name of its own for a method that only the paper has.
     value, error : float
-        The figure and its standard error, NaN if unknown.
+        The figure and its standard error: NaN if unknown, infinite if it is of one data set and tells no mean.
     measure : str
         Key of :data:`debias.benchmarks.measures.MEASURES`.
     by : str
@@ -102,6 +102,10 @@ class Study:
         Which picture shows it, see :mod:`debias.benchmarks.pictures`.
     feature_means : bool
         Also a table of the mean score of each feature.
+    references : tuple of str
+        Scorers whose correlation with each of the others, over features, is a table of its own.
+    sets : bool
+        Also list what each scorer selects, beside the relevant features.
     published : tuple of Published
     remark : str
         How to read the tables, and what the paper found, for the results page.
@@ -116,5 +120,7 @@ class Study:
     measures: tuple[str, ...]
     picture: str
     feature_means: bool = False
+    references: tuple[str, ...] = ()
+    sets: bool = False
     published: tuple[Published, ...] = field(default=())
     remark: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.measures import MEASURES, homogeneity, mean_and_error
+from debias.benchmarks.measures import MEASURES, correlation, homogeneity, mean_and_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FLAT = "homogeneity"
 """Name of the measure that holds the p-value of equal means."""
+CORRELATION = "correlation with "
+"""How measures begin that compare with a reference."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Number:
 
         A published figure without a standard error is taken to have ours.
         """
-        if self.published is None:
+        if self.published is None or np.isinf(self.published.error):
             return np.nan
         theirs = self.standard_error if np.isnan(self.published.error) else self.published.error
         both = np.hypot(self.standard_error, theirs)
@@ -114,12 +116,21 @@ def cells(study: Study, trials: list[dict[str, Any]], labels: list[str]) -> list
 def summarise(study: Study, of: list[Cell]) -> list[Number]:
     """Return every number of a study, with the paper's beside it; methods that only the paper has come last."""
     published = {(each.table, each.column, each.scorer, each.measure): each for each in study.published}
+    labelled = {(cell.design.name, cell.label): cell for cell in of}
     numbers = []
     for cell in of:
         where = (cell.design.table, cell.design.column, cell.label)
         for measure in study.measures:
             judged = mean_and_error(cell.judged(measure))
             if judged[2] or (*where, measure) in published:
+                numbers.append(Number(*where, measure, "", *judged, published.pop((*where, measure), None)))
+        for reference in study.references:
+            other = labelled.get((cell.design.name, reference))
+            measure = f"{CORRELATION}{reference}"
+            if other is not None and other is not cell and len(other.values) == len(cell.values):
+                judged = mean_and_error(
+                    np.array([correlation(*pair) for pair in zip(cell.values, other.values, strict=True)])
+                )
                 numbers.append(Number(*where, measure, "", *judged, published.pop((*where, measure), None)))
         if study.feature_means and len(cell.values):
             for k, feature in enumerate(cell.features):

@@ -56,6 +56,7 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
     """
     data_seed, model_seed = (int(s) for s in np.random.SeedSequence([seed, crc32(design.stream.encode()), repeat])
                              .generate_state(2) >> 1)  # fmt: skip
+    begin = perf_counter()
     draw = design.draw(data_seed)
     model = None if design.fit is None else design.fit(draw.train, model_seed)
     scores = {entrant.label: _score(entrant, model, draw, model_seed) for entrant in entrants}
@@ -66,6 +67,7 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
         "rank": draw.train.expected_rank.tolist(),
         "relevant": draw.train.is_relevant.tolist(),
         "scores": scores,
+        "seconds": round(perf_counter() - begin, 4),
     }
 
 

@@ -21,7 +21,7 @@ def study() -> Study:
         title="Do attributes of equal information get equal scores?",
         source="Deng, Runger and Tuv (2011), section 4, Figure 2",
         designs=designs,
-        scorers=("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "oob_forest", "merit('chi_square')"),
+        scorers=("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "oob_forest", "chi_square(form='normalized')"),
         repeats=50,
         measures=("order", "auc", "on_top"),
         picture="means",
