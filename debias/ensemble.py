@@ -31,7 +31,7 @@ class TreeEnsemble:
     feature : array of int32 of shape (n_nodes,)
         Split feature; -1 at leaves.
     threshold : array of float64 of shape (n_nodes,)
-        ``x <= threshold`` goes left, for every library.
+        ``x <= threshold`` goes left, for every library. Not read where the split is on categories.
     left, right : array of int32 of shape (n_nodes,)
         Children; -1 at leaves. Parents precede children.
     missing_left : array of bool of shape (n_nodes,)
@@ -73,6 +73,15 @@ class TreeEnsemble:
         In-bag impurity by `criterion`; the library's split gain; its cover.
     zero_is_missing : array of bool of shape (n_nodes,), or None
         Where zeros are treated as missing (LightGBM's ``zero_as_missing``).
+    category_set : array of int32 of shape (n_nodes,), or None
+        Where a split is on categories, which set of them it lists; -1 elsewhere. None without such splits.
+    category_start : array of int64 of shape (n_sets + 1,), or None
+    category_codes : array of int32, or None
+        Set ``s`` is ``category_codes[category_start[s]:category_start[s + 1]]``, ascending. A value is compared as
+        an integer, its fraction cut off.
+    listed_left : array of bool of shape (n_sets,), or None
+        True if listed codes go left and all others right, negative and unknown ones among them; False if listed ones go
+        right and all others left. Missing values go where `missing_left` says.
     n_train : int or None
         Number of training rows, where the model keeps it.
     uniform_rows : bool
@@ -118,6 +127,10 @@ class TreeEnsemble:
     gain: NDArray[np.float64] | None = None
     cover: NDArray[np.float64] | None = None
     zero_is_missing: NDArray[np.bool_] | None = None
+    category_set: NDArray[np.int32] | None = None
+    category_start: NDArray[np.int64] | None = None
+    category_codes: NDArray[np.int32] | None = None
+    listed_left: NDArray[np.bool_] | None = None
     n_train: int | None = None
     uniform_rows: bool = True
     positive_weight: float = 1.0
@@ -129,11 +142,12 @@ class TreeEnsemble:
 
         for name, dtype in _NODE_ARRAYS.items():
             self._set(name, dtype)
-        for name, dtype in (("tree_start", np.int64), ("tree_output", np.int32), ("base", np.float64)):
+        for name, dtype in _OTHER_ARRAYS.items():
             self._set(name, dtype)
         object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
         self._check_shapes()
         self._check_trees()
+        self._check_categories()
         kernels.average_leaves(self.tree_start, self.left, self.right, self.value, self.averaging_weight)
         for spec in fields(self):
             array = getattr(self, spec.name, None)
@@ -282,6 +296,22 @@ class TreeEnsemble:
             )
         object.__setattr__(self, "parent", parent)
 
+    def _check_categories(self) -> None:
+        arrays = (self.category_set, self.category_start, self.category_codes, self.listed_left)
+        if all(array is None for array in arrays):
+            return
+        which, start, codes, listed_left = arrays
+        if which is None or start is None or codes is None or listed_left is None:
+            raise ExtractionError(f"{self.source}: some arrays of category sets are there, others are not")
+        if start.size != listed_left.size + 1 or start[0] != 0 or start[-1] != codes.size or (np.diff(start) < 0).any():
+            raise ExtractionError(f"{self.source}: `category_start` does not divide {codes.size} codes into sets")
+        if which.min() < -1 or which.max() >= listed_left.size or (which[self.left < 0] >= 0).any():
+            raise ExtractionError(f"{self.source}: `category_set` names a set that is not there, or one at a leaf")
+        within = np.ones(codes.size, dtype=bool)
+        within[start[:-1][start[:-1] < codes.size]] = False  # first of its set
+        if (codes < 0).any() or (np.diff(codes, prepend=-1)[within] <= 0).any():
+            raise ExtractionError(f"{self.source}: the codes of a category set are negative, repeated or not ascending")
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -322,4 +352,13 @@ _NODE_ARRAYS: dict[str, Any] = {
     "gain": np.float64,
     "cover": np.float64,
     "zero_is_missing": np.bool_,
+    "category_set": np.int32,
+}
+_OTHER_ARRAYS: dict[str, Any] = {
+    "tree_start": np.int64,
+    "tree_output": np.int32,
+    "base": np.float64,
+    "category_start": np.int64,
+    "category_codes": np.int32,
+    "listed_left": np.bool_,
 }

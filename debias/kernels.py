@@ -62,10 +62,13 @@ def average_leaves(start, left, right, value, weight):
 
 
 @njit(cache=True, nogil=True)
-def route(X, trees, start, feature, threshold, left, right, missing_left, zero_is_missing, skip, leaves):
+def route(
+    X, trees, start, feature, threshold, left, right, missing_left, zero_is_missing, category_set, sets, skip, leaves
+):
     """Write the leaf of each row in each of `trees` to `leaves` (n_rows, len(trees)); -1 where `skip` is set.
 
-    `skip` has shape (len(trees), n_rows), or (0, 0) to route every row.
+    `skip` has shape (len(trees), n_rows), or (0, 0) to route every row. `category_set` is empty if no split is on
+    categories; `sets` are the ensemble's category_start, category_codes and listed_left.
     """
     for j in range(trees.size):
         begin = start[trees[j]]
@@ -77,12 +80,30 @@ def route(X, trees, start, feature, threshold, left, right, missing_left, zero_i
             while left[begin + node] >= 0:
                 at = begin + node
                 x = X[i, feature[at]]
-                if np.isnan(x) or (zero_is_missing[at] and abs(x) <= 1e-35):
+                if category_set.size and category_set[at] >= 0:
+                    go_left = missing_left[at] if np.isnan(x) else _listed(x, category_set[at], *sets)
+                elif np.isnan(x) or (zero_is_missing[at] and abs(x) <= 1e-35):
                     go_left = missing_left[at]
                 else:
                     go_left = x <= threshold[at]
                 node = left[at] if go_left else right[at]
             leaves[i, j] = node
+
+
+@njit(cache=True, nogil=True)
+def _listed(x, which, start, codes, listed_left):
+    """Return whether a category goes left by a set."""
+    if not -1 < x < 2147483647:  # no code at all: not listed
+        return not listed_left[which]
+    code, low, high = np.int32(x), start[which], start[which + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < start[which + 1] and codes[low] == code
+    return found == listed_left[which]
 
 
 @njit(cache=True, nogil=True)
