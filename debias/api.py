@@ -30,6 +30,7 @@ def score(
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
+    base_margin: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
     **options: Any,
@@ -55,6 +56,9 @@ def score(
         the rows weighed in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the evaluation rows.
+    base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
+        ``init_score``); the model does not keep it.
     seed : int, optional
         For scorers that draw; it is recorded with the scores.
     n_jobs : int, optional
@@ -95,7 +99,7 @@ def score(
     chosen = _scorer(scorer, options)
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
-    ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs)
+    ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs, base_margin)
     return _score(chosen, ensemble, given, caught, seed)
 
 
@@ -108,6 +112,7 @@ def audit(
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
+    base_margin: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Audit:
@@ -115,11 +120,11 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
-        default ``oob_loss`` as well.
+        default ``oob_loss`` as well, where it is defined.
 
     Returns
     -------
@@ -148,8 +153,10 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    ensemble, given, caught = prepare(model, X, y, chosen, rows, train, sample_weight, seed, n_jobs)
+    ensemble, given, caught = prepare(model, X, y, chosen, rows, train, sample_weight, seed, n_jobs, base_margin)
     assert given is not None
+    if scorers is None and not (ensemble.averaged or given.can_run_loss):
+        del chosen[1:]  # no loss to run
     found = plugin_manager().hook.debias_reported_importance(model=model)
     reported, kind = found if found is not None else (None, "not reported")
     return Audit.of(reported, kind, {each.name: _score(each, ensemble, given, caught, seed) for each in chosen})

@@ -85,7 +85,15 @@ class TreeEnsemble:
     n_train : int or None
         Number of training rows, where the model keeps it.
     uniform_rows : bool
-        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided.
+        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided, or may have.
+    trees_a_round : int
+        Trees grown at one margin, side by side: outputs times parallel trees.
+    rescaled : bool
+        Whether steps were scaled after their growth (dropout), so that the margin before a tree is not known.
+    margin_replaces_base : bool
+        Whether a margin the user gives for each row stands in the place of `base` (XGBoost), or is added to it.
+    native_node : array of int32 of shape (n_nodes,), or None
+        The library's own number of each node within its tree, where it is not the one here; ascending in each tree.
     positive_weight : float
         Weight of the positive class in sums of hessians (XGBoost's ``scale_pos_weight``).
     notes : tuple of str
@@ -133,6 +141,10 @@ class TreeEnsemble:
     listed_left: NDArray[np.bool_] | None = None
     n_train: int | None = None
     uniform_rows: bool = True
+    trees_a_round: int = 1
+    rescaled: bool = False
+    margin_replaces_base: bool = False
+    native_node: NDArray[np.int32] | None = None
     positive_weight: float = 1.0
     notes: tuple[str, ...] = ()
     parent: NDArray[np.int32] = field(init=False)
@@ -353,6 +365,7 @@ _NODE_ARRAYS: dict[str, Any] = {
     "cover": np.float64,
     "zero_is_missing": np.bool_,
     "category_set": np.int32,
+    "native_node": np.int32,
 }
 _OTHER_ARRAYS: dict[str, Any] = {
     "tree_start": np.int64,

@@ -64,6 +64,7 @@ def prepare(
     sample_weight: Any,
     seed: int | None,
     n_jobs: int | None,
+    base_margin: Any = None,
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
     """Extract, encode, verify, prove: all that comes before the first score."""
     ensemble = extract(model)
@@ -74,7 +75,9 @@ def prepare(
                 raise RowsError(f"{each.name} is evaluated on rows: pass X and y")
         return ensemble, None, notes
     table, ensemble = _aligned(X, ensemble, notes)
-    response = encode(y, ensemble, table.n_rows, notes)
+    response = encode(y, ensemble, table.n_rows, notes, base_margin)
+    if base_margin is not None and train is not None:
+        raise RowsError("train= cannot be used beside base_margin=: the training rows' own margins are not known")
     weight = _weights(sample_weight, table.n_rows)
     verify_prediction(ensemble, model, table)
     kind, in_bag, provenance = resolve(
