@@ -82,6 +82,9 @@ class TreeEnsemble:
     listed_left : array of bool of shape (n_sets,), or None
         True if listed codes go left and all others right, negative and unknown ones among them; False if listed ones go
         right and all others left. Missing values go where `missing_left` says.
+    category_labels : dict of int to array, or None
+        For features the model saw as labels: feature index -> labels, whose positions are the codes it splits on.
+        Other values are missing to it. Not for features that are codes already.
     n_train : int or None
         Number of training rows, where the model keeps it.
     uniform_rows : bool
@@ -139,6 +142,7 @@ class TreeEnsemble:
     category_start: NDArray[np.int64] | None = None
     category_codes: NDArray[np.int32] | None = None
     listed_left: NDArray[np.bool_] | None = None
+    category_labels: dict[int, NDArray[Any]] | None = None
     n_train: int | None = None
     uniform_rows: bool = True
     trees_a_round: int = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Table:
         import narwhals.stable.v2 as nw
 
         self._order: list[int] | None = None
+        self._codes: dict[int, NDArray[np.float64]] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
         self.names: tuple[str, ...] | None = None
@@ -46,10 +48,8 @@ class Table:
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
-            if self.n_rows:
-                _refuse_non_numeric(frame)
         else:
-            self._array = _numeric_array(X)
+            self._array = _two_dimensional(X)
             self.shape = self._array.shape
         if not self.n_rows:
             raise RowsError("X has no rows: there is nothing to evaluate on")
@@ -60,28 +60,37 @@ class Table:
         return int(self.shape[0])
 
     def aligned_to(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
-        """Return the same rows with columns in the model's order.
+        """Return the same rows with columns in the model's order, labels of categories encoded.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
         notes : Notes
-            Takes note if the columns were in another order and had to be matched by name.
+            Takes note if the columns were in another order and had to be matched by name, and of labels the model
+            never saw.
 
         Raises
         ------
         RowsError
-            Columns are missing, or there are others; the message names them.
+            Columns are missing, or there are others, or some are not numeric; the message names them.
         """
+        table = self._in_order(ensemble, notes)
+        table._codes = {
+            k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
+        }
+        table._refuse_non_numeric(ensemble)
+        return table
+
+    def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
         n_columns, wanted = self.shape[1], list(ensemble.feature_names)
         have = [] if self.names is None else [_as_stored(name, wanted) for name in self.names]
         # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
         if self.names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
             if n_columns != ensemble.n_features:
                 raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
-            return self
+            return copy(self)
         if have == wanted:
-            return self
+            return copy(self)
         missing = [name for name in wanted if name not in have]
         extra = [name for name in have if name not in wanted]
         if missing or extra:
@@ -113,12 +122,14 @@ class Table:
         array of shape (n_rows, n_features)
             C-contiguous, missing values as NaN.
         """
-        if self._frame is None:
+        if self._codes:
+            part = self._with_codes(rows)
+        elif self._frame is None:
             assert self._array is not None
             part = self._array if rows is None else self._array[rows]
         else:
             part = _frame_rows(self._frame, rows)
-        if self._order is not None:
+        if self._order is not None and not self._codes:
             part = part[:, self._order]
         with np.errstate(over="ignore"):  # what is too large for float32 is refused below, by name
             matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
@@ -131,6 +142,54 @@ class Table:
                 f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
             )
         return matrix
+
+    def _with_codes(self, rows: slice | NDArray[np.int64] | None) -> NDArray[np.floating[Any]]:
+        """Return some rows in the model's order, codes in the place of labels."""
+        which = slice(None) if rows is None else rows
+        plain = [k for k in range(self.shape[1]) if k not in self._codes]
+        part = np.empty((np.arange(self.n_rows)[which].size, self.shape[1]))
+        at = [k if self._order is None else self._order[k] for k in plain]
+        if plain and self._frame is not None:
+            part[:, plain] = _frame_rows(self._frame[:, at], rows)
+        elif plain:
+            assert self._array is not None
+            part[:, plain] = self._array[which][:, at]  # an array of objects holds numbers in these columns
+        for k, codes in self._codes.items():
+            part[:, k] = codes[which]
+        return part
+
+    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes) -> NDArray[np.float64]:
+        """Return the code of every row's label of the model's feature k; NaN where it is missing or unknown."""
+        import pandas as pd
+
+        at = k if self._order is None else self._order[k]
+        if self._frame is not None:
+            values = np.empty(self.n_rows, dtype=object)
+            values[:] = self._frame[self._frame.columns[at]].to_list()
+        else:
+            assert self._array is not None
+            values = self._array[:, at].astype(object)
+        which, found = pd.factorize(values)
+        code = {label: j for j, label in enumerate(labels.tolist())}
+        codes = np.array([code.get(value, np.nan) for value in found], dtype=np.float64)
+        unknown = [value for value in found if value not in code]
+        if unknown:
+            notes.warn(
+                f"column {ensemble.feature_names[k]!r} has values the model never saw "
+                f"({_listed([repr(value) for value in unknown])}); to the model they are missing"
+            )
+        return np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
+
+    def _refuse_non_numeric(self, ensemble: TreeEnsemble) -> None:
+        """Raise RowsError if a column whose labels the model does not know is not numeric."""
+        at = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
+        if self._frame is not None:
+            _refuse_non_numeric(self._frame[:, at])
+        elif self._array is not None and self._array.dtype.kind == "O":
+            try:
+                self._array[:, at].astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise RowsError(f"X must be numeric: {error}") from None
 
 
 def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
@@ -152,7 +211,7 @@ def _repeated_columns(X: Any) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
 
 
-def _numeric_array(X: Any) -> NDArray[Any]:
+def _two_dimensional(X: Any) -> NDArray[Any]:
     if hasattr(X, "tocsr"):
         raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
     if isinstance(X, np.ma.MaskedArray):
@@ -164,11 +223,9 @@ def _numeric_array(X: Any) -> NDArray[Any]:
     if array.ndim != 2:
         raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
     if array.dtype.kind == "O":
-        try:
+        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
             return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise RowsError(f"X must be numeric: {error}") from None
-    if array.dtype.kind not in "fiub":
+    elif array.dtype.kind not in "fiub":
         raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
     return array
 
