@@ -62,21 +62,24 @@ def replay(model: ModelText, n_rows: int, source: str) -> NDArray[np.bool_]:
     bags = np.empty((rounds, n_rows), dtype=bool)
     for number in range(rounds):
         if number % every == 0:
-            drawn, state = _draw(state)
-            bags[number] = drawn.reshape(-1)[:n_rows] < fraction
+            drawn, state = _draw(state, n_rows)
+            bags[number] = drawn < fraction
         else:
             bags[number] = bags[number - 1]
     return bags
 
 
-def _draw(state: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
-    """Return one number in [0, 1) for each row of each block, and the generators' next states."""
+def _draw(state: NDArray[np.uint64], n_rows: int) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+    """Return one number in [0, 1) for each row, and the next state of the generator of each block of rows."""
     drawn = np.empty((state.size, ROWS_A_BLOCK))
+    in_last = n_rows - (state.size - 1) * ROWS_A_BLOCK
+    following = state.copy()
     for row in range(ROWS_A_BLOCK):
         state = (state * np.uint64(214013) + np.uint64(2531011)) & np.uint64(0xFFFFFFFF)
-        # LightGBM compares in float32.
-        drawn[:, row] = ((state >> np.uint64(16)) & np.uint64(0x7FFF)) / np.float32(32768.0)
-    return drawn, state
+        drawn[:, row] = ((state >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0
+        live = state.size if row < in_last else state.size - 1  # the last block's stops with its rows
+        following[:live] = state[:live]
+    return drawn.reshape(-1)[:n_rows], following
 
 
 _HOLD_OUT = "Pass rows the model has not seen, with rows='held-out'."

@@ -94,9 +94,16 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Refuse: rows out of one boosted tree's sample were seen by the others."""
+    """Refuse: rows out of one boosted tree's sample were seen by the others, and forests do not keep their bags."""
     if not _is_mine(model):
         return None
+    booster = _booster(model)
+    trees = len(booster.get_dump()) if booster.num_boosted_rounds() == 1 else 0
+    if trees > 1:
+        raise InBagUnavailableError(
+            f"an XGBoost {type(model).__name__} of one round is a forest, but XGBoost does not keep its bags, and they "
+            "cannot be replayed outside it. Pass rows the model has not seen, with rows='held-out'."
+        )
     raise InBagUnavailableError.of_boosted(f"an XGBoost {type(model).__name__}")
 
 
