@@ -13,10 +13,11 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import lightgbm_bags
+from debias_adapters import lightgbm_bags, lightgbm_refit
 from debias_adapters.lightgbm_model import ModelText, Nodes, category_sets, joined, take_base
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -121,6 +122,22 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     kind = getattr(model, "importance_type", "split")
     figures = model.feature_importances_ if hasattr(model, "booster_") else model.feature_importance(kind)
     return np.asarray(figures, dtype=np.float64), kind
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train it again, by its wrapper, or by the parameters of a Booster."""
+    if not _is_mine(model):
+        return None
+    refit = lightgbm_refit.refit_wrapper if hasattr(model, "booster_") else lightgbm_refit.refit_booster
+    return refit(model, _text(model), X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl

@@ -11,9 +11,10 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import xgboost_model
+from debias_adapters import xgboost_model, xgboost_refit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -118,6 +119,22 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     score = model.get_score()
     names = model.feature_names or [f"f{k}" for k in range(model.num_features())]
     return np.array([float(score.get(name, 0.0)) for name in names]), "weight"
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train it again, by its wrapper, or by the configuration of a Booster."""
+    if not _is_mine(model):
+        return None
+    refit = xgboost_refit.refit_wrapper if hasattr(model, "get_booster") else xgboost_refit.refit_booster
+    return refit(model, _n_rounds(model, _booster(model)), X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
