@@ -492,3 +492,26 @@ def test_the_loss_of_a_forest_of_margins_needs_fresh_rows():
     assert list(debias.audit(model, X, y, rows="oob").scores) == ["mdi_oob"]
     held = draw(1)[0], response("binary", draw(1)[1])
     assert list(debias.audit(model, *held, rows="held-out").scores) == ["mdi_oob", "oob_loss"]
+
+
+# --- training rows are known whatever the loss -----------------------------------------------------------
+
+GROWN = {"plain": {}, "dart": {"booster": "dart", "rate_drop": 0.5}, "parallel": {"num_parallel_tree": 3}}
+
+
+@pytest.mark.filterwarnings("ignore:.*dart:UserWarning")  # XGBoost 3.4 deprecates the name
+@pytest.mark.filterwarnings("ignore:.*are training rows, by the counts:debias.DebiasWarning")
+@pytest.mark.parametrize(
+    ("library", "objective", "how"),
+    [(*each, how) for each in BOTH for how in (GROWN if each[0] is xgboost else ["plain"])],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_shuffled_training_rows_are_recognised_and_fresh_ones_are_not(library, objective, how):
+    X, latent = draw()
+    y = response(objective, latent)
+    model = train(library, objective, X, y, **GROWN[how])
+    order = np.random.default_rng(0).permutation(N)
+    with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
+        debias.score(model, X[order], y[order])
+    X_fresh, latent_fresh = draw(1)
+    assert debias.score(model, X_fresh, response(objective, latent_fresh, 1)).rows == "held-out"
