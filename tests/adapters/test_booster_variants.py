@@ -393,3 +393,39 @@ def test_lightgbm_objectives_without_a_gradient_of_a_row_are_refused_by_name(obj
     booster = lightgbm.train({"objective": objective, "verbose": -1}, lightgbm.Dataset(X, y, group=group), 2)
     with pytest.raises(debias.UnsupportedModelError, match=f"objective '{objective}', which cannot be audited: "):
         debias.extract(booster)
+
+
+# --- a third reader ------------------------------------------------------------------------------------
+
+READ_BY_TREELITE = {
+    "xgboost": lambda X, y: xgb_train("reg:squarederror", X, y),
+    "xgboost dart": lambda X, y: xgb_train("reg:squarederror", X, y, booster="dart", rate_drop=0.5),
+    "xgboost pruned": lambda X, y: xgb_train("reg:squarederror", X, y, tree_method="exact", gamma=4.0, max_depth=8),
+    "xgboost forest": lambda X, y: xgb_train("reg:squarederror", X, y, num_parallel_tree=3, subsample=0.6),
+    "xgboost poisson": lambda X, y: xgb_train("count:poisson", X, np.abs(y)),
+    "lightgbm": lambda X, y: lgb_train("regression", X, y),
+    "lightgbm dart": lambda X, y: lgb_train("regression", X, y, **SAMPLING["dart"]),
+    "lightgbm rf": lambda X, y: lgb_train("regression", X, y, **SAMPLING["rf"]),
+    "lightgbm classes": lambda X, y: lgb_train("multiclass", X, np.digitize(y, [0.0, 1.2])),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "categories"),
+    [(name, False) for name in READ_BY_TREELITE] + [(name, True) for name in READ_BY_TREELITE if "light" in name],
+)
+def test_treelite_agrees_where_it_can_read_the_model(name, categories):
+    """It reads no XGBoost model with labels of categories, and ``zero_as_missing`` of LightGBM otherwise than it is."""
+    treelite = pytest.importorskip("treelite")
+    X, held = features(categories=categories), features(seed=1, categories=categories)
+    model = READ_BY_TREELITE[name](X, response("", X))
+    read = treelite.frontend.from_xgboost if name.startswith("xgboost") else treelite.frontend.from_lightgbm
+    theirs = read(model)
+    ensemble = debias.extract(model)
+    matrix = Table(held).aligned_to(ensemble, Notes()).matrix(ensemble)
+    ours, other = route(ensemble, matrix), treelite.gtil.predict_leaf(theirs, matrix)
+    for tree in range(ensemble.n_trees):  # leaves are numbered otherwise, but rows must fall together
+        pairs = set(zip(ours[:, tree].tolist(), other[:, tree].tolist(), strict=True))
+        assert len(pairs) == len(set(ours[:, tree].tolist())) == len(set(other[:, tree].tolist()))
+    margin = np.reshape(treelite.gtil.predict(theirs, matrix, pred_margin=True), (N, -1))
+    np.testing.assert_allclose(raw_output(ensemble, ours), margin, rtol=1e-5, atol=1e-6)
