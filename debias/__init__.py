@@ -24,6 +24,7 @@ from debias.errors import (
 from debias.inbag import InBag
 from debias.markers import hookimpl
 from debias.preparation import extract
+from debias.refitting import refit
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer, scorer_plugin
 
@@ -52,6 +53,7 @@ __all__ = [
     "hookimpl",
     "load_model",
     "plugins",
+    "refit",
     "register",
     "score",
     "scorer",
