@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Flatten the trees of a forest, or a single tree."""
+    _refuse(model)
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -148,6 +149,20 @@ def _is_mine(model: Any) -> bool:
             ensemble.ExtraTreesRegressor,
         ),
     )
+
+
+def _refuse(model: Any) -> None:
+    """Raise for ensembles of scikit-learn's whose trees say nothing of a response, or are not added."""
+    ensemble = sys.modules.get("sklearn.ensemble")
+    if ensemble is None:
+        return
+    if isinstance(model, (ensemble.IsolationForest, ensemble.RandomTreesEmbedding)):
+        raise UnsupportedModelError(f"a {type(model).__name__} is grown without a response: there is none to score on")
+    if isinstance(model, (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)):
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} takes votes or medians of its trees, over which scores do not add. Score its "
+            "members, model.estimators_, one by one."
+        )
 
 
 def _trees(model: Any) -> list[Any]:

@@ -32,6 +32,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 from xgboost import XGBRegressor
 
 import debias
@@ -42,6 +43,13 @@ X = pd.DataFrame({"a": RNG.normal(size=N), "town": RNG.choice(list("ABC"), N), "
 NUMBERS = X[["a", "b"]]
 Y = np.exp(X["a"] + RNG.normal(size=N)).to_numpy()
 LABELS = np.where(Y > 1, "high", "low")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Small models wait longer for threads than they compute."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
 
 
 def forest(**settings):

@@ -40,12 +40,20 @@ from sklearn.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
+from threadpoolctl import threadpool_limits
 from xgboost import XGBRegressor
 
 import debias
 from debias_adapters._sklearn_columns import sources
 
 N = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Small models wait longer for threads than they compute."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
 
 
 def draw(n=N, seed=0):
@@ -132,7 +140,7 @@ def test_groups_are_summed_before_the_null_is_formed():
 def test_pipelines_of_other_libraries_and_sparse_encodings(kind, sparse):
     """XGBoost takes what a sparse matrix leaves out for missing, the others for 0."""
     X, y = draw()
-    settings = {"verbose": -1, "min_child_samples": 5} if kind is LGBMRegressor else {}
+    settings = {"verbose": -1, "min_child_samples": 5, "n_jobs": 1} if kind is LGBMRegressor else {}
     model = pipeline(kind(n_estimators=15, random_state=0, **settings))
     model.set_params(columns__sparse_threshold=sparse)
     model.fit(X.drop(columns="colour").assign(colour=X["colour"].fillna("red")), y)
