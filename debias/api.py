@@ -247,7 +247,7 @@ def audit(
         if scorers is None and not (ensemble.averaged or given.can_run_loss):
             del chosen[1:]  # no loss to run
         grouping = member.grouping(groups, ensemble)
-        if test is not None and blocks is None:
+        if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
             warn_of_repeats(given.table, caught)
         for each in chosen:
             found = _score(each, ensemble, given, grouping, caught, seed)

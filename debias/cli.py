@@ -257,6 +257,11 @@ def bench(
     if more and not scorers:
         raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
     with _errors():
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
         if study == "speed":
             from debias.benchmarks.speed import run
 

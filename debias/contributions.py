@@ -13,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.groups import Grouping
     from debias.paths import Paths
     from debias.rows import Rows
 
@@ -48,7 +49,7 @@ def standard_error(
     paths: Paths,
     rows: Rows,
     node_weight: NDArray[np.float64],
-    grouping: NDArray[np.int64],
+    grouping: Grouping,
     inflated: bool,
 ) -> NDArray[np.float64]:
     """Return the standard error of scores as sums over independent rows (blocks): sd(n phi) / sqrt(n).
@@ -57,8 +58,8 @@ def standard_error(
     ----------
     paths, rows, node_weight
         As for :func:`contributions`.
-    grouping : array of int64 of shape (n_features,)
-        The group of each feature, numbered from 0; groups are summed first.
+    grouping : Grouping
+        Groups are summed first.
     inflated : bool
         See :meth:`debias.paths.Paths.factor`.
 
@@ -73,7 +74,7 @@ def z_scores(
     paths: Paths,
     rows: Rows,
     node_weight: NDArray[np.float64],
-    grouping: NDArray[np.int64],
+    grouping: Grouping,
     inflated: bool,
 ) -> NDArray[np.float64]:
     """Return score over standard error; 0 for features no tree uses. Parameters as for :func:`standard_error`."""
@@ -161,11 +162,11 @@ def contrasts(n_classes: int) -> NDArray[np.float64]:
     return np.where(i < j, 1.0, np.where(i == j, -j, 0.0)) / np.sqrt(j * (j + 1.0))
 
 
-def _moments(paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: NDArray[np.int64]) -> NDArray[np.float64]:
+def _moments(paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
     """Return sums of contributions, and of squares of their totals by block, stacked: shape (2, n_groups)."""
     from debias import path_kernels
 
-    column = grouping[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    sums = np.zeros((2, int(grouping.max()) + 1, 1))
+    column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
+    sums = np.zeros((2, len(grouping.names), 1))
     path_kernels.moments(0, paths.n_rows, paths.block, *fixed_steps(paths, rows, factor, column), sums)
     return sums[:, :, 0]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.groups import Grouping
     from debias.paths import Paths
     from debias.rows import Rows
 
@@ -58,7 +59,7 @@ def permutation_draws(
     paths: Paths,
     rows: Rows,
     node_weight: NDArray[np.float64],
-    grouping: NDArray[np.int64],
+    grouping: Grouping,
     n_permutations: int,
     seed: int,
     settled: Callable[[NDArray[np.float64], NDArray[np.float64]], bool],
@@ -86,8 +87,8 @@ def permutation_draws(
     """
     begun = perf_counter()
     lanes = lanes_that_fit(paths, rows)
-    column = grouping[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    statistic = _Statistic(paths, rows, paths.factor(node_weight), column, int(grouping.max()) + 1)
+    column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
+    statistic = _Statistic(paths, rows, paths.factor(node_weight), column, len(grouping.names))
     shuffles = _Shuffles(paths, seed)
     drawn = np.empty((0, statistic.n_columns))
     while len(drawn) < 1 + n_permutations:

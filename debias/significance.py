@@ -128,7 +128,7 @@ def significance(
     shrunk = _shrunk(rows)
     node_weights = node_weight * shrunk
     out_of_bag = rows.kind == "oob"
-    error = standard_error(paths, rows, node_weight, grouping.index, inflated=not out_of_bag)
+    error = standard_error(paths, rows, node_weight, grouping, inflated=not out_of_bag)
     details = {
         "se": method,
         "alpha": float(test.alpha),
@@ -145,7 +145,7 @@ def significance(
         from debias.frozen_test import permutation_draws
 
         draws = permutation_draws(
-            paths, rows, node_weights, grouping.index, int(test.n_permutations), seed, _Settled(test), test.budget
+            paths, rows, node_weights, grouping, int(test.n_permutations), seed, _Settled(test), test.budget
         )
         z, null = draws.z, draws.null
         p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
@@ -166,7 +166,7 @@ def significance(
     else:
         from scipy.special import log_ndtr, ndtri
 
-        z = z_scores(paths, rows, node_weights, grouping.index, not out_of_bag)
+        z = z_scores(paths, rows, node_weights, grouping, not out_of_bag)
         if method == "conservative":
             z, error = z / np.sqrt(2), error * np.sqrt(2)
         elif out_of_bag:
