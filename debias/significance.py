@@ -255,7 +255,7 @@ class _Settled:
 
     def __init__(self, test: Test) -> None:
         self.test = test
-        self.boundaries = nulls.Boundaries.of(test.alpha, int(test.n_permutations), RISK)
+        self.boundaries: nulls.Boundaries | None = None
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.test.adaptive:
@@ -264,4 +264,6 @@ class _Settled:
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
         exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
+        if self.boundaries is None:
+            self.boundaries = nulls.Boundaries.of(self.test.alpha, int(self.test.n_permutations), RISK)
         return bool(self.boundaries.settled(exceeding).all())
