@@ -1,4 +1,4 @@
-"""Error rates of the tests on simulated data: at or below nominal within 3 Monte-Carlo standard errors. Long: see README.
+"""Error rates on simulated data: at or below nominal within 3 Monte-Carlo standard errors. Long: see README.
 
 The settings are those of ``debias bench significance``, which prints the same rates from more data sets.
 """
