@@ -289,10 +289,14 @@ def test_importance_of_noise_is_the_same_for_every_kind_of_feature(make):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["E1", "E2", "E3", "E4", "E5"])
-def test_relevant_features_have_the_highest_medians(model):
-    draws = [loh(model, seed=seed) for seed in range(60)]
-    medians = np.median([guide(each.X, each.y, replicates=100).values for each in draws], axis=0)
+@pytest.mark.parametrize(
+    ("model", "trials", "replicates"),
+    [("E1", 60, 100), ("E2", 60, 100), ("E3", 60, 100), ("E4", 60, 100), ("E5", 400, 40)],
+)
+def test_relevant_features_have_the_highest_medians(model, trials, replicates):
+    """As in figures 4 to 8. The effect of E5 is so small that 60 trials leave its order to chance (docs/guide.md)."""
+    draws = [loh(model, seed=seed) for seed in range(trials)]
+    medians = np.median([guide(each.X, each.y, replicates=replicates).values for each in draws], axis=0)
     relevant = draws[0].is_relevant
     assert medians[relevant].min() > medians[~relevant].max()
 
