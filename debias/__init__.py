@@ -5,7 +5,7 @@
 'covariance of tree and response'
 """
 
-from debias.api import audit, load_model, plugins, score
+from debias.api import audit, contributions, load_model, plugins, score
 from debias.audits import Audit
 from debias.data import Data
 from debias.discovery import register
@@ -47,6 +47,7 @@ __all__ = [
     "TreeEnsemble",
     "UnsupportedModelError",
     "audit",
+    "contributions",
     "extract",
     "hookimpl",
     "load_model",

@@ -68,6 +68,24 @@ class Audit:
         return positive / positive.sum() if positive.sum() > 0 else positive
 
     @property
+    def verdict(self) -> list[str]:
+        """Feature by feature "informative", "indistinguishable" (from noise, with these rows) or "untested"."""
+        if self.main.selected is None:
+            return ["untested"] * self.share.size
+        return ["informative" if selected else "indistinguishable" for selected in self.main.selected]
+
+    @property
+    def unsupported_share(self) -> float | None:
+        """Share of the reported importance that falls on features indistinguishable from noise.
+
+        It falls as rows are added, so read it with ``main.n_rows`` and the minimum detectable z, ``main.threshold``.
+        None if nothing was tested or reported.
+        """
+        if self.reported is None or self.main.selected is None:
+            return None
+        return float(self.reported[~self.main.selected].sum())
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """What was proven about the rows, and which model and versions these are."""
         return {
@@ -89,12 +107,21 @@ class Audit:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Data frame with index ``feature``, sorted by share: ``reported``, ``share``, one column a scorer."""
+        """Data frame with index ``feature``, sorted by share.
+
+        Columns ``reported``, ``share``, one a scorer, then of ``mdi_oob`` ``standard_error``, ``z``, ``p_value``,
+        ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Sorted by ``z``, relevant features of few values come
+        first more often than sorted by share.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
         columns["share"] = self.share
         columns |= {name: each.values for name, each in self.scores.items()}
+        for name in ("standard_error", "z", "p_value", "p_adjusted"):
+            figures = getattr(self.main, name)
+            columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
+        columns["verdict"] = self.verdict
         frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_RUN = 3
+STUDY_NAMES = (
+    "li-table1",
+    "li-chip",
+    "li-depth",
+    "loh-null",
+    "loh-power",
+    "loh-missing",
+    "deng",
+    "hong",
+    "merits",
+    "guide-sets",
+    "predictive-value",
+)
+MEASUREMENTS = ("speed",)
+"""Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
 """Columns to print on where standard output is no terminal, and nothing has to fit."""
 
@@ -188,15 +203,71 @@ def plugins() -> None:
 
 
 @main.command()
-@click.argument("study", type=click.Choice(["speed"]))
-@click.option("--repeats", default=7, show_default=True, help="Paired runs of each case.")
-@click.option("--memory", is_flag=True, help="Also the memory of a million rows and 100 trees (trains for minutes).")
-def bench(study: str, repeats: int, memory: bool) -> None:
-    """Measure: `speed` prints ratios to the libraries' own calls, in the same run."""
-    with _errors():
-        from debias.benchmarks.speed import run
+@click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--repeats", type=click.IntRange(1), help="Trials, or paired runs; each study has its own default.")
+@click.option("--jobs", default=1, callback=_threads, show_default=True, help="Processes; -1 for all cores.")
+@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of data and models.")
+@click.option("--scorers", multiple=True, metavar="EXPR...", help="Scorers to compare, instead of the study's.")
+@click.option("--out", default="bench", type=click.Path(file_okay=False), show_default=True, help="Folder to write to.")
+@click.option("--restart", is_flag=True, help="Throw away trials that an earlier run left in the folder.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Matrix for li-chip, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
+)
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
+@click.option("--memory", is_flag=True, help="speed: also the memory of a million rows (trains for minutes).")
+def bench(
+    study: str,
+    more: tuple[str, ...],
+    repeats: int | None,
+    jobs: int,
+    seed: int,
+    scorers: tuple[str, ...],
+    out: str,
+    restart: bool,
+    data: str | None,
+    drop: tuple[str, ...],
+    memory: bool,
+) -> None:
+    r"""Rerun an experiment of the papers, or measure speed.
 
-        run(_console(), repeats, memory)
+    A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
+    the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
+    stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
+    ones. `speed` prints ratios to the libraries' own calls, in the same run.
+
+    \b
+    Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
+    """
+    if more and not scorers:
+        raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
+    with _errors():
+        if study == "speed":
+            from debias.benchmarks.speed import run
+
+            run(_console(), repeats or 7, memory)
+            return
+        from pathlib import Path
+
+        from rich.console import Console
+
+        from debias.benchmarks import catalogue
+        from debias.benchmarks.runner import run_study
+
+        page = run_study(
+            catalogue.study(study, None if data is None else _matrix(data, drop, study == "li-chip")),
+            out=Path(out),
+            repeats=repeats,
+            seed=seed,
+            jobs=jobs,
+            scorers=(*scorers, *more),
+            restart=restart,
+            messages=Console(stderr=True),
+        )
+        click.echo(page, nl=False)
+        click.echo(f"written to {out}: {study}.csv, {study}.md, {study}.svg", err=True)
 
 
 @contextmanager
@@ -267,6 +338,22 @@ def _read(path: str) -> pd.DataFrame:
         raise
     except Exception as error:  # each reader has its own errors for a file that is not of its format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None
+
+
+def _matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
+    """Read a table; where it has to be of numbers, columns that are none are left out, and said to be."""
+    frame = _read(path)
+    absent = [name for name in drop if name not in frame.columns]
+    if absent:
+        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, frame.columns))}")
+    frame = frame.drop(columns=list(drop))
+    if not numeric:
+        return frame
+    numbers = frame.select_dtypes("number")
+    other = [str(name) for name in frame.columns if name not in numbers.columns]
+    if other:
+        click.echo(f"note: columns of {path} that hold no numbers are left out: {', '.join(other)}", err=True)
+    return numbers
 
 
 def _console() -> Console:

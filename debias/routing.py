@@ -54,13 +54,14 @@ def route(
 
     def part(of: slice) -> None:
         rest = (skip if in_bag is None else skip[of], leaves[of].T)
-        if zero is None and not has_missing:
+        if zero is None and ensemble.category_set is None and not has_missing:
             kernels.route_complete(X, which[of], ensemble.tree_start, *ensemble.packed_nodes, *rest)
             return
         no_zero = np.zeros(ensemble.n_nodes, dtype=bool)
         ways = (ensemble.left, ensemble.right, ensemble.missing_left, no_zero if zero is None else zero)
-        kernels.route(X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold, *ways, *rest)
+        kernels.route(X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold, *ways, *sets, *rest)
 
+    sets = _category_sets(ensemble)
     has_missing = bool(np.isnan(X).any())
     if n_jobs == 1:
         part(slice(None))
@@ -71,6 +72,30 @@ def route(
         parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
         Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(part)(of) for of in parts)
     return leaves.T
+
+
+def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
+    """Return what compiled walks read of one tree.
+
+    Arrays of one entry a node: parent, feature, left, right, threshold, whether the threshold alone decides unless the
+    value is missing (which spares most calls of ``kernels.goes_left``), then what else that takes: where missing values
+    go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
+    """
+    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    size = at.stop - at.start
+    zero = np.zeros(size, dtype=bool) if ensemble.zero_is_missing is None else ensemble.zero_is_missing[at]
+    which, sets = _category_sets(ensemble)
+    which = which[at] if which.size else np.full(size, -1, dtype=np.int32)
+    ways = (ensemble.parent, ensemble.feature, ensemble.left, ensemble.right, ensemble.threshold)
+    return (*(array[at] for array in ways), ~zero & (which < 0), ensemble.missing_left[at], zero, which, sets)
+
+
+def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
+    """Return which set each split lists (empty: none does), and the sets."""
+    if ensemble.category_set is None:
+        no_set = np.zeros(0, dtype=np.int32)
+        return no_set, (np.zeros(1, dtype=np.int64), no_set, np.zeros(0, dtype=bool))
+    return ensemble.category_set, (ensemble.category_start, ensemble.category_codes, ensemble.listed_left)
 
 
 def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:

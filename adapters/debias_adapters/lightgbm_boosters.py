@@ -62,6 +62,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, n_outputs),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float64),
+        sparse_absent=0.0,
         source=source,
         version=sys.modules["lightgbm"].__version__,
         gain=_join(trees, "gain"),

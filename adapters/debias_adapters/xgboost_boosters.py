@@ -70,6 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
         missing_value=_missing(model),
+        sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
         gain=np.where(leaf, 0.0, np.concatenate([tree["loss_changes"] for tree in trees])),
