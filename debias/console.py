@@ -49,8 +49,11 @@ def print_scores(console: Console, scores: Scores) -> None:
     table = Table()
     table.add_column("feature", overflow="fold")
     table.add_column(_plain(scores.scorer), justify="right", overflow="fold")
+    if scores.selected is not None:
+        table.add_column("selected")
     for k, figure in zip(order, _figures(scores.values[order]), strict=True):
-        table.add_row(_plain(scores.feature_names[k]), figure)
+        decided = () if scores.selected is None else ("yes" if scores.selected[k] else "",)
+        table.add_row(_plain(scores.feature_names[k]), figure, *decided)
     console.print(table)
     if scores.provenance:
         console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))

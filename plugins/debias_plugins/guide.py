@@ -62,10 +62,10 @@ def guide(
     Returns
     -------
     (array of shape (n_features,), dict)
-        The scores. Beside them, lists of n_features: ``unadjusted`` scores; ``null_mean``, their mean for permuted
-        responses; ``normalized``, the scores over the threshold; ``important``. And ``critical``, the level the largest
-        unadjusted score of permuted responses exceeds with probability alpha; ``threshold``, between the m-th and the
-        next largest score, where m unadjusted scores exceed `critical`; ``task``.
+        The scores. ``selected``: the m features with the largest scores, where m unadjusted scores exceed ``critical``,
+        the level the largest unadjusted score of permuted responses exceeds with probability alpha; ``threshold``,
+        half-way between the m-th and the next largest score. Beside them, lists of n_features: ``unadjusted`` scores;
+        ``null_mean``, their mean for permuted responses; ``normalized``, the scores over the threshold. And ``task``.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def guide(
         "critical": critical,
         "threshold": threshold,
         "normalized": (importance / threshold if threshold > 0 else importance).tolist(),
-        "important": important.tolist(),
+        "selected": important,
     }
     return importance, details
 

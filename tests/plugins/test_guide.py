@@ -186,11 +186,14 @@ def test_the_threshold_where_none_or_all_are_important():
 def test_importance_and_normalized_scores_agree_on_what_is_important():
     drawn = loh("E1", seed=3)
     found = guide(drawn.X, drawn.y + 0.2 * drawn.X["N2"], replicates=60)
-    important = np.array(found.details["important"])
+    important = found.selected
     assert important.any()
     assert not important.all()
     np.testing.assert_array_equal(np.array(found.details["normalized"]) >= 1, important)
     assert set(np.array(found.feature_names)[important]) <= {"N2", "N3", "N4"}
+    last, following = np.sort(found.values)[::-1][important.sum() - 1 :][:2]
+    assert found.threshold == (last + following) / 2
+    np.testing.assert_array_equal(debias.Scores.from_json(found.to_json()).selected, important)
 
 
 def test_threads_and_repeats_do_not_change_a_number():
@@ -234,6 +237,7 @@ def test_very_strong_features_are_told_apart_beyond_the_smallest_float():
         ({"y": list("ab") * 10, "task": "regression"}, debias.RowsError, "not numeric"),
         ({"X": np.eye(9), "y": np.arange(9.0)}, debias.RowsError, "guide needs 10 rows to split once, but there are 9"),
         ({"sample_weight": np.ones(20)}, debias.RowsError, "takes no sample_weight"),
+        ({"groups": {"a": ["x0", "x1"]}}, debias.CompositionError, "does not add up over the columns"),
         ({"task": "ranking"}, debias.CompositionError, "task='ranking' is none of"),
         ({"replicates": 0}, debias.CompositionError, "replicates=0"),
         ({"replicates": 10}, debias.CompositionError, "with 10 permuted responses alpha=0.05 must be from 0.0909"),
@@ -304,5 +308,5 @@ def test_relevant_features_have_the_highest_medians(model, trials, replicates):
 @pytest.mark.slow
 def test_the_chance_of_calling_any_noise_important_is_alpha():
     drawn = [loh("E0", seed=seed) for seed in range(300)]
-    wrong = np.mean([any(guide(each.X, each.y, replicates=99).details["important"]) for each in drawn])
+    wrong = np.mean([guide(each.X, each.y, replicates=99).selected.any() for each in drawn])
     assert wrong < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
