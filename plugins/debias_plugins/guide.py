@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
+MOST_CLASSES = 1000
+"""Tables have a cell a class and group, and are not kept for more."""
+
+
 @debias.scorer_plugin("guide", unit="ratio to its mean for noise", needs={"data-only"})
 def guide(
     data: debias.Data,
@@ -172,6 +176,8 @@ def _response(data: debias.Data, is_classification: bool) -> tuple[NDArray[np.fl
     classes, codes = data.labels
     if len(classes) < 2:
         raise RowsError(f"y has one class only, {classes[0]}: there is nothing to explain")
+    if len(classes) > MOST_CLASSES:
+        raise RowsError(f"y has {len(classes)} classes; if they are numbers, say task='regression', else merge some")
     return codes.astype(np.float64), len(classes)
 
 

@@ -234,6 +234,11 @@ def test_very_strong_features_are_told_apart_beyond_the_smallest_float():
     [
         ({"y": np.ones(20), "task": "regression"}, debias.RowsError, "y is 1 in every row"),
         ({"y": ["a"] * 20}, debias.RowsError, "one class only, a"),
+        (
+            {"X": np.eye(1200)[:, :2], "y": [f"{k}" for k in range(1200)]},
+            debias.RowsError,
+            "y has 1200 classes; if they are numbers, say task='regression'",
+        ),
         ({"y": list("ab") * 10, "task": "regression"}, debias.RowsError, "not numeric"),
         ({"X": np.eye(9), "y": np.arange(9.0)}, debias.RowsError, "guide needs 10 rows to split once, but there are 9"),
         ({"sample_weight": np.ones(20)}, debias.RowsError, "takes no sample_weight"),
