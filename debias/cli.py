@@ -30,7 +30,7 @@ STUDY_NAMES = (
     "guide-sets",
     "predictive-value",
 )
-MEASUREMENTS = ("speed",)
+MEASUREMENTS = ("speed", "rivals")
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
 """Columns to print on where standard output is no terminal, and nothing has to fit."""
@@ -236,7 +236,8 @@ def bench(
     A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
     the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
     stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
-    ones. `speed` prints ratios to the libraries' own calls, in the same run.
+    ones. `speed` prints ratios to the libraries' own calls, in the same run; `rivals` to those of shap and of
+    scikit-learn's permutation_importance.
 
     \b
     Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
@@ -248,6 +249,11 @@ def bench(
             from debias.benchmarks.speed import run
 
             run(_console(), repeats or 7, memory)
+            return
+        if study == "rivals":
+            from debias.benchmarks import rivals
+
+            rivals.run(_console(), repeats or 5)
             return
         from pathlib import Path
 
