@@ -5,7 +5,7 @@
 'covariance of tree and response'
 """
 
-from debias.api import audit, load_model, plugins, score
+from debias.api import audit, contributions, load_model, plugins, score
 from debias.audits import Audit
 from debias.comparison import Comparison, compare
 from debias.data import Data
@@ -50,6 +50,7 @@ __all__ = [
     "UnsupportedModelError",
     "audit",
     "compare",
+    "contributions",
     "extract",
     "hookimpl",
     "load_model",

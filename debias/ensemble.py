@@ -55,12 +55,19 @@ class TreeEnsemble:
         False if the model saw no names and `feature_names` were made up.
     classes : array of shape (n_classes,), or None
         Labels in the order of the outputs; None in regression.
+    class_sets : tuple of array, or None
+        Labels of each response of a model with several (`classes` is None then); their one-hot columns stand side by
+        side in the outputs.
     labelled : bool
         False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
     missing_value : float
         Value the model takes for missing beside NaN; NaN if there is none.
+    sparse_absent : float, or None
+        What an entry that a sparse matrix leaves out stands for; None if the library takes no sparse matrices.
+    takes_missing : bool
+        False if the library refuses to predict for rows with missing values.
     criterion : str or None
         Split criterion, where the model names one.
     mean_values : bool
@@ -82,10 +89,21 @@ class TreeEnsemble:
     listed_left : array of bool of shape (n_sets,), or None
         True if listed codes go left and all others right, negative and unknown ones among them; False if listed ones go
         right and all others left. Missing values go where `missing_left` says.
+    category_labels : dict of int to array, or None
+        For features the model saw as labels: feature index -> labels, whose positions are the codes it splits on.
+        Other values are missing to it. Not for features that are codes already.
     n_train : int or None
         Number of training rows, where the model keeps it.
     uniform_rows : bool
-        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided.
+        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided, or may have.
+    trees_a_round : int
+        Trees grown at one margin, side by side: outputs times parallel trees.
+    rescaled : bool
+        Whether steps were scaled after their growth (dropout), so that the margin before a tree is not known.
+    margin_replaces_base : bool
+        Whether a margin the user gives for each row stands in the place of `base` (XGBoost), or is added to it.
+    native_node : array of int32 of shape (n_nodes,), or None
+        The library's own number of each node within its tree, where it is not the one here; ascending in each tree.
     positive_weight : float
         Weight of the positive class in sums of hessians (XGBoost's ``scale_pos_weight``).
     notes : tuple of str
@@ -114,11 +132,14 @@ class TreeEnsemble:
     feature_names: tuple[str, ...]
     named: bool
     classes: NDArray[Any] | None
+    class_sets: tuple[NDArray[Any], ...] | None = None
     labelled: bool = True
     routing_dtype: np.dtype[Any]
     source: str
     version: str
     missing_value: float = np.nan
+    sparse_absent: float | None = None
+    takes_missing: bool = True
     criterion: str | None = None
     mean_values: bool = False
     weight: NDArray[np.float64] | None = None
@@ -131,8 +152,13 @@ class TreeEnsemble:
     category_start: NDArray[np.int64] | None = None
     category_codes: NDArray[np.int32] | None = None
     listed_left: NDArray[np.bool_] | None = None
+    category_labels: dict[int, NDArray[Any]] | None = None
     n_train: int | None = None
     uniform_rows: bool = True
+    trees_a_round: int = 1
+    rescaled: bool = False
+    margin_replaces_base: bool = False
+    native_node: NDArray[np.int32] | None = None
     positive_weight: float = 1.0
     notes: tuple[str, ...] = ()
     parent: NDArray[np.int32] = field(init=False)
@@ -175,8 +201,15 @@ class TreeEnsemble:
         return self.base.size
 
     @property
+    def n_responses(self) -> int:
+        """Number of columns y has."""
+        if self.class_sets is not None:
+            return len(self.class_sets)
+        return 1 if self.is_classifier else self.n_outputs
+
+    @property
     def is_classifier(self) -> bool:
-        """Whether the response is a class label."""
+        """Whether the response is one class label."""
         return self.classes is not None
 
     @cached_property
@@ -353,6 +386,7 @@ _NODE_ARRAYS: dict[str, Any] = {
     "cover": np.float64,
     "zero_is_missing": np.bool_,
     "category_set": np.int32,
+    "native_node": np.int32,
 }
 _OTHER_ARRAYS: dict[str, Any] = {
     "tree_start": np.int64,

@@ -233,27 +233,29 @@ def sum_leaf_values(leaves, start, tree_output, value, raw):
 
 @njit(cache=True, nogil=True)
 def add_running_loss(
-    leaves, start, tree_output, feature, parent, value, objective, codes, values, weight, margin, drop
+    leaves, start, tree_output, feature, parent, value, objective, parameter, codes, target, weight, margin, drop
 ):
     """Walk every row through all trees, its margin growing tree by tree; add the loss each step saves.
 
     `drop` (n_features + 1,) gains the weighted decrease of the loss at each split, under the split's feature, and
-    in its last place the decrease of the root steps. `margin` (n_rows, n_outputs) ends at F_M.
+    in its last place the decrease of the root steps. `margin` (n_rows, n_outputs) ends at F_M. `parameter`
+    (n_outputs,) is what the objective depends on.
     """
-    base = drop.size - 1
+    base, width = drop.size - 1, value.shape[1]
+    of = (objective, parameter, codes, target, margin)
     for i in range(leaves.shape[0]):
         for j in range(leaves.shape[1]):
             begin, k = start[j], tree_output[j]
-            running = margin[i, k]
-            node = leaves[i, j]
-            below = _loss(objective, codes, values, margin, i, k, running + value[begin + node, 0])
-            margin[i, k] = running + value[begin + node, 0]
+            leaf = node = leaves[i, j]
+            below = _loss(of, i, k, value, begin + leaf)
             while node > 0:
                 node = parent[begin + node]
-                here = _loss(objective, codes, values, margin, i, k, running + value[begin + node, 0])
+                here = _loss(of, i, k, value, begin + node)
                 drop[feature[begin + node]] += weight[i] * (here - below)
                 below = here
-            drop[base] += weight[i] * (_loss(objective, codes, values, margin, i, k, running) - below)
+            drop[base] += weight[i] * (_loss(of, i, k, value, -1) - below)
+            for c in range(width):
+                margin[i, k + c] += value[begin + leaf, c]
 
 
 @njit(cache=True, nogil=True)
@@ -296,18 +298,61 @@ def add_running_log_loss(leaves, start, feature, parent, value, values, weight, 
 
 
 @njit(cache=True, nogil=True)
-def _loss(objective, codes, values, margin, i, k, f):
-    """Return the loss of row i where output k has margin f and the others stand in `margin`."""
-    if objective == 0:  # squared error
-        return (values[i, k] - f) ** 2
-    if objective == 1:  # log-loss of a probability, stable for large |f|
-        return max(f, 0.0) - values[i, k] * f + np.log1p(np.exp(-abs(f)))
-    top = f
-    for c in range(margin.shape[1]):
-        if c != k:
-            top = max(top, margin[i, c])
-    total = 0.0
-    for c in range(margin.shape[1]):
-        total += np.exp((f if c == k else margin[i, c]) - top)
-    observed = f if codes[i] == k else margin[i, codes[i]]
-    return top + np.log(total) - observed
+def _loss(of, i, k, value, step):
+    """Return the loss of row i where outputs from k on are one step (a row of `value`; -1: none) from their margins.
+
+    Losses of one margin are summed over the outputs that step, since the others stay; softmax is of all outputs.
+    """
+    objective, parameter, codes, target, margin = of
+    width = value.shape[1]
+    if objective == 2:
+        top = -np.inf
+        for c in range(margin.shape[1]):
+            f = margin[i, c] + (value[step, c - k] if step >= 0 and 0 <= c - k < width else 0.0)
+            top = max(top, f)
+            if c == codes[i]:
+                observed = f
+        total = 0.0
+        for c in range(margin.shape[1]):
+            total += np.exp(margin[i, c] + (value[step, c - k] if step >= 0 and 0 <= c - k < width else 0.0) - top)
+        return top + np.log(total) - observed
+    loss = 0.0
+    for c in range(width):
+        f = margin[i, k + c] + (value[step, c] if step >= 0 else 0.0)
+        loss += _loss_of_one(objective, parameter[k + c], target[i, k + c], f)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _loss_of_one(objective, a, y, f):
+    """Return the loss of a response y at a margin f: the formulas of `objectives.LOSSES`, by their code."""
+    r = abs(y - f)
+    if objective == 0:
+        return r * r
+    if objective == 1:
+        return max(a * f, 0.0) - y * a * f + np.log1p(np.exp(-abs(a * f)))
+    if objective == 3:
+        return r
+    if objective == 4:
+        return a * r if y > f else (1 - a) * r
+    if objective == 5:
+        return (a if y > f else 1 - a) * r * r / 2
+    if objective == 6:
+        return r * r / 2 if r <= a else a * (r - a / 2)
+    if objective == 7:
+        return a * a * (np.sqrt(1 + (r / a) ** 2) - 1)
+    if objective == 8:
+        return a * r - a * a * np.log1p(r / a)
+    if objective == 9:
+        return r / max(1.0, abs(y))
+    if objective == 10:
+        return (np.log1p(y) - np.log1p(max(f, -1 + 1e-6))) ** 2 / 2
+    if objective == 11:
+        return np.exp(f) - y * f
+    if objective == 12:
+        return y * np.exp(-f) + f
+    if objective == 13:
+        return np.exp((2 - a) * f) / (2 - a) - y * np.exp((1 - a) * f) / (1 - a)
+    if objective == 14:
+        return max(0.0, 1 - (2 * y - 1) * f)
+    return np.exp(-(2 * y - 1) * f)  # exponential

@@ -83,6 +83,8 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
             assert curvatures is not None
             assert ensemble.cover is not None
             h = curvatures[j]
+            if not h.any():
+                continue
             unit = h @ h / h.sum()
             found, stored = np.bincount(at, weights=h, minlength=leaf.size) / unit, ensemble.cover[nodes][leaf] / unit
         counted.append(
@@ -93,8 +95,8 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first ones where covers depend on the margin before the tree."""
-    if ensemble.count is None and ensemble.objective.name != "squared_error":
-        return np.arange(min(ensemble.n_trees, ROUNDS_AT_MOST * ensemble.n_outputs))
+    if ensemble.count is None and not _unit_curvature(ensemble):
+        return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
     trees = np.arange(ensemble.n_trees)
     if ensemble.count is not None and not ensemble.averaged:
         at_root = ensemble.count[ensemble.tree_start[:-1]]
@@ -104,11 +106,16 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
 
 def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     """Whether the covers of the first round are whole numbers of rows: they are not if rows had weights or margins."""
-    first = slice(0, ensemble.tree_start[ensemble.n_outputs])
+    if not ensemble.objective.has_loss or ensemble.value.shape[1] > 1:
+        return False
+    if ensemble.objective.curvature_needs_response:
+        return True
+    n_first = ensemble.trees_a_round
+    first = slice(0, ensemble.tree_start[n_first])
     leaf = ensemble.left[first] < 0
     assert ensemble.cover is not None
-    at_base = ensemble.objective.curvature(ensemble.base)[ensemble.tree_output[: ensemble.n_outputs]]
-    per_row = np.repeat(at_base * _factor(ensemble), np.diff(ensemble.tree_start[: ensemble.n_outputs + 1]))
+    at_base = ensemble.objective.curvature(ensemble.base)[ensemble.tree_output[:n_first]]
+    per_row = np.repeat(at_base * _factor(ensemble), np.diff(ensemble.tree_start[: n_first + 1]))
     rows = ensemble.cover[first][leaf] / per_row[leaf]
     if ensemble.positive_weight != 1:
         return True  # a leaf holds n_0 + w n_1 rows' worth
@@ -119,19 +126,23 @@ def _curvatures(
     ensemble: TreeEnsemble, trees: NDArray[np.int64], leaves: NDArray[np.int32], response: Response
 ) -> list[NDArray[np.float64]]:
     """Return each row's hessian as each of `trees` saw it, weighed as the classes were."""
-    if ensemble.objective.name == "squared_error":
+    if _unit_curvature(ensemble):
         return [np.ones(len(leaves)) for _ in trees]
     assert response.target is not None
     weight = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0) if ensemble.n_outputs == 1 else 1.0
-    margin = np.tile(ensemble.base, (len(leaves), 1))
+    margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
     curvatures = []
     for j, tree in enumerate(trees):
         output = ensemble.tree_output[tree]
-        if tree % ensemble.n_outputs == 0:
-            before = ensemble.objective.curvature(margin)
+        if tree % ensemble.trees_a_round == 0:
+            before = ensemble.objective.curvature(margin, response.target)
         curvatures.append(before[:, output] * _factor(ensemble) * weight)
         margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
     return curvatures
+
+
+def _unit_curvature(ensemble: TreeEnsemble) -> bool:
+    return ensemble.objective.name in ("squared_error", "absolute_error", "quantile")
 
 
 def _factor(ensemble: TreeEnsemble) -> float:
@@ -141,6 +152,6 @@ def _factor(ensemble: TreeEnsemble) -> float:
 def _group(ensemble: TreeEnsemble, nodes: slice, leaf: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the class each leaf speaks for: the most frequent one, or whether a booster's margin goes up."""
     value = ensemble.value[nodes][leaf]
-    if ensemble.objective.name == "squared_error" and not ensemble.is_classifier:
+    if ensemble.objective.name not in ("logistic", "softmax", "hinge") and not ensemble.is_classifier:
         return np.zeros(leaf.size, dtype=np.int64)
     return value.argmax(axis=1) if value.shape[1] > 1 else (value[:, 0] > 0).astype(np.int64)

@@ -1,14 +1,19 @@
-"""What trees were grown for: the loss, its gradient and its curvature, in the three families of the plain cases."""
+"""What trees were grown for: the loss of a response given a margin, its gradient and its curvature."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from debias.errors import CompositionError, RowsError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -18,16 +23,66 @@ class Objective:
     Parameters
     ----------
     name : str
-        "squared_error": (y - F)^2; "logistic": log-loss of y in [0, 1] given a logit F; "softmax": log-loss of
-        a class given one margin a class.
-    code : int
-        How the compiled loops know it.
+        One of `LOSSES`, which has the formulas; or "softmax", the log-loss of a class given one margin a class.
+    parameter : tuple of float
+        The number the loss depends on, once for all outputs or once for each: ``alpha`` of "quantile" and
+        "expectile", the slope of "huber", "pseudo_huber" and "fair", the power of "tweedie", the factor of margins in
+        "logistic", what is added to margins in the curvature of "poisson" (``max_delta_step``).
+    root : bool
+        Whether the trees were grown for sign(y) sqrt(|y|) (LightGBM's ``reg_sqrt``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias.objectives import Objective
+    >>> Objective("quantile", (0.9,)).response(np.array([[1.0], [3.0]]), np.array([2.0])).ravel()
+    array([-0.1,  0.9])
     """
 
     name: str
-    code: int
+    parameter: tuple[float, ...] = (1.0,)
+    root: bool = False
 
-    def response(self, y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def code(self) -> int:
+        """How the compiled loops know the loss."""
+        return _SOFTMAX if self.name == "softmax" else LOSSES[self.name].code
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss itself is known, and not only its gradient."""
+        return True
+
+    @property
+    def curvature_needs_response(self) -> bool:
+        """Whether the hessian of a row depends on its response, and not on its margin alone."""
+        return self.name in ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")
+
+    def check(self, y: Array) -> None:
+        """Refuse a response the loss is not defined for.
+
+        Parameters
+        ----------
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+
+        Raises
+        ------
+        RowsError
+            A value is out of range.
+        """
+        low, high = (0.0, 1.0) if self.name == "softmax" else LOSSES[self.name].domain
+        if y.size and (y.min() < low or y.max() > high):
+            span = f"between {low:g} and {high:g}" if np.isfinite(high) else f"of {low:g} or more"
+            raise RowsError(
+                f"this model was trained on a response {span} ({self.name.replace('_', ' ')}), but y has values from "
+                f"{y.min()} to {y.max()}; pass y as in training"
+            )
+
+    def transformed(self, y: Array) -> Array:
+        """Return the response on the scale of the margins, where the model has a scale of its own."""
+        return np.sign(y) * np.sqrt(np.abs(y)) if self.root else y
+
+    def response(self, y: Array, margin: Array) -> Array:
         """Return the negative gradient -g of the loss (half of it, for the squared error) at a margin.
 
         Parameters
@@ -41,35 +96,216 @@ class Objective:
         array of shape (n_rows, n_outputs)
             The response r_0 a boosted model is scored on, when `margin` is the constant F_0.
         """
-        return y - self.mean(margin)
+        if self.name == "softmax":
+            return y - self.mean(margin)
+        return LOSSES[self.name].response(y, np.broadcast_to(margin, y.shape), np.asarray(self.parameter))
 
-    def mean(self, margin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the expected response at a margin of shape (..., n_outputs): the inverse link."""
-        if self.name == "squared_error":
-            return margin
+    def mean(self, margin: Array) -> Array:
+        """Return what is predicted at a margin of shape (..., n_outputs), on the scale of y: the inverse link."""
         if self.name == "logistic":
-            return np.exp(-np.logaddexp(0.0, -margin))
-        shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
-        total: NDArray[np.float64] = shifted / shifted.sum(axis=-1, keepdims=True)
-        return total
+            return _expit(np.asarray(self.parameter) * margin)
+        if self.name == "softmax":
+            shifted = np.exp(margin - margin.max(axis=-1, keepdims=True))
+            total: Array = shifted / shifted.sum(axis=-1, keepdims=True)
+            return total
+        if self.name in ("poisson", "gamma", "tweedie"):
+            return np.exp(margin)
+        return np.sign(margin) * margin**2 if self.root else margin
 
-    def curvature(self, margin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return each row's hessian up to the factor its library chooses, shape as `margin`."""
-        if self.name == "squared_error":
-            return np.ones_like(margin)
-        mean = self.mean(margin)
-        return mean * (1 - mean)
+    def curvature(self, margin: Array, y: Array | None = None) -> Array:
+        """Return each row's hessian up to the factor its library chooses, shape as `margin`.
 
-    def loss(self, y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the loss of each row, shape (n_rows,); `y` and `margin` as in `response`."""
-        if self.name == "squared_error":
-            return ((y - margin) ** 2).sum(axis=-1)
-        if self.name == "logistic":
-            return (np.logaddexp(0.0, margin) - y * margin).sum(axis=-1)
-        top = margin.max(axis=-1, keepdims=True)
-        return (top[..., 0] + np.log(np.exp(margin - top).sum(axis=-1))) - (y * margin).sum(axis=-1)
+        Parameters
+        ----------
+        margin : array of shape (..., n_outputs)
+        y : array of the same shape, optional
+            The response, if `curvature_needs_response`.
+        """
+        if self.name == "softmax":
+            mean = self.mean(margin)
+            return mean * (1 - mean)
+        return LOSSES[self.name].curvature(y, margin, np.asarray(self.parameter))
+
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Return the loss of each row, summed over outputs, shape (n_rows,); `y` and `margin` as in `response`."""
+        if self.name == "softmax":
+            top = margin.max(axis=-1, keepdims=True)
+            return (top[..., 0] + np.log(np.exp(margin - top).sum(axis=-1))) - (y * margin).sum(axis=-1)
+        return LOSSES[self.name].loss(y, margin, np.asarray(self.parameter)).sum(axis=-1)
 
 
-SQUARED_ERROR = Objective("squared_error", 0)
-LOGISTIC = Objective("logistic", 1)
-SOFTMAX = Objective("softmax", 2)
+@dataclass(frozen=True)
+class CustomObjective(Objective):
+    """An objective of the user's own: its gradient is known where the model carries the function, its loss is not.
+
+    Parameters
+    ----------
+    name : str
+    gradient : callable
+        ``gradient(labels, margins)`` with labels of shape (n_rows,), or (n_rows, n_outputs) where a row has several,
+        and margins of shape (n_rows,), or (n_rows, n_outputs) where there are several; returns an array as `margins`.
+    """
+
+    name: str = "custom"
+    gradient: Callable[[Array, Array], Array] | None = None
+
+    @property
+    def code(self) -> int:
+        """Raise: no compiled loop knows it."""
+        raise CompositionError("the loss of an objective of your own is not known, only its gradient")
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss itself is known: never."""
+        return False
+
+    @property
+    def curvature_needs_response(self) -> bool:
+        """Whether the hessian depends on the response: it may."""
+        return True
+
+    def check(self, y: Array) -> None:
+        """Take any response."""
+
+    def response(self, y: Array, margin: Array) -> Array:
+        """Return the negative gradient at a margin, by the user's function."""
+        assert self.gradient is not None
+        margins = np.array(np.broadcast_to(margin, y.shape), dtype=np.float64)
+        one = y.shape[1] == 1
+        found = np.asarray(
+            self.gradient(y[:, 0].copy() if one else y.copy(), margins[:, 0] if one else margins), dtype=np.float64
+        )
+        if found.size != y.size or not np.isfinite(found).all():
+            raise RowsError(
+                f"the model's own objective returned a gradient of shape {found.shape}, or one that is not finite, for "
+                f"{y.shape[0]} rows and {y.shape[1]} outputs"
+            )
+        return -found.reshape(y.shape)
+
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Raise: the loss is not known."""
+        raise CompositionError("the loss of an objective of your own is not known, only its gradient")
+
+
+class Loss(NamedTuple):
+    """A loss of one margin, and what belongs to it; each function takes the response, the margin and the parameter."""
+
+    code: int
+    loss: Callable[[Any, Any, Any], Any]
+    response: Callable[[Any, Any, Any], Any]
+    curvature: Callable[[Any, Any, Any], Any]
+    domain: tuple[float, float] = (-np.inf, np.inf)
+
+
+def _expit(x: Any) -> Any:
+    return np.exp(-np.logaddexp(0.0, -x))
+
+
+def _one(y: Any, f: Any, a: Any) -> Any:
+    return np.ones_like(f)
+
+
+def _huber(y: Any, f: Any, a: Any) -> Any:
+    r = np.abs(y - f)
+    return np.where(r <= a, r**2 / 2, a * (r - a / 2))
+
+
+def _log1p(f: Any) -> Any:
+    """Log of one more than a margin, which XGBoost keeps above -1."""
+    return np.log1p(np.maximum(f, _ABOVE_MINUS_1))
+
+
+_ABOVE_MINUS_1 = -1 + 1e-6
+_SOFTMAX = 2
+LOSSES = {
+    "squared_error": Loss(0, lambda y, f, a: (y - f) ** 2, lambda y, f, a: y - f, _one),
+    "logistic": Loss(
+        1,
+        lambda y, f, a: np.logaddexp(0.0, a * f) - y * a * f,
+        lambda y, f, a: a * (y - _expit(a * f)),
+        lambda y, f, a: a**2 * _expit(a * f) * _expit(-a * f),
+        (0.0, 1.0),
+    ),
+    "absolute_error": Loss(3, lambda y, f, a: np.abs(y - f), lambda y, f, a: np.sign(y - f), _one),
+    "quantile": Loss(
+        4,
+        lambda y, f, a: np.where(y > f, a * (y - f), (1 - a) * (f - y)),
+        lambda y, f, a: np.where(y > f, a, a - 1),
+        _one,
+    ),
+    "expectile": Loss(
+        5,
+        lambda y, f, a: np.where(y > f, a, 1 - a) * (y - f) ** 2 / 2,
+        lambda y, f, a: np.where(y > f, a, 1 - a) * (y - f),
+        lambda y, f, a: np.where(y > f, a, 1 - a),
+    ),
+    "huber": Loss(6, _huber, lambda y, f, a: np.clip(y - f, -a, a), _one),
+    "pseudo_huber": Loss(
+        7,
+        lambda y, f, a: a**2 * (np.sqrt(1 + ((y - f) / a) ** 2) - 1),
+        lambda y, f, a: (y - f) / np.sqrt(1 + ((y - f) / a) ** 2),
+        lambda y, f, a: (1 + ((y - f) / a) ** 2) ** -1.5,
+    ),
+    "fair": Loss(
+        8,
+        lambda y, f, a: a * np.abs(y - f) - a**2 * np.log1p(np.abs(y - f) / a),
+        lambda y, f, a: a * (y - f) / (np.abs(y - f) + a),
+        lambda y, f, a: (a / (np.abs(y - f) + a)) ** 2,
+    ),
+    "absolute_percentage_error": Loss(
+        9,
+        lambda y, f, a: np.abs(y - f) / np.maximum(1, np.abs(y)),
+        lambda y, f, a: np.sign(y - f) / np.maximum(1, np.abs(y)),
+        _one,
+    ),
+    "squared_log_error": Loss(
+        10,
+        lambda y, f, a: (np.log1p(y) - _log1p(f)) ** 2 / 2,
+        lambda y, f, a: (np.log1p(y) - _log1p(f)) / (1 + np.maximum(f, _ABOVE_MINUS_1)),
+        lambda y, f, a: np.maximum(
+            (np.log1p(y) - _log1p(f) + 1) / (1 + np.maximum(f, _ABOVE_MINUS_1)) ** 2,
+            1e-6,
+        ),
+        (_ABOVE_MINUS_1, np.inf),
+    ),
+    "poisson": Loss(
+        11,
+        lambda y, f, a: np.exp(f) - y * f,
+        lambda y, f, a: y - np.exp(f),
+        lambda y, f, a: np.exp(f + a),
+        (0.0, np.inf),
+    ),
+    "gamma": Loss(
+        12,
+        lambda y, f, a: y * np.exp(-f) + f,
+        lambda y, f, a: y * np.exp(-f) - 1,
+        lambda y, f, a: y * np.exp(-f),
+        (0.0, np.inf),
+    ),
+    "tweedie": Loss(
+        13,
+        lambda y, f, a: np.exp((2 - a) * f) / (2 - a) - y * np.exp((1 - a) * f) / (1 - a),
+        lambda y, f, a: y * np.exp((1 - a) * f) - np.exp((2 - a) * f),
+        lambda y, f, a: (2 - a) * np.exp((2 - a) * f) - (1 - a) * y * np.exp((1 - a) * f),
+        (0.0, np.inf),
+    ),
+    "hinge": Loss(
+        14,
+        lambda y, f, a: np.maximum(0.0, 1 - (2 * y - 1) * f),
+        lambda y, f, a: np.where((2 * y - 1) * f < 1, 2 * y - 1, 0.0),
+        lambda y, f, a: ((2 * y - 1) * f < 1).astype(np.float64),
+        (0.0, 1.0),
+    ),
+    "exponential": Loss(
+        15,
+        lambda y, f, a: np.exp(-(2 * y - 1) * f),
+        lambda y, f, a: (2 * y - 1) * np.exp(-(2 * y - 1) * f),
+        lambda y, f, a: np.exp(-(2 * y - 1) * f),
+        (0.0, 1.0),
+    ),
+}
+"""The losses of one margin. `y > f` and not `>=`: at equality the libraries count a row as overestimated."""
+
+SQUARED_ERROR = Objective("squared_error")
+LOGISTIC = Objective("logistic")
+SOFTMAX = Objective("softmax")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.blocks import encode_blocks
 from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
@@ -14,6 +15,7 @@ from debias.provenance import prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
+from debias.unwrapping import unwrap
 from debias.verify import verify_prediction
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ _TRAIN_WARNING = (
 
 
 def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model in the common form.
+    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
 
     Parameters
     ----------
@@ -46,11 +48,19 @@ def extract(model: Any) -> TreeEnsemble:
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is None:
+        members = unwrap(model)
+        if len(members) > 1:
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+                f"{', '.join(member.path[1] for member in members)} one by one"
+            )
+        if members[0].model is not model:
+            return extract(members[0].model)
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn forests and "
-            f"trees, XGBoost and LightGBM models. Adapters loaded: {loaded}."
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
+            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
         )
     return ensemble
 
@@ -65,17 +75,22 @@ def prepare(
     sample_weight: Any,
     seed: int | None,
     n_jobs: int | None,
+    base_margin: Any = None,
+    blocks: Any = None,
+    wrapping: tuple[str, ...] = (),
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
-    """Extract, encode, verify, prove: all that comes before the first score."""
+    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores."""
     ensemble = extract(model)
-    notes = Notes(ensemble.notes)
+    notes = Notes((*wrapping, *ensemble.notes))
     if X is None:
         for each in scorers:
             if "rows" in each.needs:
                 raise RowsError(f"{each.name} is evaluated on rows: pass X and y")
         return ensemble, None, notes
     table, ensemble = _aligned(X, ensemble, notes)
-    response = encode(y, ensemble, table.n_rows, notes)
+    response = encode(y, ensemble, table.n_rows, notes, base_margin)
+    if base_margin is not None and train is not None:
+        raise RowsError("train= cannot be used beside base_margin=: the training rows' own margins are not known")
     weight = _weights(sample_weight, table.n_rows)
     verify_prediction(ensemble, model, table)
     kind, in_bag, provenance = resolve(
@@ -83,6 +98,9 @@ def prepare(
     )
     if kind == "train":
         notes.warn(_TRAIN_WARNING)
+    block = encode_blocks(blocks, table.n_rows)
+    if in_bag is not None and block is not None:
+        in_bag = in_bag.by_block(block)
     given = Rows(
         ensemble=ensemble,
         model=model,
@@ -96,6 +114,7 @@ def prepare(
         seed=seed,
         n_jobs=_threads(n_jobs),
         data=_data(ensemble, X, y, scorers, None if sample_weight is None else weight, seed, n_jobs),
+        blocks=block,
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
     return ensemble, given, notes

@@ -29,11 +29,14 @@ class Response:
         whose one-hot response is never written out.
     target : array of float64 of shape (n_rows, n_outputs), or None
         The response a boosted model's loss is taken of; None for averaged ensembles.
+    margin : array of float64 of shape (n_rows, n_outputs), or None
+        Margin of each row before any tree, where the user gave one; else it is the ensemble's `base`.
     """
 
     codes: NDArray[np.int64] | None
     values: NDArray[np.float64] | None
     target: NDArray[np.float64] | None = None
+    margin: NDArray[np.float64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -43,18 +46,22 @@ class Response:
         return len(array)
 
 
-def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None) -> Response:
+def encode(
+    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None, base_margin: Any = None
+) -> Response:
     """Encode y for an ensemble.
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
+    y : array-like of shape (n_rows,) or (n_rows, n_responses)
         Labels, or numbers, as the model was trained on.
     ensemble : TreeEnsemble
     n_rows : int
         Number of rows of X.
     notes : Notes, optional
         Takes note of labels that may not be the ones the model was trained on.
+    base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+        What a boosted model was given for each row to start from.
 
     Returns
     -------
@@ -63,34 +70,30 @@ def encode(y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = No
     Raises
     ------
     RowsError
-        `y` has another length, missing values, or labels the model never saw.
+        `y` has another length, missing values, or labels the model never saw; or `base_margin` does not fit.
     """
-    array = one_column(y)
+    array = _columns(y, ensemble) if ensemble.n_responses > 1 else one_column(y)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
+    margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
     if ensemble.classes is not None:
-        return _encode_labels(array, ensemble, notes)
+        return _encode_labels(array, ensemble, notes, margin)
+    if ensemble.class_sets is not None:
+        return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
-    if ensemble.objective.name == "logistic" and (numbers.min(initial=0.0) < 0 or numbers.max(initial=1.0) > 1):
-        raise RowsError(
-            f"this booster was trained on a response between 0 and 1, but y has values from {numbers.min()} to "
-            f"{numbers.max()}; encode the labels as in training"
-        )
+    numbers = numbers if numbers.ndim == 2 else numbers[:, None]
     if not ensemble.averaged:
-        return _boosted(ensemble, None, numbers[:, None])
-    return Response(codes=None, values=numbers[:, None] - ensemble.centre)
+        ensemble.objective.check(numbers)
+        return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
+    return Response(codes=None, values=numbers - ensemble.centre)
 
 
-def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None) -> Response:
+def _encode_labels(
+    labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None, margin: NDArray[np.float64] | None
+) -> Response:
     classes = ensemble.classes
     assert classes is not None
-    refuse_missing(labels)
-    unknown, codes = _codes(labels, classes)
-    if len(unknown):
-        raise RowsError(
-            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
-            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
-        )
+    codes = _known_codes(labels, classes)
     if notes is not None and not ensemble.labelled and labels.size >= 20 and not (codes == 0).any():
         notes.warn(
             f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {classes.size - 1} only: "
@@ -99,17 +102,84 @@ def _encode_labels(labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | 
     if ensemble.averaged:
         return Response(codes=codes, values=None)
     if ensemble.n_outputs == 1:
-        return _boosted(ensemble, codes, codes[:, None].astype(np.float64))
-    return _boosted(ensemble, codes, np.eye(ensemble.n_outputs)[codes])
+        return _boosted(ensemble, codes, codes[:, None].astype(np.float64), margin)
+    return _boosted(ensemble, codes, np.eye(ensemble.n_outputs)[codes], margin)
 
 
-def _boosted(ensemble: TreeEnsemble, codes: NDArray[np.int64] | None, target: NDArray[np.float64]) -> Response:
-    """Response r_0 = -g(F_0): the negative gradient at the constant margin before any tree (methods, section 3)."""
-    return Response(codes=codes, values=ensemble.objective.response(target, ensemble.base), target=target)
+def _encode_label_sets(labels: NDArray[Any], class_sets: tuple[NDArray[Any], ...], ensemble: TreeEnsemble) -> Response:
+    """Write out the one-hot columns of all responses side by side: their covariances and errors add."""
+    one_hot = [
+        np.eye(classes.size)[_known_codes(column, classes)]
+        for column, classes in zip(labels.T, class_sets, strict=True)
+    ]
+    return Response(codes=None, values=np.concatenate(one_hot, axis=1) - ensemble.centre)
+
+
+def _known_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    refuse_missing(labels)
+    unknown, codes = _codes(labels, classes)
+    if len(unknown):
+        raise RowsError(
+            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
+            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+        )
+    return codes
+
+
+def _boosted(
+    ensemble: TreeEnsemble,
+    codes: NDArray[np.int64] | None,
+    target: NDArray[np.float64],
+    margin: NDArray[np.float64] | None,
+) -> Response:
+    """Response r_0 = -g(F_0): the negative gradient at the margin before any tree (methods, section 3)."""
+    start = ensemble.base if margin is None else margin
+    values = ensemble.objective.response(target, start)
+    if not np.isfinite(values).all():
+        raise RowsError(
+            "the gradient of the loss is not finite at the margin before any tree "
+            f"({start.min():.6g} to {start.max():.6g}): y or base_margin are far from those of training"
+        )
+    return Response(codes=codes, values=values, target=target, margin=margin)
+
+
+def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.float64]:
+    if ensemble.averaged:
+        raise RowsError(f"base_margin belongs to boosted models; a {ensemble.source} starts from nothing")
+    try:
+        margin = np.array(base_margin, dtype=np.float64).reshape(n_rows, ensemble.n_outputs)
+    except (TypeError, ValueError):
+        raise RowsError(
+            f"base_margin must be {ensemble.n_outputs} number(s) for each of {n_rows} rows, in the order of the rows"
+        ) from None
+    if not np.isfinite(margin).all():
+        raise RowsError("base_margin has values that are missing or infinite")
+    return margin if ensemble.margin_replaces_base else margin + ensemble.base
+
+
+def _columns(y: Any, ensemble: TreeEnsemble) -> NDArray[Any]:
+    """Return y with one column a response; one column serves all quantiles of a model of several."""
+    n_outputs, shared = ensemble.n_responses, ensemble.objective.name in ("quantile", "expectile")
+    array = _array(y)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim == 2 and array.shape[1] == 1 and shared:
+        return np.repeat(array, n_outputs, axis=1)
+    if array.ndim != 2 or array.shape[1] != n_outputs:
+        raise RowsError(f"y must have {n_outputs} columns, as in training; it has shape {array.shape}")
+    return array
 
 
 def one_column(y: Any) -> NDArray[Any]:
     """Return a response in any container as one array of shape (n_rows,)."""
+    array = _array(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise RowsError(f"y must have one value a row; it has shape {array.shape}")
+    return array
+
+
+def _array(y: Any) -> NDArray[Any]:
     import narwhals.stable.v2 as nw
 
     if y is None:
@@ -118,17 +188,13 @@ def one_column(y: Any) -> NDArray[Any]:
     if isinstance(native, nw.DataFrame):
         native = native[native.columns[0]] if native.shape[1] == 1 else native
     if isinstance(native, nw.Series):
-        array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
-    else:
-        try:
-            array = np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
-        except ValueError:
-            raise RowsError("y must have one value a row; its rows have different lengths") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise RowsError(f"y must have one value a row; it has shape {array.shape}")
-    return array
+        return np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
+    if isinstance(native, nw.DataFrame):
+        return np.asarray(native.to_numpy())
+    try:
+        return np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
+    except ValueError:
+        raise RowsError("y must have one value a row; its rows have different lengths") from None
 
 
 def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]:
@@ -141,7 +207,7 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {kind}") from None
-    wrong = np.flatnonzero(~np.isfinite(numbers))
+    wrong = np.unique(np.nonzero(~np.isfinite(numbers))[0])
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
     return numbers

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError
+from debias.errors import CompositionError, RowsError
 from debias.node_sums import NodeSums
+from debias.objectives import LOGISTIC
+from debias.paths import Paths
 from debias.routing import block_size, route
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class Rows:
         Threads to route with.
     data : Data or None
         The same rows as data-only scorers see them, if there are such scorers in this run.
+    blocks : array of int64 of shape (n_rows,), or None
+        Block of each row, numbered from 0, where rows of one block depend on one another.
     """
 
     ensemble: TreeEnsemble
@@ -66,6 +70,7 @@ class Rows:
     seed: int | None = None
     n_jobs: int = 1
     data: Data | None = None
+    blocks: NDArray[np.int64] | None = None
     with_running_loss: bool = field(default=False)
 
     @property
@@ -83,7 +88,21 @@ class Rows:
         """Loss saved at the splits of each feature as margins run from F_0 to F_M, and in the last place by root steps.
 
         Weighted mean over the rows, shape (n_features + 1,). For additive ensembles.
+
+        Raises
+        ------
+        CompositionError
+            The loss is an objective of the user's own, or the rows are out-of-bag: no row then sees all trees, and
+            there is no margin to run.
         """
+        if not self.can_run_loss:
+            raise CompositionError(
+                "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
+                "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
+                if self.in_bag is not None
+                else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
+                "an objective of your own is known; use mdi_oob"
+            )
         self.with_running_loss = True
         drop = self._pass[1]
         if drop is None:  # the pass was made before anyone asked for the loss
@@ -91,6 +110,16 @@ class Rows:
             drop = self._pass[1]
         assert drop is not None
         return drop / self.weight.sum()
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
+        return Paths.of(self)
+
+    @property
+    def can_run_loss(self) -> bool:
+        """Whether `running_loss` is defined for these rows."""
+        return self.ensemble.objective.has_loss and self.in_bag is None
 
     @property
     def in_bag_weight(self) -> NDArray[np.float64]:
@@ -136,7 +165,7 @@ class Rows:
     def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
         sums = NodeSums(self.ensemble)
-        drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss else None
+        drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss and self.can_run_loss else None
         for rows, leaves in self._leaf_blocks():
             sums.add(leaves, self.response, self.weight[rows], rows)
             if drop is not None:
@@ -157,7 +186,7 @@ class Rows:
         ensemble, response = self.ensemble, self.response
         assert response.target is not None
         target = response.target[rows]
-        if ensemble.objective.name == "logistic" and _moderate(ensemble):
+        if response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble):
             tree = (ensemble.tree_start, ensemble.feature, ensemble.parent, ensemble.value)
             base = float(ensemble.base[0])
             kernels.add_running_log_loss(leaves, *tree, target[:, 0], self.weight[rows], base, drop)
@@ -170,16 +199,19 @@ class Rows:
             ensemble.parent,
             ensemble.value,
             ensemble.objective.code,
+            np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy(),
             np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes[rows],
             target,
             self.weight[rows],
-            np.tile(ensemble.base, (len(target), 1)),
+            np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin[rows].copy(),
             drop,
         )
 
 
 def _moderate(ensemble: TreeEnsemble) -> bool:
-    """Whether neither a margin nor one step of it can be so large that its exponential overflows."""
+    """Whether there is one margin, and neither it nor one step of it so large that its exponential overflows."""
+    if ensemble.n_outputs > 1:
+        return False
     leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)
     largest = np.maximum.reduceat(leaf, ensemble.tree_start[:-1])
     return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)

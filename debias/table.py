@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Rows of features: a 2-d array, or a pandas, polars or Arrow table. Never changed, never copied whole.
+    """Rows of features: an array, a sparse matrix, or a pandas, polars or Arrow table. Never changed or copied whole.
 
     Parameters
     ----------
@@ -34,8 +37,10 @@ class Table:
         import narwhals.stable.v2 as nw
 
         self._order: list[int] | None = None
+        self._codes: dict[int, NDArray[np.float64]] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
+        self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
         repeated = _repeated_columns(X)
         if repeated:
@@ -46,10 +51,10 @@ class Table:
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
-            if self.n_rows:
-                _refuse_non_numeric(frame)
+        elif hasattr(X, "tocsr"):
+            self._sparse, self.shape = X.tocsr(), X.shape
         else:
-            self._array = _numeric_array(X)
+            self._array = _two_dimensional(X)
             self.shape = self._array.shape
         if not self.n_rows:
             raise RowsError("X has no rows: there is nothing to evaluate on")
@@ -60,26 +65,70 @@ class Table:
         return int(self.shape[0])
 
     def aligned_to(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
-        """Return the same rows with columns in the model's order.
+        """Return the same rows with columns in the model's order, labels of categories encoded.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
         notes : Notes
-            Takes note if the columns were in another order and had to be matched by name.
+            Takes note if the columns were in another order and had to be matched by name, and of labels the model
+            never saw.
 
         Raises
         ------
         RowsError
-            Columns are missing, or there are others; the message names them.
+            Columns are missing, or there are others, or some are not numeric; the message names them.
         """
+        table = self._in_order(ensemble, notes)
+        if table._sparse is not None and ensemble.sparse_absent is None:
+            raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
+        table._codes = {
+            k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
+        }
+        table._refuse_non_numeric(ensemble)
+        return table
+
+    def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
         order = column_order(self.names, self.shape[1], ensemble)
         if order is None:
-            return self
+            return copy(self)
         notes.warn("the columns of X are in another order than the model was trained on; they are matched by name")
         ordered = copy(self)
         ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
+
+    def fine_columns(self, steps: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Go through the columns whose values are so fine that they tell rows apart.
+
+        Parameters
+        ----------
+        steps : float
+            A column is fine if its quartiles lie more than so many times its smallest gap between values apart.
+
+        Yields
+        ------
+        codes : array of int64 of shape (n_rows,)
+            Number of each row's value among the distinct ones.
+        coincidence : float
+            Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
+        """
+        labelled = {k if self._order is None else self._order[k] for k in self._codes}
+        for column in [k for k in range(self.shape[1]) if k not in labelled]:
+            if self._array is not None:
+                values = self._array[:, column].astype(np.float64)
+            elif self._sparse is not None:
+                values = self._sparse[:, [column]].toarray()[:, 0].astype(np.float64)
+            else:
+                values = _frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
+            distinct, codes = np.unique(values, return_inverse=True)
+            finite = distinct[np.isfinite(distinct)]
+            if finite.size < steps:
+                continue
+            low, high = np.quantile(finite, [0.25, 0.75])
+            gaps = np.diff(finite)
+            gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
+            if high - low > steps * gap:
+                yield codes.ravel().astype(np.int64), float(gap / (high - low))
 
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None
@@ -97,12 +146,16 @@ class Table:
         array of shape (n_rows, n_features)
             C-contiguous, missing values as NaN.
         """
-        if self._frame is None:
-            assert self._array is not None
+        if self._codes:
+            part = self._with_codes(rows)
+        elif self._array is not None:
             part = self._array if rows is None else self._array[rows]
+        elif self._sparse is not None:
+            assert ensemble.sparse_absent is not None
+            part = _dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
         else:
             part = _frame_rows(self._frame, rows)
-        if self._order is not None:
+        if self._order is not None and not self._codes:
             part = part[:, self._order]
         with np.errstate(over="ignore"):  # what is too large for float32 is refused below, by name
             matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
@@ -114,7 +167,61 @@ class Table:
                 f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
                 f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
             )
+        if not ensemble.takes_missing and np.isnan(matrix).any():
+            row, column = np.argwhere(np.isnan(matrix))[0]
+            raise RowsError(
+                f"column {ensemble.feature_names[column]!r} of X has a missing value "
+                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+            )
         return matrix
+
+    def _with_codes(self, rows: slice | NDArray[np.int64] | None) -> NDArray[np.floating[Any]]:
+        """Return some rows in the model's order, codes in the place of labels."""
+        which = slice(None) if rows is None else rows
+        plain = [k for k in range(self.shape[1]) if k not in self._codes]
+        part = np.empty((np.arange(self.n_rows)[which].size, self.shape[1]))
+        at = [k if self._order is None else self._order[k] for k in plain]
+        if plain and self._frame is not None:
+            part[:, plain] = _frame_rows(self._frame[:, at], rows)
+        elif plain:
+            assert self._array is not None
+            part[:, plain] = self._array[which][:, at]  # an array of objects holds numbers in these columns
+        for k, codes in self._codes.items():
+            part[:, k] = codes[which]
+        return part
+
+    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes) -> NDArray[np.float64]:
+        """Return the code of every row's label of the model's feature k; NaN where it is missing or unknown."""
+        import pandas as pd
+
+        at = k if self._order is None else self._order[k]
+        if self._frame is not None:
+            values = np.empty(self.n_rows, dtype=object)
+            values[:] = self._frame.get_column(self._frame.columns[at]).to_list()
+        else:
+            assert self._array is not None
+            values = self._array[:, at].astype(object)
+        which, found = pd.factorize(values)
+        code = {label: j for j, label in enumerate(labels.tolist())}
+        codes = np.array([code.get(value, np.nan) for value in found], dtype=np.float64)
+        unknown = [value for value in found if value not in code]
+        if unknown:
+            notes.warn(
+                f"column {ensemble.feature_names[k]!r} has values the model never saw "
+                f"({_listed([repr(value) for value in unknown])}); to the model they are missing"
+            )
+        return np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
+
+    def _refuse_non_numeric(self, ensemble: TreeEnsemble) -> None:
+        """Raise RowsError if a column whose labels the model does not know is not numeric."""
+        at = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
+        if self._frame is not None:
+            _refuse_non_numeric(self._frame[:, at])
+        elif self._array is not None and self._array.dtype.kind == "O":
+            try:
+                self._array[:, at].astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise RowsError(f"X must be numeric: {error}") from None
 
 
 def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEnsemble) -> list[int] | None:
@@ -174,9 +281,7 @@ def _repeated_columns(X: Any) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
 
 
-def _numeric_array(X: Any) -> NDArray[Any]:
-    if hasattr(X, "tocsr"):
-        raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
+def _two_dimensional(X: Any) -> NDArray[Any]:
     if isinstance(X, np.ma.MaskedArray):
         raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
     try:
@@ -186,13 +291,21 @@ def _numeric_array(X: Any) -> NDArray[Any]:
     if array.ndim != 2:
         raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
     if array.dtype.kind == "O":
-        try:
+        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
             return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise RowsError(f"X must be numeric: {error}") from None
-    if array.dtype.kind not in "fiub":
+    elif array.dtype.kind not in "fiub":
         raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
     return array
+
+
+def _dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
+    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    if absent == 0:
+        return np.asarray(part.toarray())
+    entries = part.tocoo()
+    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
+    dense[entries.row, entries.col] = entries.data
+    return dense
 
 
 def _frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:

@@ -1,43 +1,19 @@
 import io
 import json
 import zlib
-from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from small_study import STUDY, draw
 
 import debias
-from debias import simulate
 from debias.benchmarks import catalogue, runner
 from debias.benchmarks.studies.models import forest
-from debias.benchmarks.study import Design, Draw, Published, Study
 from debias.benchmarks.trials import Entrant
 from debias.cli import MEASUREMENTS, STUDY_NAMES, main
-
-
-def draw(seed):
-    return Draw(simulate.strobl(60, seed=seed), simulate.strobl(60, seed=seed + 1))
-
-
-STUDY = Study(
-    name="small",
-    title="A small study",
-    source="nowhere",
-    designs=tuple(
-        Design(table="all", column=f"leaf {leaf}", draw=draw, stream="s", x=leaf,
-               fit=partial(forest, n_estimators=5, min_samples_leaf=leaf))
-        for leaf in (1, 10)
-    ),
-    scorers=("mdi", "mdi_oob", "mdi_oob@held-out", "no_such_plugin"),
-    repeats=3,
-    measures=("auc", "fwer"),
-    picture="dots",
-    feature_means=True,
-    published=(Published("all", "leaf 1", "mdi", 0.5, 0.1), Published("all", "leaf 1", "theirs", 0.7)),
-)  # fmt: skip
 
 
 def run(tmp_path, study=STUDY, **options):

@@ -1,11 +1,16 @@
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debias
+from debias.notes import Notes
 from debias.objectives import SQUARED_ERROR
 from debias.routing import route
+from debias.table import Table
 
 
 def stump(threshold, dtype, **changes):
@@ -149,3 +154,27 @@ def test_broken_category_sets_are_refused(changes, complaint):
     stump(0.0, np.float64, **sets)
     with pytest.raises(debias.ExtractionError, match=complaint):
         stump(0.0, np.float64, **sets | changes)
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame, pa.table, "array"])
+def test_labels_become_their_positions(container):
+    """Of two features one has labels; columns come in the other order; unknown and missing ones are NaN."""
+    ensemble = stump(
+        0.0, np.float64, feature_names=("size", "colour"), category_labels={1: np.array(["red", "blue"], dtype=object)}
+    )
+    colour, size = ["blue", "red", None, "green"], [1.0, 2.0, 3.0, 4.0]
+    notes = Notes()
+    if container == "array":
+        X = np.array([size, colour], dtype=object).T
+    else:
+        X = container({"colour": colour, "size": size})
+    with pytest.warns(debias.DebiasWarning):
+        table = Table(X).aligned_to(ensemble, notes)
+    expected = np.array([[1.0, 1.0], [2.0, 0.0], [3.0, np.nan], [4.0, np.nan]])
+    np.testing.assert_array_equal(table.matrix(ensemble), expected)
+    np.testing.assert_array_equal(table.matrix(ensemble, slice(1, 3)), expected[1:3])
+    np.testing.assert_array_equal(table.matrix(ensemble, np.array([3, 0])), expected[[3, 0]])
+    assert "'green'" in notes.texts[-1]
+    plain = stump(0.0, np.float64, feature_names=("colour", "size"))
+    with pytest.raises(debias.RowsError, match="numeric"):
+        Table(X).aligned_to(plain, Notes())
