@@ -125,6 +125,8 @@ def score(
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
         if test is not None:
             raise CompositionError(f"{chosen.name} looks at no model, so se={se!r} cannot test it")
+        if groups is not None:
+            raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
         alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
         trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs)
         return _score(chosen, trees, data, Grouping.of(groups, data.feature_names), Notes(), seed)
@@ -442,7 +444,8 @@ def _score(
     from debias import __version__
 
     data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
-    values, details = scorer.score(None if isinstance(data, Data) else ensemble, data)
+    values, found = scorer.score(None if isinstance(data, Data) else ensemble, data)
+    details = {name: figure for name, figure in found.items() if name not in ("selected", "threshold")}
     proven = rows if isinstance(rows, Rows) and "rows" in scorer.needs else None
     return Scores(
         values=grouping.sum(values),
@@ -461,6 +464,8 @@ def _score(
             "debias_version": __version__,
             "seed": None if seed is None else int(seed),
         },
+        selected=np.asarray(found["selected"], dtype=bool) if "selected" in found else None,
+        threshold=found.get("threshold"),
     )
 
 

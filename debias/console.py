@@ -60,7 +60,8 @@ def print_scores(console: Console, scores: Scores) -> None:
     order = np.argsort(-scores.values, kind="stable")
     of = scores.settings["model"] or f"{scores.n_rows} rows of data"
     frame = scores.to_frame().iloc[order]
-    shown = [name for name in frame.columns if name not in ("p_value", "selected")]
+    hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p says both
+    shown = [name for name in frame.columns if name not in hidden]
     console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold")
@@ -97,6 +98,10 @@ def _words(values: object) -> list[str]:
     return [str(value) for value in np.asarray(values, dtype=object)]
 
 
+def _yes(values: object) -> list[str]:
+    return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
+
+
 def _percent(values: object) -> list[str]:
     return [f"{value:.1%}" for value in np.asarray(values, dtype=np.float64)]
 
@@ -120,4 +125,5 @@ FORMAT = {
     "p_value": _p_values,
     "p_adjusted": _p_values,
     "verdict": _words,
+    "selected": _yes,
 }

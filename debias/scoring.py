@@ -59,7 +59,11 @@ class Scorer(Protocol):
     def score(
         self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, shape (n_features,), and details worth reporting."""
+        """Return one number a feature, shape (n_features,), and details worth reporting.
+
+        A scorer that decides which features matter has ``selected`` (bool, (n_features,)) and ``threshold`` among its
+        details; they become fields of :class:`Scores`.
+        """
         ...
 
     def with_options(self, **options: Any) -> Scorer:
@@ -238,17 +242,18 @@ class Scores:
     settings : dict
         Model, versions, seed.
     standard_error : array of shape (n_features,), or None
-        Of `values`. On out-of-bag rows the naive one times the standard deviation of the permuted z, if that is above
-        1; None where the score was not tested.
+        Of `values`, the splits held: on out-of-bag rows by the infinitesimal jackknife, which sees that a row also
+        makes node means in the bags it is in; None where the score was not tested.
     z : array of shape (n_features,), or None
         The statistic of the test: a studentised score, whose node terms are multiplied by n_t / (n_t + 30) where the
         model stores in-bag counts; so it is not values / standard_error.
     p_value, p_adjusted : array of shape (n_features,), or None
         One-sided, for a score above 0; adjusted for the number of features as ``details["test"]`` says.
     selected : array of bool of shape (n_features,), or None
-        Whether p_adjusted is at most alpha.
+        Whether p_adjusted is at most alpha, or what the scorer itself decides (``guide``).
     threshold : float or None
         The z a feature must exceed to be found family-wise at alpha were it the only one: the minimum detectable z.
+        Of a scorer that decides by itself, the score from which on it selects.
     null : array of shape (n_permutations, n_features), or None
         z of the permuted responses.
     """

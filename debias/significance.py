@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias import nulls
-from debias.contributions import standard_error, z_scores
+from debias.contributions import influence_error, standard_error, z_scores
 from debias.errors import CompositionError, RowsError
 
 if TYPE_CHECKING:
@@ -128,7 +128,10 @@ def significance(
     shrunk = _shrunk(rows)
     node_weights = node_weight * shrunk
     out_of_bag = rows.kind == "oob"
-    error = standard_error(paths, rows, node_weight, grouping, inflated=not out_of_bag)
+    if method == "permutation" and out_of_bag:
+        error = influence_error(paths, rows, node_weight, grouping)
+    else:
+        error = standard_error(paths, rows, node_weight, grouping, inflated=not out_of_bag)
     details = {
         "se": method,
         "alpha": float(test.alpha),
@@ -155,9 +158,6 @@ def significance(
         else:
             p_adjusted = nulls.false_discovery(p_value, test.error == "fdr_by")
         threshold = _critical(null, test.alpha)
-        if out_of_bag:
-            # The naive standard error misses that rows evaluate trees grown on each other; the draws show how much.
-            error = error * np.where(null.std(axis=0) > 0, np.maximum(null.std(axis=0), 1.0), 1.0)
         details |= {"n_permutations": len(null), "draws_used": n_draws.tolist(), "stopped": draws.stopped, "seed": seed}
         if draws.stopped == "budget" and (1 + len(null)) * test.alpha < 1:
             notes.warn(
@@ -255,7 +255,7 @@ class _Settled:
 
     def __init__(self, test: Test) -> None:
         self.test = test
-        self.boundaries = nulls.Boundaries.of(test.alpha, int(test.n_permutations), RISK)
+        self.boundaries: nulls.Boundaries | None = None
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.test.adaptive:
@@ -264,4 +264,6 @@ class _Settled:
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
         exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
+        if self.boundaries is None:
+            self.boundaries = nulls.Boundaries.of(self.test.alpha, int(self.test.n_permutations), RISK)
         return bool(self.boundaries.settled(exceeding).all())
