@@ -232,6 +232,12 @@ def audit(
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Test(se, alpha, error, n_permutations, budget, adaptive)
     members = unwrap(model, X, y, train)
+    for each in chosen:
+        if "data-only" in each.needs and any(member.columns is not None for member in members):
+            raise CompositionError(
+                f"{each.name} scores data, and this {members[0].path[0]} shows its trees other columns than X has: "
+                f"score X by itself, debias.score(None, X, y, {each.name!r})"
+            )
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
     if test is not None and not is_one(members):

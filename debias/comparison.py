@@ -148,11 +148,20 @@ def compare(
     """
     from debias.api import score
     from debias.scoring import scorer
+    from debias.unwrapping import unwrap
 
     chosen = [scorer(each) for each in scorers]
     names = [each.name for each in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
+    members = unwrap(model, X, y, train)
+    if len(members) > 1 or members[0].columns is not None:
+        raise CompositionError(
+            f"compare looks at the columns the trees split on, and a {members[0].path[0]} has others, or several "
+            "models: pass the model inside and what it sees, e.g. "
+            "debias.compare(pipeline[-1], pipeline[:-1].transform(X), y)"
+        )
+    model, X, y, train = members[0].model, members[0].X, members[0].y, members[0].train
     scores = {}
     for each in chosen:
         given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}

@@ -450,3 +450,18 @@ def test_columns_selected_by_type():
     scores = debias.score(model, X, y).to_frame()["mdi_oob"]
     assert (scores[["town", "colour"]] == 0).all()
     assert scores["age"] > 0
+
+
+def test_what_looks_at_columns_and_not_at_trees_is_sent_to_them():
+    X, y = numeric(classes=True)
+    forest = RandomForestClassifier(5, random_state=0)
+    wrapped = make_pipeline(StandardScaler(), forest).fit(X, y)
+    merit = debias.score(wrapped, X, y, scorer="gini_merit")
+    np.testing.assert_array_equal(merit.values, debias.score(None, X, y, scorer="gini_merit").values)
+    with pytest.raises(debias.CompositionError, match="score X by itself"):
+        debias.audit(wrapped, X, y, scorers=["gini_merit"])
+    with pytest.raises(debias.CompositionError, match="pass the model inside"):
+        debias.compare(wrapped, X, y)
+    search = GridSearchCV(forest, {}, cv=2).fit(X, y)
+    expected = debias.compare(forest.fit(X, y), X, y, seed=0).table
+    pd.testing.assert_frame_equal(debias.compare(search, X, y, seed=0).table, expected)
