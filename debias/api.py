@@ -14,7 +14,7 @@ from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.groups import Grouping
 from debias.preparation import extract, prepare
 from debias.scoring import Scorer, Scores, scorer
-from debias.significance import Test, significance
+from debias.significance import Procedure, significance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ def score(
     'bmi'
     """
     chosen = _scorer(scorer, options)
-    test = None if se is None else Test(se)
+    test = None if se is None else Procedure(se)
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
     ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs, blocks)
@@ -195,7 +195,7 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    test = None if se is None else Test(se, alpha, error, n_permutations, budget, adaptive)
+    test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
     ensemble, given, caught = prepare(model, X, y, chosen, rows, train, sample_weight, seed, n_jobs, blocks)
     assert given is not None
     grouping = Grouping.of(groups, ensemble.feature_names)
@@ -356,7 +356,9 @@ def _node_weight(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[
     return weight
 
 
-def _tested(scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Test, notes: Notes) -> Scores:
+def _tested(
+    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: Notes
+) -> Scores:
     if rows is None:
         raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
     return significance(scores, rows, _node_weight(scorer, rows.ensemble, rows), grouping, test, notes)
