@@ -60,7 +60,7 @@ def test_held_out_permutations_are_exact():
 def test_false_discovery_rate(mirror):
     """Five of fifty features matter; 999 permutations can find a single one."""
     shares = []
-    for each in range(15):
+    for each in range(10):
         rng = np.random.default_rng([2, each])
         X, y, relevant = bench.li_rows(rng, mirror)
         forest = bench.classifier(each).fit(X, y)

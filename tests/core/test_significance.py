@@ -80,6 +80,8 @@ def test_training_rows_are_not_tested(data):
     X, y = data
     audit = debias.audit(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train")
     assert set(audit.table["verdict"]) == {"untested"}
+    with pytest.raises(debias.RowsError, match="training rows cannot be tested"):
+        debias.score(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train", se="auto")
 
 
 def test_score_is_tested_on_request_and_as_the_audit_is(forest, data, audit):
@@ -136,7 +138,7 @@ def test_false_discoveries_rest_on_sequential_p_values(forest, data):
 
 
 def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
-    with pytest.warns(debias.DebiasWarning, match=r"ended the test after 15 permutations"):
+    with pytest.warns(debias.DebiasWarning, match=r"budget ended the test after 15 permutations"):
         found = debias.audit(forest, *data, seed=0, budget=1e-9).main
     assert found.details["test"]["stopped"] == "budget"
     assert len(found.null) == 15
