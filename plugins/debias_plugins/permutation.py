@@ -204,9 +204,9 @@ def _outputs(
     group: NDArray[np.int64],
     which: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the raw output of some trees with each of the groups `which` permuted; if there is none, with none so.
+    """Return the output of some trees, without any constant, with each of the groups `which` permuted.
 
-    Shape (len(which) or 1, len(at), n_outputs).
+    Shape (len(which), len(at), n_outputs); if `which` is empty, one outcome with nothing permuted.
     """
     from debias import permutation_kernels as kernels
     from debias.routing import tree_nodes
@@ -220,7 +220,6 @@ def _outputs(
         kernels.add_permuted_outputs(X, at, donors, nodes, value, int(ensemble.tree_output[tree]), number[group], raw)
     if ensemble.averaged:
         raw /= len(trees)
-    raw += ensemble.base
     return raw.transpose(1, 0, 2)
 
 

@@ -252,3 +252,23 @@ def test_a_metric_that_is_not_defined_on_the_rows_is_refused(halves):
         pytest.raises(debias.RowsError, match="roc_auc is nan"),
     ):
         debias.score(forest, X, y, "permutation", rows="oob", metric="roc_auc")
+
+
+@pytest.mark.parametrize("settings", [{"objective": "poisson"}, {"reg_sqrt": True}, {"objective": "mae"}])
+def test_other_objectives_predict_on_the_scale_of_the_response(halves, models, settings):
+    X, y, X_test, y_test = halves
+    model = models("lightgbm", n_estimators=10, **settings).fit(X, y)
+    ours = debias.score(model, X_test, y_test, "permutation", rows="held-out", n_repeats=1, seed=1)
+    theirs = permutation_importance(
+        model, X_test, y_test, scoring="neg_mean_squared_error", n_repeats=1, random_state=1
+    )
+    np.testing.assert_allclose(ours.values, theirs.importances_mean, atol=1e-8 * np.abs(ours.details["baseline"]))
+
+
+def test_a_margin_of_each_row_comes_before_the_trees(halves):
+    X, y, X_test, y_test = halves
+    margin = 30 * X_test[:, 1].astype(float) + 150
+    model = XGBRegressor(n_estimators=10, n_jobs=1).fit(X, y, base_margin=30 * X[:, 1].astype(float) + 150)
+    found = debias.score(model, X_test, y_test, "permutation", rows="held-out", base_margin=margin, seed=0)
+    expected = -mean_squared_error(y_test, model.predict(X_test, base_margin=margin))
+    assert found.details["baseline"] == pytest.approx(expected, rel=1e-5)
