@@ -7,6 +7,7 @@
 
 from debias.api import audit, contributions, load_model, plugins, score
 from debias.audits import Audit
+from debias.comparison import Comparison, compare
 from debias.data import Data
 from debias.discovery import register
 from debias.ensemble import TreeEnsemble
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "Comparison",
     "CompositionError",
     "Data",
     "DebiasError",
@@ -47,6 +49,7 @@ __all__ = [
     "TreeEnsemble",
     "UnsupportedModelError",
     "audit",
+    "compare",
     "contributions",
     "extract",
     "hookimpl",

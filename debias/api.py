@@ -81,7 +81,8 @@ def score(
     se : {None, "auto", "permutation", "conservative", "naive"}
         Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
     seed : int, optional
-        For all that is drawn; it is recorded with the scores.
+        For all that is drawn; it is recorded with the scores. Without one permutations are those of seed 0, so that
+        the same call gives the same numbers.
     n_jobs : int, optional
         Threads; 1 by default.
     **options
@@ -169,6 +170,7 @@ def audit(
     error: str = "fwer",
     n_permutations: int = 200,
     budget: float | None = None,
+    adaptive: bool = True,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Audit:
@@ -192,10 +194,12 @@ def audit(
         "fwer": the chance to call any noise informative (step-down max-z, or Holm). "fdr": the expected share of noise
         among what is called informative (Benjamini-Hochberg; "fdr_by" under any dependence); needs many permutations.
     n_permutations : int
-        At most so many; drawing stops earlier once every verdict is settled but for a risk of 1e-3. On out-of-bag rows
-        200 take about half the time in which the forest was fitted.
+        At most so many. On out-of-bag rows 200 take about half the time in which the forest was fitted.
     budget : float, optional
-        Seconds the permutations may take; none by default. What was drawn until then counts.
+        Seconds the permutations may take; no limit by default. What was drawn until then counts.
+    adaptive : bool
+        Whether drawing stops once every verdict is settled, but for a risk of 1e-3 a feature that further draws would
+        have changed it. P-values rest on what was drawn until then.
 
     Returns
     -------
@@ -226,7 +230,7 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    test = None if se is None else Test(se, alpha, error, n_permutations, budget)
+    test = None if se is None else Test(se, alpha, error, n_permutations, budget, adaptive)
     members = unwrap(model, X, y, train)
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
@@ -245,7 +249,7 @@ def audit(
         if scorers is None and not (ensemble.averaged or given.can_run_loss):
             del chosen[1:]  # no loss to run
         grouping = member.grouping(groups, ensemble)
-        if test is not None and blocks is None:
+        if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
             warn_of_repeats(given.table, caught)
         for each in chosen:
             found = _score(each, ensemble, given, grouping, caught, seed)

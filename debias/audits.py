@@ -40,7 +40,7 @@ class Audit:
     Notes
     -----
     ``share`` is max(mdi_oob, 0) over its sum: the same unit as `reported`. A feature whose share is 0 explains
-    nothing of the response on rows the trees have not seen. How sure that is, the share does not say.
+    nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
     """
 
     reported: NDArray[np.float64] | None
@@ -66,6 +66,11 @@ class Audit:
         """max(mdi_oob, 0), scaled to sum 1 (0 throughout if no score is positive), shape (n_features,)."""
         positive = np.maximum(self.main.values, 0.0)
         return positive / positive.sum() if positive.sum() > 0 else positive
+
+    @property
+    def tested(self) -> bool:
+        """Whether the scores were tested."""
+        return self.main.selected is not None
 
     @property
     def verdict(self) -> list[str]:
@@ -134,6 +139,8 @@ class Audit:
             What the rows were, and at most three features whose reported share is at least twice their debiased one.
         """
         lines = [f"Scored on {self.main.n_rows} {self.rows_in_words} rows: {self.main.provenance['detail']}."]
+        if self.tested:
+            lines.append(self.chance_in_words())
         if self.reported is None:
             return lines
         if self.main.n_rows is not None and self.main.n_rows < ROWS_TO_JUDGE:
@@ -152,6 +159,24 @@ class Audit:
             lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
         return lines
 
+    def chance_in_words(self) -> str:
+        """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
+        if not self.tested:
+            return "Nothing was tested."
+        test, n_noise = self.main.details["test"], self.verdict.count("indistinguishable")
+        error = "family-wise error" if test["error"] == "fwer" else "false discovery rate"
+        how = f"{test['n_permutations']} permutations" if "n_permutations" in test else f"{test['se']} standard errors"
+        reach = (
+            "" if self.main.threshold is None else f"; a single feature is found from z = {self.main.threshold:.1f} on"
+        )
+        share = (
+            "" if self.unsupported_share is None else f" with {self.unsupported_share:.1%} of the reported importance"
+        )
+        return (
+            f"These {self.main.n_rows} rows cannot tell {n_noise} of {self.share.size} features{share} from noise "
+            f"({error} {test['alpha']:.0%}, {how}{reach})."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
         return {
@@ -159,6 +184,8 @@ class Audit:
             "reported": None if self.reported is None else self.reported.tolist(),
             "reported_kind": self.reported_kind,
             "share": self.share.tolist(),
+            "verdict": self.verdict,
+            "unsupported_share": self.unsupported_share,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
             "scores": {name: each.to_dict() for name, each in self.scores.items()},

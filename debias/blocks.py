@@ -18,7 +18,7 @@ FINE = 20
 """A column tells rows apart if its values lie on a grid of more steps than this within the quartiles,"""
 REPEATED = 0.01
 """if more than this share of the rows have a value that another row has as well;"""
-BEYOND_CHANCE = 10
+BEYOND_CHANCE = 3
 """and repeated rows are no chance if they are this many times as many as chance would make."""
 ROWS_TO_JUDGE = 20
 

@@ -30,7 +30,7 @@ STUDY_NAMES = (
     "guide-sets",
     "predictive-value",
 )
-MEASUREMENTS = ("speed",)
+MEASUREMENTS = ("speed", "significance", "rivals")
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
 """Columns to print on where standard output is no terminal, and nothing has to fit."""
@@ -69,7 +69,7 @@ def demo(seed: int, jobs: int) -> None:
         )
         for audit in demo_audits(seed, jobs):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n", highlight=False)
+            console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
 
 
 def _input_options(command: Any) -> Any:
@@ -109,6 +109,15 @@ def _input_options(command: Any) -> Any:
 @main.command()
 @_input_options
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option(
+    "--error",
+    default="fwer",
+    show_default=True,
+    type=click.Choice(["fwer", "fdr", "fdr_by"]),
+    help="Family-wise error, or false discovery rate.",
+)
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
 def audit(
     model: str,
@@ -121,9 +130,12 @@ def audit(
     seed: int | None,
     jobs: int,
     scorers: tuple[str, ...],
+    alpha: float,
+    error: str,
+    permutations: int,
     json_file: str | None,
 ) -> None:
-    r"""Set the importance a MODEL reports beside debiased scores on DATA.
+    r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
     MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
     model has not seen.
@@ -136,7 +148,8 @@ def audit(
         from debias.console import print_audit
 
         fitted, X, y, given = _inputs(model, data, target, weight, train)
-        found = debias.audit(fitted, X, y, list(scorers) or None, rows=rows, seed=seed, n_jobs=jobs, **given)
+        given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "error": error}
+        found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
         _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
@@ -236,7 +249,8 @@ def bench(
     A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
     the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
     stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
-    ones. `speed` prints ratios to the libraries' own calls, in the same run.
+    ones. `speed` prints ratios to the libraries' own calls, `rivals` to those of shap and of scikit-learn's
+    permutation_importance, `significance` error rates, power and cost.
 
     \b
     Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
@@ -244,10 +258,25 @@ def bench(
     if more and not scorers:
         raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
     with _errors():
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
         if study == "speed":
             from debias.benchmarks.speed import run
 
             run(_console(), repeats or 7, memory)
+            return
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
+        if study == "rivals":
+            from debias.benchmarks import rivals
+
+            rivals.run(_console(), repeats or 5)
             return
         from pathlib import Path
 

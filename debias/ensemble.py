@@ -205,7 +205,8 @@ class TreeEnsemble:
         """Number of columns y has."""
         if self.class_sets is not None:
             return len(self.class_sets)
-        return 1 if self.is_classifier else self.n_outputs
+        of_one = self.is_classifier or self.objective.name in ("quantile", "expectile")  # several outputs of one
+        return 1 if of_one else self.n_outputs
 
     @property
     def is_classifier(self) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.groups import Grouping
     from debias.paths import Paths
     from debias.rows import Rows
 
@@ -32,7 +33,6 @@ MEMORY = 2**29
 """Bytes that node values of permutations which go side by side may take."""
 LANES = 16
 """Permutations side by side, where memory allows: more do not stay in the processor's caches."""
-ROWS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def permutation_draws(
     paths: Paths,
     rows: Rows,
     node_weight: NDArray[np.float64],
-    grouping: NDArray[np.int64],
+    grouping: Grouping,
     n_permutations: int,
     seed: int,
     settled: Callable[[NDArray[np.float64], NDArray[np.float64]], bool],
@@ -86,8 +86,8 @@ def permutation_draws(
     """
     begun = perf_counter()
     lanes = lanes_that_fit(paths, rows)
-    column = grouping[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    statistic = _Statistic(paths, rows, paths.factor(node_weight), column, int(grouping.max()) + 1)
+    column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
+    statistic = _Statistic(paths, rows, paths.factor(node_weight), column, len(grouping.names))
     shuffles = _Shuffles(paths, seed)
     drawn = np.empty((0, statistic.n_columns))
     while len(drawn) < 1 + n_permutations:
@@ -152,9 +152,8 @@ class _Statistic:
             path_kernels.moments(*where, *what, sums)
             return sums
 
-        parts = _parts(paths.block)
         self._each(in_tree, range(paths.ensemble.n_trees))
-        sums = np.sum(self._each(in_rows, parts), axis=0)
+        sums = np.sum(self._each(in_rows, paths.parts()), axis=0)
         error = spread(sums, paths.n_blocks)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
 
@@ -190,11 +189,3 @@ class _Shuffles:
 
     def draw(self) -> NDArray[np.int64]:
         return self._blocks[self._random.permutation(len(self._blocks))].ravel()
-
-
-def _parts(block: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Divide the rows into parts that do not cut a block, the same whatever the number of threads."""
-    begins = np.flatnonzero(np.r_[True, block[1:] != block[:-1]])
-    edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, ROWS_AT_ONCE)]
-    edges = [*dict.fromkeys(edges), block.size]
-    return list(zip(edges[:-1], edges[1:], strict=True))

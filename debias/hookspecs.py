@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from debias.markers import hookspec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -150,6 +150,48 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     -------
     (array of shape (n_features,), str) or None
         The figures, unscaled, and their name, e.g. ``"total gain"``.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train a new model of the same kind, with the same settings, on other rows.
+
+    Early stopping is off, and there are as many rounds as the model predicts with.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts. Never change it.
+    X : array or data frame of shape (n_rows, n_features)
+        What the model's library takes: columns in the model's order and, in a frame, under its names.
+    y : array-like of shape (n_rows,) or (n_rows, n_responses)
+        Response, as the model was trained on: labels, or numbers.
+    sample_weight : array of shape (n_rows,), or None
+    seed : int or None
+        Random state of the new model; None for the settings of the old one.
+    params : mapping or None
+        Hyper-parameters, which go before those the model kept; all of them where it kept none.
+
+    Returns
+    -------
+    object or None
+        The fitted model; None if the model is not this adapter's.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model did not keep its settings and `params` is None, or it cannot be trained again for another reason.
+    RowsError
+        The library cannot take these columns.
     """
     ...
 

@@ -146,6 +146,30 @@ def moments(
 
 
 @njit(cache=True, nogil=True)
+def influences(begin, end, slots, in_bag, start, slot_of_split, column, pull, mean, y, psi):
+    """Add what the bags' rows begin..end do to the score by the node means they make, to `psi` (n_rows, n_columns).
+
+    `pull` (n_dividing, width) is the derivative of the score by the mean on the left of each dividing split, less
+    that on the right; `mean` (n_slots of all trees, width + 1) has the in-bag mean of every slot and its weight.
+    """
+    width = pull.shape[1]
+    for i in range(begin, end):
+        for tree in range(start.size - 1):
+            if in_bag[tree, i] <= 0:
+                continue
+            first_slot = 2 * start[tree] + tree
+            at = np.int64(slots[tree, i])
+            while at > 0:
+                d = start[tree] + ((at - 1) >> 1)
+                move = 0.0
+                for k in range(width):
+                    move += pull[d, k] * (y[i, k] - mean[first_slot + at, k])
+                move *= in_bag[tree, i] / mean[first_slot + at, width]
+                psi[i - begin, column[d]] += -move if (at - 1) & 1 else move
+                at = np.int64(slot_of_split[d])
+
+
+@njit(cache=True, nogil=True)
 def _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_output, y, weight, phi):
     """Add the contributions of row i to `phi` (n_columns, n_lanes).
 

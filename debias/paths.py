@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from debias.rows import Rows
 
 
+ROWS_AT_ONCE = 512
+
+
 @dataclass(frozen=True, eq=False)
 class Paths:
     """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.path_kernels).
@@ -123,13 +126,13 @@ class Paths:
     @cached_property
     def evaluation_weight(self) -> list[NDArray[np.float64]]:
         """Weight n' of the evaluation rows in every slot, tree by tree."""
-        return [self._slot_sums(tree, self.weight * self.evaluated[tree]) for tree in range(self.ensemble.n_trees)]
+        return [self._slot_weights(tree, self.weight * self.evaluated[tree]) for tree in range(self.ensemble.n_trees)]
 
     @cached_property
     def in_bag_weight(self) -> list[NDArray[np.float64]]:
         """Weight of the in-bag rows in every slot, tree by tree."""
         assert self.in_bag is not None
-        return [self._slot_sums(tree, self.in_bag[tree]) for tree in range(self.ensemble.n_trees)]
+        return [self._slot_weights(tree, self.in_bag[tree]) for tree in range(self.ensemble.n_trees)]
 
     def of_tree(self, tree: int) -> slice:
         """Return where the dividing splits of a tree stand."""
@@ -162,18 +165,29 @@ class Paths:
             factor[at, 0], factor[at, 1] = n[2::2] / inside, -n[1::2] / inside
             factor[at] *= scale[tree]
             if inflated:
-                squares = self._slot_sums(tree, self.weight**2 * self.evaluated[tree])
+                squares = self._slot_weights(tree, self.weight**2 * self.evaluated[tree])
                 effective = inside**2 / squares[self.slot_of_split[at]]
                 factor[at] *= np.sqrt(effective / (effective - 1))[:, None]
         return factor * node_weight[self.splits][:, None]
 
-    def _slot_sums(self, tree: int, weight: NDArray[Any]) -> NDArray[np.float64]:
+    def slot_sums(self, tree: int, weight: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the weighted sums of y, shape (n_rows, width), in every slot of a tree, shape (n_slots, width)."""
         from debias import path_kernels
 
         at = self.of_tree(tree)
-        sums = np.empty((2 * (at.stop - at.start) + 1, 1, 1))
-        path_kernels.sum_slots(self.slots[tree], weight, np.ones((self.n_rows, 1, 1)), self.slot_of_split[at], sums)
-        return sums[:, 0, 0]
+        sums = np.empty((2 * (at.stop - at.start) + 1, y.shape[1], 1))
+        path_kernels.sum_slots(self.slots[tree], weight, y[:, :, None], self.slot_of_split[at], sums)
+        return sums[:, :, 0]
+
+    def parts(self) -> list[tuple[int, int]]:
+        """Divide the rows into parts that do not cut a block, the same whatever the number of threads."""
+        begins = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
+        edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, ROWS_AT_ONCE)]
+        edges = [*dict.fromkeys(edges), self.n_rows]
+        return list(zip(edges[:-1], edges[1:], strict=True))
+
+    def _slot_weights(self, tree: int, weight: NDArray[Any]) -> NDArray[np.float64]:
+        return self.slot_sums(tree, weight, np.ones((self.n_rows, 1)))[:, 0]
 
 
 def _leaves(rows: Rows) -> NDArray[np.int32]:

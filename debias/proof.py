@@ -196,10 +196,10 @@ def _value_tolerance(ensemble: TreeEnsemble, response: Response) -> float:
 
 
 def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    if response.codes is not None:
+    if response.values is None:
+        assert response.codes is not None
         total = np.bincount(response.codes, weights=weight, minlength=ensemble.n_outputs).astype(np.float64)
     else:
-        assert response.values is not None
         total = weight @ response.values
     return total / max(weight.sum(), 1e-300)
 
@@ -232,11 +232,11 @@ def _compare_tree(
     at, w = leaves[inside], weight[inside]
     distinct = np.bincount(at, minlength=left.size).astype(np.float64)
     n = np.bincount(at, weights=w, minlength=left.size)
-    if response.codes is not None:
+    if response.values is None:
+        assert response.codes is not None
         k = ensemble.n_outputs
         s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
     else:
-        assert response.values is not None
         s = np.stack([np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1)
     kernels.sum_up(start, left, right, n, s, distinct)
     assert ensemble.count is not None

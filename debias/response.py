@@ -72,7 +72,7 @@ def encode(
     RowsError
         `y` has another length, missing values, or labels the model never saw; or `base_margin` does not fit.
     """
-    array = _columns(y, ensemble) if ensemble.n_responses > 1 else one_column(y)
+    array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
@@ -83,6 +83,7 @@ def encode(
     numbers = _numbers(array, ensemble)
     numbers = numbers if numbers.ndim == 2 else numbers[:, None]
     if not ensemble.averaged:
+        numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
         return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
     return Response(codes=None, values=numbers - ensemble.centre)
@@ -157,29 +158,13 @@ def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np
     return margin if ensemble.margin_replaces_base else margin + ensemble.base
 
 
-def _columns(y: Any, ensemble: TreeEnsemble) -> NDArray[Any]:
-    """Return y with one column a response; one column serves all quantiles of a model of several."""
-    n_outputs, shared = ensemble.n_responses, ensemble.objective.name in ("quantile", "expectile")
-    array = _array(y)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim == 2 and array.shape[1] == 1 and shared:
-        return np.repeat(array, n_outputs, axis=1)
-    if array.ndim != 2 or array.shape[1] != n_outputs:
-        raise RowsError(f"y must have {n_outputs} columns, as in training; it has shape {array.shape}")
-    return array
-
-
 def one_column(y: Any) -> NDArray[Any]:
     """Return a response in any container as one array of shape (n_rows,)."""
-    array = _array(y)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise RowsError(f"y must have one value a row; it has shape {array.shape}")
-    return array
+    return _columns(y, 1)
 
 
-def _array(y: Any) -> NDArray[Any]:
+def _columns(y: Any, n_responses: int) -> NDArray[Any]:
+    """Return y as an array of shape (n_rows,), or (n_rows, n_responses) of a model with several responses."""
     import narwhals.stable.v2 as nw
 
     if y is None:
@@ -187,14 +172,21 @@ def _array(y: Any) -> NDArray[Any]:
     native = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         native = native[native.columns[0]] if native.shape[1] == 1 else native
-    if isinstance(native, nw.Series):
-        return np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
     if isinstance(native, nw.DataFrame):
-        return np.asarray(native.to_numpy())
-    try:
-        return np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
-    except ValueError:
-        raise RowsError("y must have one value a row; its rows have different lengths") from None
+        array = np.array([native.get_column(name).to_list() for name in native.columns], dtype=object).T
+    elif isinstance(native, nw.Series):
+        array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
+    else:
+        try:
+            array = np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
+        except ValueError:
+            raise RowsError("y must have one value a row; its rows have different lengths") from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != (1 if n_responses == 1 else 2) or array.shape[1:] not in ((), (n_responses,)):
+        wanted = "one value" if n_responses == 1 else f"{n_responses} values"
+        raise RowsError(f"y must have {wanted} a row; it has shape {array.shape}")
+    return array
 
 
 def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]:
@@ -207,7 +199,8 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {kind}") from None
-    wrong = np.unique(np.nonzero(~np.isfinite(numbers))[0])
+    finite = np.isfinite(numbers)
+    wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
     return numbers

@@ -242,8 +242,8 @@ class Scores:
     settings : dict
         Model, versions, seed.
     standard_error : array of shape (n_features,), or None
-        Of `values`. On out-of-bag rows the naive one times the standard deviation of the permuted z, if that is above
-        1; None where the score was not tested.
+        Of `values`, the splits held: on out-of-bag rows by the infinitesimal jackknife, which sees that a row also
+        makes node means in the bags it is in; None where the score was not tested.
     z : array of shape (n_features,), or None
         The statistic of the test: a studentised score, whose node terms are multiplied by n_t / (n_t + 30) where the
         model stores in-bag counts; so it is not values / standard_error.

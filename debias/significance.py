@@ -7,14 +7,13 @@ contributions; permutations of their response where rows are few.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias import nulls
-from debias.contributions import standard_error, z_scores
+from debias.contributions import influence_error, standard_error, z_scores
 from debias.errors import CompositionError, RowsError
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ class Test:
         At most so many are drawn.
     budget : float or None
         Seconds after which no further batch of permutations is begun.
+    adaptive : bool
+        Whether to stop before `n_permutations` once every decision is settled.
     """
 
     se: str = "auto"
@@ -62,6 +63,7 @@ class Test:
     error: str = "fwer"
     n_permutations: int = 200
     budget: float | None = None
+    adaptive: bool = True
 
     def __post_init__(self) -> None:
         if self.se not in METHODS:
@@ -126,7 +128,10 @@ def significance(
     shrunk = _shrunk(rows)
     node_weights = node_weight * shrunk
     out_of_bag = rows.kind == "oob"
-    error = standard_error(paths, rows, node_weight, grouping.index, inflated=not out_of_bag)
+    if method == "permutation" and out_of_bag:
+        error = influence_error(paths, rows, node_weight, grouping)
+    else:
+        error = standard_error(paths, rows, node_weight, grouping, inflated=not out_of_bag)
     details = {
         "se": method,
         "alpha": float(test.alpha),
@@ -138,12 +143,12 @@ def significance(
     null: NDArray[np.float64] | None = None
     if method == "permutation":
         _refuse_what_cannot_be_permuted(rows, paths.block)
-        seed = secrets.randbits(32) if rows.seed is None else int(rows.seed)
+        seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
         _check_resolution(test, len(grouping.names), notes)
         from debias.frozen_test import permutation_draws
 
         draws = permutation_draws(
-            paths, rows, node_weights, grouping.index, int(test.n_permutations), seed, _Settled(test), test.budget
+            paths, rows, node_weights, grouping, int(test.n_permutations), seed, _Settled(test), test.budget
         )
         z, null = draws.z, draws.null
         p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
@@ -153,9 +158,6 @@ def significance(
         else:
             p_adjusted = nulls.false_discovery(p_value, test.error == "fdr_by")
         threshold = _critical(null, test.alpha)
-        if out_of_bag:
-            # The naive standard error misses that rows evaluate trees grown on each other; the draws show how much.
-            error = error * np.where(null.std(axis=0) > 0, np.maximum(null.std(axis=0), 1.0), 1.0)
         details |= {"n_permutations": len(null), "draws_used": n_draws.tolist(), "stopped": draws.stopped, "seed": seed}
         if draws.stopped == "budget" and (1 + len(null)) * test.alpha < 1:
             notes.warn(
@@ -164,7 +166,7 @@ def significance(
     else:
         from scipy.special import log_ndtr, ndtri
 
-        z = z_scores(paths, rows, node_weights, grouping.index, not out_of_bag)
+        z = z_scores(paths, rows, node_weights, grouping, not out_of_bag)
         if method == "conservative":
             z, error = z / np.sqrt(2), error * np.sqrt(2)
         elif out_of_bag:
@@ -253,11 +255,15 @@ class _Settled:
 
     def __init__(self, test: Test) -> None:
         self.test = test
-        self.boundaries = nulls.Boundaries.of(test.alpha, int(test.n_permutations), RISK)
+        self.boundaries: nulls.Boundaries | None = None
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
+        if not self.test.adaptive:
+            return False
         if self.test.error != "fwer":
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
         exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
+        if self.boundaries is None:
+            self.boundaries = nulls.Boundaries.of(self.test.alpha, int(self.test.n_permutations), RISK)
         return bool(self.boundaries.settled(exceeding).all())

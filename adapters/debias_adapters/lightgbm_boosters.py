@@ -1,10 +1,9 @@
-"""LightGBM: the scikit-learn wrappers and raw Boosters; regression, binary, multi-class."""
+"""LightGBM: the scikit-learn wrappers and raw Boosters, of every objective a row has a gradient of."""
 
 from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +11,19 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias.inbag import InBag
+from debias.objectives import CustomObjective, Objective
+from debias_adapters import lightgbm_bags, lightgbm_refit
+from debias_adapters.lightgbm_model import ModelText, Nodes, category_sets, joined, take_base
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from debias.inbag import InBag
-
-OBJECTIVES = {"regression": SQUARED_ERROR, "binary": LOGISTIC, "multiclass": SOFTMAX}
-MISSING_NONE, MISSING_ZERO = 0, 1
+MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
+"""Objectives whose margins are on the scale of y: their forests are means of y's, as any other library's."""
 
 
 @debias.hookimpl
@@ -30,45 +31,47 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     """Parse the model text: leaf values and counts stand there in full."""
     if not _is_mine(model):
         return None
-    source = f"LightGBM {type(model).__name__}"
-    text = _booster(model).model_to_string()
-    head, blocks = _parse(text)
-    objective = _objective(head, source)
-    if not blocks:
-        raise UnsupportedModelError(f"this {source} has no trees; train it first")
-    trees = [_Nodes.from_text(block, number, source) for number, block in enumerate(blocks)]
-    n_outputs = int(head["num_tree_per_iteration"])
-    output = np.arange(len(trees), dtype=np.int32) % n_outputs
-    folded = "[boost_from_average: 0]" not in text and blocks[0].get("shrinkage") == "1"
-    base = _take_base(trees[:n_outputs]) if folded else np.zeros(n_outputs)
-    names = head["feature_names"].split()
-    zero_is_missing = _join(trees, "zero_is_missing")
+    source = _source(model)
+    text = _text(model)
+    objective = text.objective(source) or _own_objective(model, source)
+    averaged = _averages(text, objective)
+    base = np.zeros(text.n_outputs) if averaged else take_base(text)
+    trees, names = text.trees, text.head["feature_names"].split()
+    value, zero_is_missing = joined(trees, "value")[:, None], joined(trees, "zero_is_missing")
+    if text.is_forest and not averaged:
+        value /= len(trees) // text.n_outputs  # margins are means over trees: a sum of one round
+    weight = _bag_weights(text) if text.is_forest else None
     return TreeEnsemble(
         tree_start=np.cumsum([0] + [tree.left.size for tree in trees]),
-        feature=_join(trees, "feature"),
-        threshold=_join(trees, "threshold"),
-        left=_join(trees, "left"),
-        right=_join(trees, "right"),
-        missing_left=_join(trees, "missing_left"),
+        feature=joined(trees, "feature"),
+        threshold=joined(trees, "threshold"),
+        left=joined(trees, "left"),
+        right=joined(trees, "right"),
+        missing_left=joined(trees, "missing_left"),
         zero_is_missing=zero_is_missing if zero_is_missing.any() else None,
-        value=_join(trees, "value")[:, None],
-        averaging_weight=_join(trees, "count").astype(np.float64),
-        tree_output=output,
+        value=value,
+        averaging_weight=joined(trees, "count").astype(np.float64) if weight is None else weight,
+        tree_output=np.arange(len(trees), dtype=np.int32) % text.n_outputs,
         base=base,
-        averaged=False,
+        averaged=averaged,
         objective=objective,
         feature_names=tuple(names),
         named=names != [f"Column_{k}" for k in range(len(names))],
-        classes=_classes(model, n_outputs),
+        classes=_classes(model, text.n_outputs),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float64),
         sparse_absent=0.0,
+        category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
-        gain=_join(trees, "gain"),
-        cover=_join(trees, "count").astype(np.float64),
-        count=_join(trees, "count"),
-        uniform_rows=not re.search(r"^\[(pos|neg)_bagging_fraction: (?!1\])", text, flags=re.M),
+        mean_values=averaged and _leaves_are_means(text, objective),
+        weight=weight,
+        gain=joined(trees, "gain"),
+        cover=joined(trees, "count").astype(np.float64),
+        count=joined(trees, "count"),
+        trees_a_round=text.n_outputs,
+        uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
+        **category_sets(trees),
     )
 
 
@@ -84,18 +87,32 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return margins."""
+    """Return margins; a forest's raw score is a sum, of which it predicts the mean."""
     if not _is_mine(model):
         return None
-    return np.asarray(_booster(model).predict(X, raw_score=True), dtype=np.float64).reshape(len(X), -1)
+    booster = _booster(model)
+    raw = np.asarray(booster.predict(X, raw_score=True), dtype=np.float64).reshape(len(X), -1)
+    forest = "\naverage_output\n" in booster.model_to_string(num_iteration=1)
+    return raw / (booster.num_trees() // raw.shape[1]) if forest else raw
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Refuse: rows out of one boosted tree's sample were seen by the others."""
+    """Replay the bags of a forest; refuse for boosted trees, whose every training row has been seen."""
     if not _is_mine(model):
         return None
-    raise InBagUnavailableError.of_boosted(f"a LightGBM {type(model).__name__}")
+    source, text = _source(model), _text(model)
+    if not text.is_forest:
+        raise InBagUnavailableError.of_boosted(f"a {source}")
+    weight = _bag_weights(text)
+    if weight is None:
+        raise InBagUnavailableError(
+            f"this {source} was trained with weights of rows or classes, or with a loss that weighs rows by their "
+            "response, so that its node counts prove nothing. Pass rows the model has not seen, with rows='held-out'."
+        )
+    bags = lightgbm_bags.replay(text, len(y), source)
+    given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
+    return InBag(lambda tree: bags[tree // text.n_outputs] * given, len(y), len(text.trees))
 
 
 @debias.hookimpl
@@ -109,11 +126,27 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
 
 
 @debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train it again, by its wrapper, or by the parameters of a Booster."""
+    if not _is_mine(model):
+        return None
+    refit = lightgbm_refit.refit_wrapper if hasattr(model, "booster_") else lightgbm_refit.refit_booster
+    return refit(model, _text(model), X, y, sample_weight, seed, params)
+
+
+@debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load ``save_model`` text files."""
     with open(path, "rb") as file:
         head = file.read(200)
-    if not head.startswith(b"tree\nversion="):
+    if not re.match(rb"tree\r?\nversion=", head):
         return None
     try:
         import lightgbm
@@ -122,56 +155,10 @@ def debias_load_model(path: Path) -> Any | None:
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
     try:
-        return lightgbm.Booster(model_file=path)
+        # Read here, since Windows line ends abort LightGBM's own reader and the process with it.
+        return lightgbm.Booster(model_str=path.read_text(encoding="utf-8"))
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
-
-
-@dataclass
-class _Nodes:
-    """One tree, inner nodes first and then its leaves."""
-
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float64]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
-    missing_left: NDArray[np.bool_]
-    zero_is_missing: NDArray[np.bool_]
-    value: NDArray[np.float64]
-    count: NDArray[np.int64]
-    gain: NDArray[np.float64]
-
-    @classmethod
-    def from_text(cls, block: dict[str, str], number: int, source: str) -> _Nodes:
-        if int(block.get("num_cat", 0)):
-            raise UnsupportedModelError(
-                f"tree {number} of this {source} splits on categories; only numeric splits are supported so far"
-            )
-        if int(block.get("is_linear", 0)):
-            raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
-        n_leaves = int(block["num_leaves"])
-        inner = n_leaves - 1
-        threshold = _numbers(block, "threshold", inner)
-        decision = _numbers(block, "decision_type", inner).astype(np.int64)
-        missing = (decision >> 2) & 3
-        # Without a missing type LightGBM takes NaN for 0 and compares.
-        missing_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & 2 > 0)
-        leaves, false = np.full(n_leaves, -1, dtype=np.int32), np.zeros(n_leaves, dtype=bool)
-        return cls(
-            feature=np.append(_numbers(block, "split_feature", inner).astype(np.int32), leaves),
-            threshold=np.append(threshold, np.zeros(n_leaves)),
-            left=np.append(_children(block, "left_child", inner), leaves),
-            right=np.append(_children(block, "right_child", inner), leaves),
-            missing_left=np.append(missing_left, false),
-            zero_is_missing=np.append(missing == MISSING_ZERO, false),
-            value=np.append(np.zeros(inner), _numbers(block, "leaf_value", n_leaves)),
-            count=np.append(
-                _numbers(block, "internal_count", inner), _numbers(block, "leaf_count", n_leaves if inner else 0)
-            ).astype(np.int64)
-            if inner
-            else np.zeros(1, dtype=np.int64),
-            gain=np.append(_numbers(block, "split_gain", inner), np.zeros(n_leaves)),
-        )
 
 
 def _is_mine(model: Any) -> bool:
@@ -187,62 +174,77 @@ def _booster(model: Any) -> Any:
     return model.booster_
 
 
-def _parse(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Return the header and one dictionary a tree, of the ``name=value`` lines of a model text."""
-    body = text.split("\nend of trees", 1)[0]
-    head, *trees = body.split("\nTree=")
-    return _lines(head), [_lines(tree.partition("\n")[2]) for tree in trees]
+def _source(model: Any) -> str:
+    return f"LightGBM {type(model).__name__}"
 
 
-def _lines(text: str) -> dict[str, str]:
-    found = {}
-    for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        found[name] = value if equals else "yes"
-    return found
+def _text(model: Any) -> ModelText:
+    return ModelText.parse(_booster(model).model_to_string(), _source(model))
 
 
-def _objective(head: dict[str, str], source: str) -> Objective:
-    name, *settings = head.get("objective", "none").split()
-    if "average_output" in head:
-        raise UnsupportedModelError(f"this {source} was trained with boosting='rf', which is not supported so far")
-    if name not in OBJECTIVES or "sqrt" in settings or (name == "binary" and settings != ["sigmoid:1"]):
+def _own_objective(model: Any, source: str) -> Objective:
+    """Return the objective of a wrapper that was given one as a function; a Booster does not keep it."""
+    function = getattr(model, "objective", None)
+    if not callable(function):
         raise UnsupportedModelError(
-            f"this {source} has objective {head.get('objective', 'none')!r}; supported so far: "
-            f"{', '.join(sorted(OBJECTIVES))} (without reg_sqrt, sigmoid 1)"
+            f"this {source} was trained with an objective of your own, whose gradient the model does not keep. "
+            "Train the scikit-learn wrapper with objective=your_function: it carries the function"
         )
-    return OBJECTIVES[name]
+    several = getattr(model, "n_classes_", 2) > 2
+
+    def gradient(y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = function(y.argmax(axis=1) if several else y, margin)[0]
+        return found
+
+    return CustomObjective(gradient=gradient)
 
 
-def _numbers(block: dict[str, str], name: str, size: int) -> NDArray[np.float64]:
-    found = np.array(block.get(name, "").split(), dtype=np.float64) if size else np.zeros(0)
-    if found.size != size:
-        raise UnsupportedModelError(f"the LightGBM model text has {found.size} entries of {name} for {size} nodes")
-    return found
+def _averages(text: ModelText, objective: Objective) -> bool:
+    """Whether trees are means of y that are averaged, and not steps of a margin."""
+    return text.is_forest and text.n_outputs == 1 and objective.name in MEANS_OF_Y and not objective.root
 
 
-def _children(block: dict[str, str], name: str, inner: int) -> NDArray[np.int32]:
-    child = _numbers(block, name, inner).astype(np.int32)
-    return np.where(child < 0, inner + ~child, child).astype(np.int32)
+def _leaves_are_means(text: ModelText, objective: Objective) -> bool:
+    changed = ("lambda_l1", "lambda_l2", "max_delta_step", "path_smooth", "linear_lambda")
+    return (
+        objective.name == "squared_error"
+        and all(float(text.settings.get(name, "1")) == 0 for name in changed)
+        and not text.settings.get("monotone_constraints")
+        and not any(tree.category_set.max() >= 0 for tree in text.trees)  # cat_l2 shrinks what hangs on categories
+    )
 
 
-def _take_base(trees: list[_Nodes]) -> NDArray[np.float64]:
-    """Take the constant margin out of the first tree of each output, where LightGBM folds it in.
+def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
+    """Return the in-bag weight of every node of a forest: its sum of hessians, where each row has the same.
 
-    It is the mean of the leaves weighted by training rows: the constant itself, up to one step of the root where rows
-    have weights or the loss is not squared. No centred score depends on it.
+    All trees of a forest are grown at one margin, so hessians differ only by weights of rows or by the response.
+    None if they do, unless the loss is such that the hessian is the weight.
     """
-    base = np.empty(len(trees))
-    for k, tree in enumerate(trees):
-        leaf = tree.left < 0
-        weight = tree.count[leaf] if tree.count[leaf].sum() else np.ones(leaf.sum())
-        base[k] = np.average(tree.value[leaf], weights=weight)
-        tree.value[leaf] -= base[k]
-    return base
+    count = joined(text.trees, "count").astype(np.float64)
+    if _unweighted(text):
+        return count
+    if text.head.get("objective", "").split()[:1] != ["regression"]:
+        return None
+    return np.concatenate([_summed_up(tree) for tree in text.trees])
 
 
-def _join(trees: list[_Nodes], name: str) -> NDArray[Any]:
-    return np.concatenate([getattr(tree, name) for tree in trees])
+def _unweighted(text: ModelText) -> bool:
+    for k in range(text.n_outputs):
+        trees = text.trees[k :: text.n_outputs]
+        leaf = joined(trees, "left") < 0
+        count, hessian = joined(trees, "count")[leaf], joined(trees, "hessian")[leaf]
+        some = count > 0
+        ratio = hessian[some] / count[some]
+        if ratio.size and not np.allclose(ratio, ratio[0], rtol=1e-4):
+            return False
+    return True
+
+
+def _summed_up(tree: Nodes) -> NDArray[np.float64]:
+    weight = np.where(tree.left < 0, tree.hessian, 0.0)
+    for node in range(tree.left.size // 2 - 1, -1, -1):  # parents precede children
+        weight[node] = weight[tree.left[node]] + weight[tree.right[node]]
+    return weight
 
 
 def _classes(model: Any, n_outputs: int) -> NDArray[Any] | None:

@@ -159,6 +159,9 @@ def _require_fitted(model: Any) -> None:
 
 def _names(model: Any) -> tuple[str, ...]:
     """Return the names of the columns a model is given; numbered like scikit-learn's where it saw none."""
+    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be none
+        if step is not None and not isinstance(step, str):
+            return _names(step)
     names = getattr(model, "feature_names_in_", None)
     return tuple(f"x{k}" for k in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)
 

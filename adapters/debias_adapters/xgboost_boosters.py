@@ -1,4 +1,4 @@
-"""XGBoost: the scikit-learn wrappers and raw Boosters with trees; regression, binary, multi-class."""
+"""XGBoost: the scikit-learn wrappers and raw Boosters with trees, of every objective a row has a gradient of."""
 
 from __future__ import annotations
 
@@ -10,24 +10,16 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR
-from debias_adapters import ubjson
+from debias.objectives import CustomObjective, Objective
+from debias_adapters import xgboost_model, xgboost_refit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from debias.inbag import InBag
-
-OBJECTIVES = {
-    "reg:squarederror": SQUARED_ERROR,
-    "binary:logistic": LOGISTIC,
-    "binary:logitraw": LOGISTIC,
-    "reg:logistic": LOGISTIC,
-    "multi:softprob": SOFTMAX,
-    "multi:softmax": SOFTMAX,
-}
 
 
 @debias.hookimpl
@@ -37,55 +29,61 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         return None
     source = f"XGBoost {type(model).__name__}"
     booster = _booster(model)
-    if callable(getattr(model, "objective", None)):
-        raise UnsupportedModelError(
-            f"this {source} was trained with an objective of your own, whose gradient is unknown"
-        )
-    learner = _learner(booster, source)
-    trees, outputs, objective = _checked(learner, source, _n_trees(model, booster, learner))
-    left = np.concatenate([tree["left_children"] for tree in trees])
-    leaf = left < 0
-    condition = np.concatenate([tree["split_conditions"] for tree in trees])
-    cover = np.concatenate([tree["sum_hessian"] for tree in trees]).astype(np.float64)
+    learner = xgboost_model.read_learner(booster, source)
+    trees = xgboost_model.read_trees(learner, _n_rounds(model, booster), source)
+    objective = _own_objective(model) or xgboost_model.read_objective(learner, source)
+    base = xgboost_model.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])
-    n_classes = max(1, int(learner["learner_model_param"]["num_class"]))
     return TreeEnsemble(
-        tree_start=np.cumsum([0] + [len(tree["left_children"]) for tree in trees]),
-        feature=np.where(leaf, -1, np.concatenate([tree["split_indices"] for tree in trees])),
+        tree_start=trees.start,
+        feature=trees.feature,
         # XGBoost sends x < threshold left, in float32: x <= the next float32 below is the same.
-        threshold=np.nextafter(condition, np.float32(-np.inf)).astype(np.float64),
-        left=left,
-        right=np.where(leaf, -1, np.concatenate([tree["right_children"] for tree in trees])),
-        missing_left=np.concatenate([tree["default_left"] for tree in trees]).astype(bool),
-        value=np.where(leaf, condition, 0.0).astype(np.float64)[:, None],
-        averaging_weight=np.where(leaf, cover, 0.0),
-        tree_output=outputs,
-        base=_base(learner, n_classes, objective.name),
+        threshold=np.nextafter(trees.condition, np.float32(-np.inf)).astype(np.float64),
+        left=trees.left,
+        right=trees.right,
+        missing_left=trees.default_left,
+        value=trees.value,
+        averaging_weight=np.where(trees.left < 0, trees.cover, 0.0),
+        tree_output=trees.output,
+        base=base,
         averaged=False,
         objective=objective,
         feature_names=tuple(names or [f"f{k}" for k in range(n_features)]),
         named=bool(names),
-        classes=_classes(model, n_classes),
+        classes=_classes(model, learner),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
+        category_labels=xgboost_model.category_labels(learner) or None,
         missing_value=_missing(model),
         sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
-        gain=np.where(leaf, 0.0, np.concatenate([tree["loss_changes"] for tree in trees])),
-        cover=cover,
+        gain=trees.gain,
+        cover=trees.cover,
+        native_node=trees.native_node,
+        trees_a_round=trees.a_round,
+        rescaled=trees.rescaled,
+        margin_replaces_base=True,
+        # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
+        uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
         notes=_notes(model, booster),
+        **trees.sets,
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict leaf indices; XGBoost's are node ids."""
+    """Predict leaf indices; XGBoost's are node ids, those of pruned nodes among them."""
     if not _is_mine(model):
         return None
-    return _predict(model, X, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
+    leaves = _predict(model, X, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
+    if ensemble.native_node is None:
+        return leaves
+    for tree, (begin, end) in enumerate(zip(ensemble.tree_start[:-1], ensemble.tree_start[1:], strict=True)):
+        leaves[:, tree] = np.searchsorted(ensemble.native_node[begin:end], leaves[:, tree])
+    return leaves
 
 
 @debias.hookimpl
@@ -98,9 +96,16 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Refuse: rows out of one boosted tree's sample were seen by the others."""
+    """Refuse: rows out of one boosted tree's sample were seen by the others, and forests do not keep their bags."""
     if not _is_mine(model):
         return None
+    booster = _booster(model)
+    trees = len(booster.get_dump()) if booster.num_boosted_rounds() == 1 else 0
+    if trees > 1:
+        raise InBagUnavailableError(
+            f"an XGBoost {type(model).__name__} of one round is a forest, but XGBoost does not keep its bags, and they "
+            "cannot be replayed outside it. Pass rows the model has not seen, with rows='held-out'."
+        )
     raise InBagUnavailableError.of_boosted(f"an XGBoost {type(model).__name__}")
 
 
@@ -115,6 +120,22 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     score = model.get_score()
     names = model.feature_names or [f"f{k}" for k in range(model.num_features())]
     return np.array([float(score.get(name, 0.0)) for name in names]), "weight"
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train it again, by its wrapper, or by the configuration of a Booster."""
+    if not _is_mine(model):
+        return None
+    refit = xgboost_refit.refit_wrapper if hasattr(model, "get_booster") else xgboost_refit.refit_booster
+    return refit(model, _n_rounds(model, _booster(model)), X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
@@ -152,14 +173,6 @@ def _booster(model: Any) -> Any:
     return model.get_booster()
 
 
-def _learner(booster: Any, source: str) -> dict[str, Any]:
-    try:
-        learner: dict[str, Any] = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
-    except sys.modules["xgboost"].core.XGBoostError as error:  # a Booster that was made, and never trained
-        raise UnsupportedModelError(f"this {source} cannot be read: it has no trees; train it first") from error
-    return learner
-
-
 def _n_rounds(model: Any, booster: Any) -> int:
     """Return the rounds that predictions use: wrappers stop at the best of early stopping, Boosters do not."""
     if hasattr(model, "get_booster") and booster.attr("best_iteration") is not None:
@@ -182,58 +195,24 @@ def _notes(model: Any, booster: Any) -> tuple[str, ...]:
     )
 
 
-def _n_trees(model: Any, booster: Any, learner: dict[str, Any]) -> int:
-    if learner["gradient_booster"]["name"] != "gbtree":
-        name = learner["gradient_booster"]["name"]
-        raise UnsupportedModelError(
-            f"this XGBoost model has booster={name!r}; "
-            + ("it is linear and has no trees" if name == "gblinear" else "only 'gbtree' is supported so far")
-        )
-    return int(learner["gradient_booster"]["model"]["iteration_indptr"][_n_rounds(model, booster)])
+def _own_objective(model: Any) -> Objective | None:
+    """Return the objective of a wrapper that was given one as a function."""
+    function = getattr(model, "objective", None)
+    if not callable(function):
+        return None
+    several = getattr(model, "n_classes_", 2) > 2
+
+    def gradient(y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = function(y.argmax(axis=1) if several else y, margin)[0]
+        return found
+
+    return CustomObjective(gradient=gradient)
 
 
-def _checked(learner: dict[str, Any], source: str, n_trees: int) -> tuple[list[Any], NDArray[np.int32], Any]:
-    """Return trees, their outputs and the objective, or refuse what cannot be audited yet."""
-    objective = learner["objective"]["name"]
-    if objective not in OBJECTIVES:
-        raise UnsupportedModelError(
-            f"this {source} has objective {objective!r}; supported so far: {', '.join(sorted(OBJECTIVES))}"
-        )
-    model = learner["gradient_booster"]["model"]
-    trees = model["trees"][:n_trees]
-    if not trees:
-        raise UnsupportedModelError(f"this {source} has no trees; train it first")
-    if int(learner["learner_model_param"].get("num_target", 1)) > 1:
-        raise UnsupportedModelError(f"this {source} has several targets; only one is supported so far")
-    if any(weight != 1 for weight in model.get("weight_drop", [])):  # XGBoost 3.4; 'dart' before
-        raise UnsupportedModelError(f"this {source} was trained with dropout of trees (dart); not supported so far")
-    for number, tree in enumerate(trees):
-        if len(tree["categories_nodes"]):
-            raise UnsupportedModelError(
-                f"tree {number} of this {source} splits on categories; only numeric splits are supported so far"
-            )
-        if int(tree["tree_param"]["size_leaf_vector"]) > 1:
-            raise UnsupportedModelError(f"this {source} has vector leaves (multi_output_tree); not supported so far")
-        if int(tree["tree_param"]["num_deleted"]):
-            raise UnsupportedModelError(f"tree {number} of this {source} was pruned after growth; not supported so far")
-    return trees, np.asarray(model["tree_info"][:n_trees], dtype=np.int32), OBJECTIVES[objective]
-
-
-def _base(learner: dict[str, Any], n_classes: int, objective: str) -> NDArray[np.float64]:
-    """Return the margin before any tree.
-
-    XGBoost stores it as float32 on the scale of the response; as margins for softmax and logitraw.
-    """
-    text = learner["learner_model_param"]["base_score"].strip("[]")
-    score = np.array([np.float32(part) for part in text.split(",")]).astype(np.float64)
-    if objective == "logistic" and learner["objective"]["name"] != "binary:logitraw":
-        if score.min() <= 0 or score.max() >= 1:
-            raise UnsupportedModelError(f"this XGBoost model has base_score {text}: it was trained on a single class")
-        score = np.log(score) - np.log1p(-score)
-    return np.broadcast_to(score, (n_classes,)).copy()
-
-
-def _classes(model: Any, n_classes: int) -> NDArray[Any] | None:
+def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
+    n_classes, n_targets = (int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target"))
+    if n_targets > 1:  # several targets, or several labels a row: their columns are numbers
+        return None
     if hasattr(model, "classes_"):
         return np.asarray(model.classes_)
     return np.arange(n_classes) if n_classes > 1 else None
@@ -248,6 +227,8 @@ def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[
     import xgboost
 
     booster = _booster(model)
-    data = xgboost.DMatrix(X, feature_names=booster.feature_names, feature_types=booster.feature_types)
+    data = xgboost.DMatrix(
+        X, feature_names=booster.feature_names, feature_types=booster.feature_types, enable_categorical=True
+    )
     predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **what)
     return predicted

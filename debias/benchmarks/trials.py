@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -59,7 +60,9 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
     begin = perf_counter()
     draw = design.draw(data_seed)
     model = None if design.fit is None else design.fit(draw.train, model_seed)
-    scores = {entrant.label: _score(entrant, model, draw, model_seed) for entrant in entrants}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # tables name the rows
+        scores = {entrant.label: _score(entrant, model, draw, model_seed) for entrant in entrants}
     return {
         "design": design.name,
         "repeat": repeat,

@@ -41,10 +41,10 @@ class Metric:
             assert response.codes is not None
             self._codes, self._y = response.codes, np.asarray(ensemble.classes)[response.codes]
         elif response.target is not None:
-            self._y = response.target[:, 0]
+            self._y = _columns(response.target)
         else:
             assert response.values is not None
-            self._y = response.values[:, 0] + ensemble.centre[0]
+            self._y = _columns(response.values + ensemble.centre)
         self._weight = None if (rows.weight == rows.weight[0]).all() else rows.weight
 
     def __call__(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -63,8 +63,8 @@ class Metric:
         if self.name == "accuracy" and self.ensemble.is_classifier:
             return np.average(_codes(raw) == self._codes[at], axis=1, weights=weight)
         if self.name == "neg_mean_squared_error" and not self.ensemble.is_classifier:
-            mean = self.ensemble.objective.mean(raw)[:, :, 0]
-            return -np.average((mean - self._y[at]) ** 2, axis=1, weights=weight)
+            error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
+            return -np.average((error**2).mean(axis=2), axis=1, weights=weight)
         return np.array([self._by_scorer(each, self._y[at], weight) for each in raw])
 
     def _by_scorer(self, raw: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
@@ -99,6 +99,11 @@ def _scorer(metric: str | Callable[..., float]) -> Callable[..., float]:
     return get_scorer(metric)
 
 
+def _columns(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers as scikit-learn has them: one response flat, several side by side."""
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
 def _codes(raw: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the class predicted for outputs of shape (..., n_outputs), the first of those that tie."""
     return (raw[..., 0] > 0).astype(np.int64) if raw.shape[-1] == 1 else raw.argmax(axis=-1)
@@ -123,6 +128,6 @@ def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
         fitted_ = True
 
         def predict(self, X: Any) -> NDArray[np.float64]:
-            return mean[:, 0]
+            return _columns(mean)
 
     return Classes() if ensemble.is_classifier else Numbers()

@@ -44,7 +44,7 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     for begin in range(0, rows.n_rows, step):
         block = slice(begin, min(begin + step, rows.n_rows))
         phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
-        explained = phi[:, :, 1:] if ensemble.n_outputs == 2 else phi
+        explained = phi[:, :, 1:] if ensemble.is_classifier and ensemble.n_outputs == 2 else phi
         total += rows.weight[block] @ np.abs(explained).sum(axis=2)
     return total / rows.weight.sum(), {"game": GAME}
 

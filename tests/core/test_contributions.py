@@ -176,3 +176,33 @@ def test_contributions_keep_the_index_and_come_in_the_order_of_the_rows(diabetes
     assert list(phi.columns) == list(X.columns)
     blocked = debias.contributions(model, X, y, blocks=np.arange(len(y))[::-1])  # kept in another order inside
     np.testing.assert_allclose(blocked, phi, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["regression", "3-class", "balanced-subsample"])
+def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
+    """Change the weight of one row a little, in the bags and out of them, and see how the score moves."""
+    model, task = FORESTS[kind]()
+    X, y = drawn(task, 40)
+    model.fit(X, y)
+    form, bags = oracle.sklearn_model(model), oracle.sklearn_bags(model, y)
+    response, step = form.response(y), 1e-5
+
+    def score(row, factor):
+        change = [factor if i == row else 1.0 for i in range(40)]
+        total = np.zeros(4)
+        for tree, bag in zip(form.trees, bags, strict=True):
+            inside = {i for i, _ in bag}
+            outside = [(i, change[i]) for i in range(40) if i not in inside]
+            rows = oracle.arrivals(tree, X, response, outside)
+            grown = oracle.arrivals(tree, X, response, [(i, w * change[i]) for i, w in bag])
+            for t, node in tree.splits():
+                for c in (node.left, node.right):
+                    if rows[c]:
+                        moved = oracle.minus(oracle.mean(rows[c]), oracle.mean(rows[t]))
+                        term = oracle.count(rows[c]) * oracle.dot(oracle.mean(grown[c]), moved)
+                        total[node.feature] += term / len(outside) / len(form.trees)
+        return total
+
+    influence = np.array([(score(i, 1 + step) - score(i, 1 - step)) / (2 * step) for i in range(40)])
+    found = debias.audit(model, X, y, n_permutations=19).main.standard_error
+    np.testing.assert_allclose(found, np.sqrt(40) * influence.std(axis=0, ddof=1), rtol=1e-6)

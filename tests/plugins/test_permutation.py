@@ -69,6 +69,19 @@ def test_three_classes_missing_values_and_weights(models):
             np.testing.assert_allclose(ours.values, theirs.importances_mean, atol=1e-5)
 
 
+def test_several_responses(halves):
+    X, y, X_test, y_test = halves
+    several, several_test = np.column_stack([y, X[:, 0]]), np.column_stack([y_test, X_test[:, 0]])
+    forest = RandomForestRegressor(5, random_state=0).fit(X, several)
+    try:
+        debias.extract(forest)
+    except debias.UnsupportedModelError:
+        pytest.skip("forests of several responses are not supported")
+    ours = debias.score(forest, X_test, several_test, "permutation", rows="held-out", seed=3)
+    theirs = permutation_importance(forest, X_test, several_test, scoring="neg_mean_squared_error", random_state=3)
+    np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=1e-9, atol=1e-9)
+
+
 def test_a_callable_metric_is_a_scikit_learn_scorer(halves, models):
     X, y, X_test, y_test = halves
     model = models("sklearn").fit(X, y)

@@ -116,6 +116,53 @@ def test_values_are_shapleys_by_definition(models):
         np.testing.assert_allclose(shapley_values(ensemble, X[i : i + 1])[0, :, 0], expected, atol=1e-12)
 
 
+def test_splits_on_categories():
+    """By hand: a tree that asks a category and then a number, of rows listed, not listed, negative and missing."""
+    forest = debias.extract(RandomForestRegressor(1, random_state=0).fit(np.zeros((5, 2)), np.arange(5.0)))
+    kept = {name: getattr(forest, name) for name in ("base", "objective", "classes", "named", "version")}
+    ensemble = debias.TreeEnsemble(
+        **kept,
+        tree_start=np.array([0, 5]),
+        feature=np.array([0, 1, -1, -1, -1]),
+        threshold=np.array([0.0, 0.5, 0, 0, 0]),
+        left=np.array([1, 3, -1, -1, -1]),
+        right=np.array([2, 4, -1, -1, -1]),
+        missing_left=np.array([True, False, False, False, False]),
+        category_set=np.array([0, -1, -1, -1, -1]),
+        category_start=np.array([0, 2]),
+        category_codes=np.array([2, 5]),
+        listed_left=np.array([True]),
+        value=np.array([[0.0], [0], [7], [1], [4]]),
+        averaging_weight=np.array([0.0, 0, 2, 3, 5]),
+        tree_output=np.array([0]),
+        averaged=True,
+        feature_names=("a", "b"),
+        routing_dtype=np.dtype(np.float64),
+        source="test trees",
+    )
+    X = np.array([[2, 0], [5, 1], [3, 0], [-1, 1], [np.nan, np.nan]])
+    left, right = (3 * 1 + 5 * 4) / 8, 7.0  # means below the root
+    listed = np.array([True, True, False, False, True])
+    answer = np.array([1.0, 4, 1, 4, 4])  # of the number's split
+    nothing = 0.8 * left + 0.2 * right
+    only_a, only_b = np.where(listed, left, right), 0.8 * answer + 0.2 * right
+    both = np.where(listed, answer, right)
+    a = (only_a - nothing + both - only_b) / 2
+    b = (only_b - nothing + both - only_a) / 2
+    np.testing.assert_allclose(shapley_values(ensemble, X)[:, :, 0], np.column_stack([a, b]), atol=1e-12)
+
+    from debias import permutation_kernels
+    from debias.routing import tree_nodes
+
+    raw, donors = np.zeros((5, 2, 1)), np.array([[2, 3, 4, 0, 1]])
+    nodes = tree_nodes(ensemble, 0)
+    permutation_kernels.add_permuted_outputs(X, np.arange(5), donors, nodes, ensemble.value, 0, np.arange(2), raw)
+    for k in range(2):
+        permuted = X.copy()
+        permuted[:, k] = X[donors[0], k]
+        np.testing.assert_array_equal(raw[:, k], raw_output(ensemble, route(ensemble, permuted)))
+
+
 def test_values_stay_exact_on_deep_paths_of_many_features():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 40)).astype(np.float32)

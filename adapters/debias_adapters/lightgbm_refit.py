@@ -1,0 +1,133 @@
+"""Train a LightGBM model again on other rows, with the settings it was trained with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from debias_adapters.lightgbm_model import ModelText
+
+ROUNDS = (
+    "n_estimators", "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",
+    "nrounds", "num_boost_round", "max_iter",
+)  # fmt: skip
+STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+SEEDS = ("random_seed", "random_state", "bagging_fraction_seed")
+
+
+def refit_wrapper(
+    model: Any,
+    text: ModelText,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[Any] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any:
+    """Clone a scikit-learn wrapper and fit the clone, with the rounds that are in use and without early stopping."""
+    from sklearn.base import clone
+
+    fresh = clone(model)
+    known = fresh.get_params()
+    changed: dict[str, Any] = {name: _rounds(text) for name in ROUNDS if name in known}
+    changed |= {name: 0 for name in STOPPING if name in known}
+    if seed is not None:
+        changed["random_state"] = seed
+    fresh.set_params(**{**changed, **(params or {})})
+    X = checked(X)
+    return fresh.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
+
+
+def refit_booster(
+    model: Any,
+    text: ModelText,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[Any] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any:
+    """Train a Booster with the settings of another: its own, or those its text keeps."""
+    import lightgbm
+
+    if text.head.get("objective") is None:
+        raise UnsupportedModelError(
+            "this LightGBM Booster was trained with an objective of your own, which it does not keep: it cannot be "
+            "trained again. Train the scikit-learn wrapper with objective=your_function"
+        )
+    settings = {
+        name: value
+        for name, value in model.params.items()
+        if name not in (*ROUNDS, *STOPPING, "categorical_feature", "cat_feature", "categorical_column", "cat_column")
+    }
+    if seed is not None:  # a text lists the seed of every part, and each would go before the one seed
+        settings = {name: value for name, value in settings.items() if not (name.endswith("_seed") or name in SEEDS)}
+        settings["seed"] = seed
+    X = checked(X)
+    data = lightgbm.Dataset(
+        X, y, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=_names(text, X)
+    )
+    return lightgbm.train({**settings, "verbosity": -1, **(params or {})}, data, num_boost_round=_rounds(text))
+
+
+def checked(X: Any) -> Any:
+    """Return X as LightGBM may have it.
+
+    Parameters
+    ----------
+    X : array or data frame
+
+    Returns
+    -------
+    array or pandas data frame
+        Tables of other libraries become arrays of numbers.
+
+    Raises
+    ------
+    RowsError
+        A column holds text: from a pandas frame LightGBM refuses it, from an Arrow or polars table it aborts the
+        process.
+    """
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    pandas = frame.implementation.is_pandas()
+    wrong = {
+        str(name): str(dtype)
+        for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
+        if not (dtype.is_numeric() or dtype == nw.Boolean or (pandas and isinstance(dtype, (nw.Categorical, nw.Enum))))
+    }
+    if wrong:
+        raise RowsError(
+            f"LightGBM cannot be trained on these columns: "
+            f"{', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. Encode them as in training, or pass a "
+            "pandas frame with columns of dtype category"
+        )
+    if pandas:
+        return X
+    return np.column_stack([np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns])
+
+
+def _rounds(text: ModelText) -> int:
+    return len(text.trees) // text.n_outputs
+
+
+def _categorical(text: ModelText, X: Any) -> Any:
+    """Return which features are categories: pandas says it of its columns, else the model says it of its features."""
+    if text.pandas_categories and hasattr(X, "dtypes") and hasattr(X, "iloc"):
+        return "auto"
+    return [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k] or "auto"
+
+
+def _names(text: ModelText, X: Any) -> Any:
+    return "auto" if hasattr(X, "columns") else text.head["feature_names"].split()

@@ -1,0 +1,230 @@
+"""What stands in an XGBoost model: its trees, its objective, the margin it starts from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias.objectives import Objective
+from debias_adapters import ubjson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OBJECTIVES = {
+    "reg:squarederror": "squared_error",
+    "reg:squaredlogerror": "squared_log_error",
+    "reg:pseudohubererror": "pseudo_huber",
+    "reg:absoluteerror": "absolute_error",
+    "reg:quantileerror": "quantile",
+    "reg:expectileerror": "expectile",
+    "count:poisson": "poisson",
+    "reg:gamma": "gamma",
+    "reg:tweedie": "tweedie",
+    "binary:logistic": "logistic",
+    "binary:logitraw": "logistic",
+    "reg:logistic": "logistic",
+    "binary:hinge": "hinge",
+    "multi:softprob": "softmax",
+    "multi:softmax": "softmax",
+}
+PARAMETERS = {
+    "reg:pseudohubererror": ("pseudo_huber_param", "huber_slope"),
+    "reg:quantileerror": ("quantile_loss_param", "quantile_alpha"),
+    "reg:expectileerror": ("expectile_loss_param", "expectile_alpha"),
+    "count:poisson": ("poisson_regression_param", "max_delta_step"),
+    "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
+}
+REFUSED = {
+    "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
+    "survival:cox": "the partial likelihood compares rows at risk, so a row has no gradient of its own",
+    "survival:aft": "its response is an interval, which y cannot give",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Nodes of all trees that are in use, node arrays side by side as in a TreeEnsemble."""
+
+    start: NDArray[np.int64]
+    output: NDArray[np.int32]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    condition: NDArray[np.float32]
+    default_left: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    cover: NDArray[np.float64]
+    gain: NDArray[np.float64]
+    native_node: NDArray[np.int32] | None
+    sets: dict[str, Any]
+    rescaled: bool
+    a_round: int
+
+
+def read_learner(booster: Any, source: str) -> dict[str, Any]:
+    """Return the learner of a booster, from its own binary form."""
+    try:
+        learner: dict[str, Any] = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
+    except sys.modules["xgboost"].core.XGBoostError as error:  # a Booster that was made, and never trained
+        raise UnsupportedModelError(f"this {source} cannot be read: it has no trees; train it first") from error
+    return learner
+
+
+def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
+    """Return the trees of the first rounds, without the nodes that were pruned after growth."""
+    grown = learner["gradient_booster"]
+    if grown["name"] == "gblinear":
+        raise UnsupportedModelError(f"this {source} has booster='gblinear': it is linear and has no trees")
+    model = grown["gbtree"]["model"] if grown["name"] == "dart" else grown["model"]
+    first = model["iteration_indptr"]
+    n_trees = int(first[n_rounds]) if n_rounds < len(first) else len(model["trees"])
+    trees = model["trees"][:n_trees]
+    if not trees:
+        raise UnsupportedModelError(f"this {source} has no trees; train it first")
+    # Dropout scales whole trees; XGBoost 3.4 keeps the factors in the model, and 'dart' before did beside it.
+    scale = np.asarray(grown.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
+    scale = scale if scale.size else np.ones(n_trees)
+    kept = [_reachable(tree) for tree in trees]
+    pruned = any(keep.size < len(tree["left_children"]) for keep, tree in zip(kept, trees, strict=True))
+    left = np.concatenate([_renumbered(tree["left_children"], keep) for tree, keep in zip(trees, kept, strict=True)])
+    right = np.concatenate([_renumbered(tree["right_children"], keep) for tree, keep in zip(trees, kept, strict=True)])
+
+    def joined(name: str) -> NDArray[Any]:
+        return np.concatenate([tree[name][keep] for tree, keep in zip(trees, kept, strict=True)])
+
+    leaf = left < 0
+    values = [_leaf_values(tree, keep, factor) for tree, keep, factor in zip(trees, kept, scale, strict=True)]
+    start = np.cumsum([0] + [keep.size for keep in kept])
+    return Trees(
+        start=start,
+        output=np.asarray(model["tree_info"][:n_trees], dtype=np.int32),
+        left=left,
+        right=np.where(leaf, -1, right),  # of a vector leaf, it is the leaf's place among the values
+        feature=np.where(leaf, -1, joined("split_indices")),
+        condition=joined("split_conditions"),
+        default_left=joined("default_left").astype(bool),
+        value=np.where(leaf[:, None], np.concatenate(values), 0.0),
+        cover=joined("sum_hessian").astype(np.float64),
+        gain=np.where(leaf, 0.0, joined("loss_changes")),
+        native_node=np.concatenate(kept).astype(np.int32) if pruned else None,
+        sets=_category_sets(trees, kept, start, leaf),
+        rescaled=bool((scale != 1).any()),
+        a_round=int(first[1]) if len(first) > 1 else 1,
+    )
+
+
+def read_objective(learner: dict[str, Any], source: str) -> Objective:
+    """Return the objective, or refuse one that has no gradient of a row at a constant margin."""
+    name = learner["objective"]["name"]
+    for prefix, reason in REFUSED.items():
+        if name.startswith(prefix):
+            raise UnsupportedModelError(f"this {source} has objective {name!r}, which cannot be audited: {reason}")
+    if name not in OBJECTIVES:
+        raise UnsupportedModelError(
+            f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
+        )
+    if name not in PARAMETERS:
+        return Objective(OBJECTIVES[name])
+    group, key = PARAMETERS[name]
+    return Objective(OBJECTIVES[name], tuple(float(part) for part in _numbers(learner["objective"][group][key])))
+
+
+def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDArray[np.float64]:
+    """Return the margin before any tree, shape (n_outputs,).
+
+    XGBoost stores it as float32 on the scale of the response; as margins for softmax, logitraw and hinge.
+    """
+    of = learner["learner_model_param"]
+    text = of["base_score"]
+    score = np.array([np.float32(part) for part in _numbers(text)]).astype(np.float64)
+    if objective.name == "logistic" and learner["objective"]["name"] != "binary:logitraw":
+        if score.min() <= 0 or score.max() >= 1:
+            raise UnsupportedModelError(f"this {source} has base_score {text}: it was trained on a single class")
+        score = np.log(score) - np.log1p(-score)
+    elif objective.name in ("poisson", "gamma", "tweedie"):
+        if score.min() <= 0:
+            raise UnsupportedModelError(f"this {source} has base_score {text}: it was trained on zeros only")
+        score = np.log(score)
+    n_outputs = max(1, int(of["num_class"]), int(of.get("num_target", 1)))
+    return np.broadcast_to(score, (n_outputs,)).copy()
+
+
+def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
+    """Return the labels of each categorical column of the training frame, by feature: from XGBoost 3.1 on."""
+    grown = learner["gradient_booster"]
+    model = grown["gbtree"]["model"] if grown["name"] == "dart" else grown["model"]
+    found = {}
+    for k, encoded in enumerate(model.get("cats", {}).get("enc", [])):
+        labels: list[Any] = [each.item() for each in encoded["values"]]
+        if "offsets" in encoded:
+            text, ends = np.asarray(encoded["values"]).tobytes(), encoded["offsets"].tolist()
+            labels = [text[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        if labels:
+            found[k] = np.empty(len(labels), dtype=object)
+            found[k][:] = labels
+    return found
+
+
+def _numbers(text: str) -> list[str]:
+    return text.strip("[]").split(",")
+
+
+def _reachable(tree: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the nodes that hang together with the root: pruning leaves the others in place."""
+    left, right = tree["left_children"], tree["right_children"]
+    if not int(tree["tree_param"]["num_deleted"]):
+        return np.arange(left.size)
+    found = np.zeros(left.size, dtype=bool)
+    found[0] = True
+    for node in range(left.size):  # parents precede children
+        if found[node] and left[node] >= 0:
+            found[left[node]] = found[right[node]] = True
+    return np.flatnonzero(found)
+
+
+def _renumbered(children: NDArray[np.int32], keep: NDArray[np.int64]) -> NDArray[np.int32]:
+    place = np.full(children.size, -1, dtype=np.int32)
+    place[keep] = np.arange(keep.size)
+    at = children[keep]
+    return np.where(at >= 0, place[at.clip(0, children.size - 1)], at).astype(np.int32)
+
+
+def _leaf_values(tree: dict[str, Any], keep: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
+    """Return what each node would add to the margins if it is a leaf; other nodes' numbers mean nothing."""
+    width = int(tree["tree_param"]["size_leaf_vector"])
+    if width <= 1:
+        return tree["split_conditions"][keep].astype(np.float64)[:, None] * factor
+    vectors = np.asarray(tree.get("leaf_weights", ()), dtype=np.float64).reshape(-1, width)
+    leaf = tree["left_children"][keep] < 0
+    if len(vectors) != (tree["left_children"] < 0).sum():  # XGBoost 3.1 has them at the nodes
+        return np.asarray(tree["base_weights"], dtype=np.float64).reshape(-1, width)[keep] * factor
+    at_leaf = np.where(leaf, tree["right_children"][keep], 0)
+    return vectors[at_leaf] * factor
+
+
+def _category_sets(
+    trees: list[dict[str, Any]], kept: list[NDArray[np.int64]], start: NDArray[np.int64], leaf: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Return the sets of categories that go right, as a TreeEnsemble takes them; nothing if no split has one."""
+    which = np.full(start[-1], -1, dtype=np.int32)
+    codes: list[NDArray[np.int32]] = []
+    for tree, keep, begin in zip(trees, kept, start, strict=False):
+        segments, sizes = tree["categories_segments"], tree["categories_sizes"]
+        for node, first, size in zip(tree["categories_nodes"], segments, sizes, strict=True):
+            at = np.searchsorted(keep, node)
+            if at < keep.size and keep[at] == node and not leaf[begin + at]:
+                which[begin + at] = len(codes)
+                codes.append(np.unique(tree["categories"][first : first + size]).astype(np.int32))
+    if not codes:
+        return {}
+    return {
+        "category_set": which,
+        "category_start": np.cumsum([0] + [each.size for each in codes]),
+        "category_codes": np.concatenate(codes),
+        "listed_left": np.zeros(len(codes), dtype=bool),
+    }
