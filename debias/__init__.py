@@ -5,8 +5,10 @@
 'covariance of tree and response'
 """
 
-from debias.api import audit, load_model, plugins, score
+from debias.api import audit, contributions, load_model, plugins, score
 from debias.audits import Audit
+from debias.comparison import Comparison, compare
+from debias.data import Data
 from debias.discovery import register
 from debias.ensemble import TreeEnsemble
 from debias.errors import (
@@ -30,7 +32,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
+    "Comparison",
     "CompositionError",
+    "Data",
     "DebiasError",
     "DebiasWarning",
     "ExtractionError",
@@ -45,6 +49,8 @@ __all__ = [
     "TreeEnsemble",
     "UnsupportedModelError",
     "audit",
+    "compare",
+    "contributions",
     "extract",
     "hookimpl",
     "load_model",

@@ -5,20 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from debias.audits import Audit
+from debias.blocks import warn_of_repeats
+from debias.data import Data
 from debias.discovery import plugin_manager
-from debias.errors import RowsError, UnsupportedModelError
-from debias.preparation import extract, prepare
+from debias.errors import CompositionError, RowsError, UnsupportedModelError
+from debias.groups import Grouping
+from debias.notes import Notes
+from debias.preparation import extract, prepare, prepare_data
+from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer
+from debias.significance import Test, significance
+from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
-    from debias.notes import Notes
-    from debias.rows import Rows
 
 
 def score(
@@ -31,6 +39,9 @@ def score(
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     base_margin: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    blocks: Any = None,
+    se: str | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
     **options: Any,
@@ -39,10 +50,12 @@ def score(
 
     Parameters
     ----------
-    model : estimator or Booster
-        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed.
+    model : estimator or Booster, or None
+        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed. None is allowed for
+        scorers that need only data; with a model these score the rows passed all the same, whatever those are to it.
     X : array or data frame of shape (n_rows, n_features)
         Evaluation rows. None is allowed for scorers that look at none (``mdi``, ``gain``, ``cover``, ``split_count``).
+        For scorers that need only data, categories (pandas categories, text) and missing values are welcome.
     y : array-like of shape (n_rows,)
         Their response, as the model was trained on.
     scorer : str or Scorer
@@ -59,8 +72,17 @@ def score(
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
         ``init_score``); the model does not keep it.
+    groups : mapping of str to list of str, optional
+        Columns that are judged as one, by the name of the group: their scores are summed. Others stay as they are.
+        What a pipeline makes of one column of X is one group already; "auto" says so.
+    blocks : array-like of shape (n_rows,), optional
+        A label for each row, where rows of one label depend on one another (repeated measurements, neighbours in time):
+        a row is then out of a tree's bag only if its whole block is.
+    se : {None, "auto", "permutation", "conservative", "naive"}
+        Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
     seed : int, optional
-        For scorers that draw; it is recorded with the scores.
+        For all that is drawn; it is recorded with the scores. Without one permutations are those of seed 0, so that
+        the same call gives the same numbers.
     n_jobs : int, optional
         Threads; 1 by default.
     **options
@@ -81,7 +103,7 @@ def score(
     InBagUnavailableError
         Out-of-bag rows were asked of a model that has none.
     CompositionError
-        No such scorer or option.
+        No such scorer or option; or `se` for a scorer that is no sum over rows.
 
     Examples
     --------
@@ -97,10 +119,38 @@ def score(
     'bmi'
     """
     chosen = _scorer(scorer, options)
+    test = None if se is None else Test(se)
+    if "data-only" in chosen.needs:
+        if rows != "auto" or train is not None:
+            raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
+        if test is not None:
+            raise CompositionError(f"{chosen.name} looks at no model, so se={se!r} cannot test it")
+        if groups is not None:
+            raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
+        alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
+        trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs)
+        return _score(chosen, trees, data, Grouping.of(groups, data.feature_names), Notes(), seed)
+    if model is None:
+        raise UnsupportedModelError(
+            f"{chosen.name} scores a model: pass the fitted model; only scorers of data need none"
+        )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
-    ensemble, given, caught = prepare(model, X, y, [chosen], rows, train, sample_weight, seed, n_jobs, base_margin)
-    return _score(chosen, ensemble, given, caught, seed)
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    if test is not None and not is_one(members):
+        raise CompositionError(_UNTESTED.format(members[0].path[0]))
+    scores = []
+    for member in members:
+        ensemble, given, caught = prepare(
+            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, seed, n_jobs),
+            *(base_margin, blocks, member.notes),
+        )
+        grouping = member.grouping(groups, ensemble)
+        found = _score(chosen, ensemble, given, grouping, caught, seed)
+        scores.append(found if test is None else _tested(found, chosen, given, grouping, test, caught))
+    return combined(members, scores)
 
 
 def audit(
@@ -113,18 +163,43 @@ def audit(
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     base_margin: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    blocks: Any = None,
+    se: str | None = "auto",
+    alpha: float = 0.05,
+    error: str = "fwer",
+    n_permutations: int = 200,
+    budget: float | None = None,
+    adaptive: bool = True,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Audit:
-    """Set the importance a model reports beside debiased scores.
+    """Set the importance a model reports beside debiased scores, and tell which of them are more than chance.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
         default ``oob_loss`` as well, where it is defined.
+    se : {"auto", "permutation", "conservative", "naive", None}
+        How ``mdi_oob`` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
+        a normal test with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": a normal test, right
+        for held-out rows. "auto": "permutation" for out-of-bag rows and up to 2,000 held-out ones, else "naive". None:
+        no test, every verdict is "untested".
+    alpha : float
+        Error rate of the verdicts.
+    error : {"fwer", "fdr", "fdr_by"}
+        "fwer": the chance to call any noise informative (step-down max-z, or Holm). "fdr": the expected share of noise
+        among what is called informative (Benjamini-Hochberg; "fdr_by" under any dependence); needs many permutations.
+    n_permutations : int
+        At most so many. On out-of-bag rows 200 take about half the time in which the forest was fitted.
+    budget : float, optional
+        Seconds the permutations may take; no limit by default. What was drawn until then counts.
+    adaptive : bool
+        Whether drawing stops once every verdict is settled, but for a risk of 1e-3 a feature that further draws would
+        have changed it. P-values rest on what was drawn until then.
 
     Returns
     -------
@@ -143,9 +218,11 @@ def audit(
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
-    >>> audit = debias.audit(forest, X, y)
+    >>> audit = debias.audit(forest, X, y, seed=0)
     >>> list(audit.table.columns)
-    ['reported', 'share', 'mdi_oob', 'oob_loss']
+    ['reported', 'share', 'mdi_oob', 'oob_loss', 'standard_error', 'z', 'p_value', 'p_adjusted', 'verdict']
+    >>> audit.table.loc["bmi", "verdict"]
+    'informative'
     """
     chosen = [_scorer(each, {}) for each in (["mdi_oob", "oob_loss"] if scorers is None else scorers)]
     if "mdi_oob" not in [each.name for each in chosen]:
@@ -153,13 +230,109 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    ensemble, given, caught = prepare(model, X, y, chosen, rows, train, sample_weight, seed, n_jobs, base_margin)
-    assert given is not None
-    if scorers is None and not (ensemble.averaged or given.can_run_loss):
-        del chosen[1:]  # no loss to run
-    found = plugin_manager().hook.debias_reported_importance(model=model)
-    reported, kind = found if found is not None else (None, "not reported")
-    return Audit.of(reported, kind, {each.name: _score(each, ensemble, given, caught, seed) for each in chosen})
+    test = None if se is None else Test(se, alpha, error, n_permutations, budget, adaptive)
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    if test is not None and not is_one(members):
+        if se != "auto":
+            raise CompositionError(_UNTESTED.format(members[0].path[0]))
+        test = None
+    scores: dict[str, list[Scores]] = {}
+    reported, kind = None, "not reported"
+    for member in members:
+        ensemble, given, caught = prepare(
+            *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
+            *(base_margin, blocks, member.notes),
+        )
+        assert given is not None
+        if scorers is None and not (ensemble.averaged or given.can_run_loss):
+            del chosen[1:]  # no loss to run
+        grouping = member.grouping(groups, ensemble)
+        if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
+            warn_of_repeats(given.table, caught)
+        for each in chosen:
+            found = _score(each, ensemble, given, grouping, caught, seed)
+            if test is not None and given.kind != "train" and each.name == "mdi_oob":
+                found = _tested(found, each, given, grouping, test, caught)
+            scores.setdefault(each.name, []).append(found)
+        if len(members) == 1:
+            importance = plugin_manager().hook.debias_reported_importance(model=member.model)
+            if importance is not None:
+                reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+    return Audit.of(reported, kind, {name: combined(members, each) for name, each in scores.items()})
+
+
+def contributions(
+    model: Any,
+    X: Any,
+    y: Any,
+    scorer: str | Scorer = "mdi_oob",
+    *,
+    rows: str = "auto",
+    train: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
+    blocks: Any = None,
+    n_jobs: int | None = None,
+) -> pd.DataFrame:
+    """Return what each row contributes to the score of each feature: a local explanation.
+
+    A positive contribution says that the splits on the feature, in trees that have not seen the row, moved it towards
+    its response, as compared with the other evaluation rows of each node.
+
+    Parameters
+    ----------
+    model, X, y, rows, train, sample_weight, blocks, n_jobs
+        As for :func:`score`.
+    scorer : str or Scorer
+        ``mdi_oob``, or another score that is a sum over rows.
+
+    Returns
+    -------
+    DataFrame of shape (n_rows, n_features)
+        In the unit of the score: the sum over rows is the score. Indexed like `X` if that is a pandas data frame.
+
+    Raises
+    ------
+    CompositionError
+        The score is no sum over rows.
+    DebiasError
+        As for :func:`score`.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> phi = debias.contributions(forest, X, y)
+    >>> phi.shape
+    (442, 10)
+    >>> bool(abs(phi.sum() - debias.score(forest, X, y).values).max() < 1e-9)
+    True
+    """
+    import pandas as pd
+
+    from debias.contributions import contributions as contributions_of
+
+    chosen = _scorer(scorer, {})
+    members = unwrap(model, X, y, train)
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    total: NDArray[np.float64] | None = None
+    for member in members:
+        ensemble, given, _ = prepare(
+            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, None, n_jobs),
+            *(None, blocks, member.notes),
+        )
+        assert given is not None
+        grouping = member.grouping(None, ensemble)
+        phi = contributions_of(given.paths, given, _node_weight(chosen, ensemble, given))
+        part = member.weight * grouping.sum_columns(phi)
+        total = part if total is None else total + part
+    index = X.index if isinstance(X, pd.DataFrame) else None
+    return pd.DataFrame(total, index=index, columns=list(grouping.names))
 
 
 def plugins() -> pd.DataFrame:
@@ -223,10 +396,17 @@ def load_model(path: str | Path) -> Any:
     return model
 
 
+_UNTESTED = (
+    "the scores of a {} combine those of several models, whose common standard error is not known: leave se out, or "
+    "test its members one by one"
+)
+
+
 def _needs_no_rows(scorer: Scorer, model: Any) -> bool:
     """Whether a scorer that may do without rows does so for this model: what is not looked at need not be proven."""
     try:
-        scorer.score(extract(model), None)
+        for member in unwrap(model):
+            scorer.score(extract(member.model), None)
     except RowsError:
         return False
     return True
@@ -236,28 +416,56 @@ def _scorer(expression: str | Scorer, options: dict[str, Any]) -> Scorer:
     return scorer(expression, **options)
 
 
-def _score(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows | None, notes: Notes, seed: int | None) -> Scores:
+def _node_weight(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64]:
+    function = getattr(scorer, "node_weight", None)
+    weight: NDArray[np.float64] | None = None if function is None else function(ensemble, rows)
+    if weight is None:
+        raise CompositionError(
+            f"{scorer.name} has no contributions of rows, and so no standard errors: it is no weighted sum of centred "
+            "covariances. mdi_oob is, also with shrinkage= or, of a model that stores in-bag counts, weights='in_bag'"
+        )
+    return weight
+
+
+def _tested(scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Test, notes: Notes) -> Scores:
+    if rows is None:
+        raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
+    return significance(scores, rows, _node_weight(scorer, rows.ensemble, rows), grouping, test, notes)
+
+
+def _score(
+    scorer: Scorer,
+    ensemble: TreeEnsemble | None,
+    rows: Rows | Data | None,
+    grouping: Grouping,
+    notes: Notes,
+    seed: int | None,
+) -> Scores:
     from debias import __version__
 
-    values, details = scorer.score(ensemble, rows)
-    looked = rows is not None and "rows" in scorer.needs
+    data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
+    values, found = scorer.score(None if isinstance(data, Data) else ensemble, data)
+    details = {name: figure for name, figure in found.items() if name not in ("selected", "threshold")}
+    proven = rows if isinstance(rows, Rows) and "rows" in scorer.needs else None
     return Scores(
-        values=values,
-        feature_names=ensemble.feature_names,
+        values=grouping.sum(values),
+        feature_names=grouping.names,
         scorer=scorer.name,
         unit=scorer.unit,
-        rows=rows.kind if rows is not None and looked else None,
-        n_rows=rows.n_rows if rows is not None and looked else None,
-        provenance=rows.provenance.to_dict() if rows is not None and looked else {},
+        rows="data" if isinstance(data, Data) else None if proven is None else proven.kind,
+        n_rows=data.n_rows if isinstance(data, Data) else None if proven is None else proven.n_rows,
+        provenance={} if proven is None else proven.provenance.to_dict(),
         details=details,
         warnings=tuple(notes.texts),
         settings={
-            "model": ensemble.source,
-            "library_version": ensemble.version,
-            "n_trees": ensemble.n_trees,
+            "model": None if ensemble is None else ensemble.source,
+            "library_version": None if ensemble is None else ensemble.version,
+            "n_trees": None if ensemble is None else ensemble.n_trees,
             "debias_version": __version__,
             "seed": None if seed is None else int(seed),
         },
+        selected=np.asarray(found["selected"], dtype=bool) if "selected" in found else None,
+        threshold=found.get("threshold"),
     )
 
 

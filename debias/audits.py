@@ -40,7 +40,7 @@ class Audit:
     Notes
     -----
     ``share`` is max(mdi_oob, 0) over its sum: the same unit as `reported`. A feature whose share is 0 explains
-    nothing of the response on rows the trees have not seen. How sure that is, the share does not say.
+    nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
     """
 
     reported: NDArray[np.float64] | None
@@ -68,6 +68,29 @@ class Audit:
         return positive / positive.sum() if positive.sum() > 0 else positive
 
     @property
+    def tested(self) -> bool:
+        """Whether the scores were tested."""
+        return self.main.selected is not None
+
+    @property
+    def verdict(self) -> list[str]:
+        """Feature by feature "informative", "indistinguishable" (from noise, with these rows) or "untested"."""
+        if self.main.selected is None:
+            return ["untested"] * self.share.size
+        return ["informative" if selected else "indistinguishable" for selected in self.main.selected]
+
+    @property
+    def unsupported_share(self) -> float | None:
+        """Share of the reported importance that falls on features indistinguishable from noise.
+
+        It falls as rows are added, so read it with ``main.n_rows`` and the minimum detectable z, ``main.threshold``.
+        None if nothing was tested or reported.
+        """
+        if self.reported is None or self.main.selected is None:
+            return None
+        return float(self.reported[~self.main.selected].sum())
+
+    @property
     def provenance(self) -> dict[str, Any]:
         """What was proven about the rows, and which model and versions these are."""
         return {
@@ -89,12 +112,21 @@ class Audit:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Data frame with index ``feature``, sorted by share: ``reported``, ``share``, one column a scorer."""
+        """Data frame with index ``feature``, sorted by share.
+
+        Columns ``reported``, ``share``, one a scorer, then of ``mdi_oob`` ``standard_error``, ``z``, ``p_value``,
+        ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Sorted by ``z``, relevant features of few values come
+        first more often than sorted by share.
+        """
         import pandas as pd
 
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
         columns["share"] = self.share
         columns |= {name: each.values for name, each in self.scores.items()}
+        for name in ("standard_error", "z", "p_value", "p_adjusted"):
+            figures = getattr(self.main, name)
+            columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
+        columns["verdict"] = self.verdict
         frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 
@@ -107,6 +139,8 @@ class Audit:
             What the rows were, and at most three features whose reported share is at least twice their debiased one.
         """
         lines = [f"Scored on {self.main.n_rows} {self.rows_in_words} rows: {self.main.provenance['detail']}."]
+        if self.tested:
+            lines.append(self.chance_in_words())
         if self.reported is None:
             return lines
         if self.main.n_rows is not None and self.main.n_rows < ROWS_TO_JUDGE:
@@ -125,6 +159,24 @@ class Audit:
             lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
         return lines
 
+    def chance_in_words(self) -> str:
+        """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
+        if not self.tested:
+            return "Nothing was tested."
+        test, n_noise = self.main.details["test"], self.verdict.count("indistinguishable")
+        error = "family-wise error" if test["error"] == "fwer" else "false discovery rate"
+        how = f"{test['n_permutations']} permutations" if "n_permutations" in test else f"{test['se']} standard errors"
+        reach = (
+            "" if self.main.threshold is None else f"; a single feature is found from z = {self.main.threshold:.1f} on"
+        )
+        share = (
+            "" if self.unsupported_share is None else f" with {self.unsupported_share:.1%} of the reported importance"
+        )
+        return (
+            f"These {self.main.n_rows} rows cannot tell {n_noise} of {self.share.size} features{share} from noise "
+            f"({error} {test['alpha']:.0%}, {how}{reach})."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
         return {
@@ -132,6 +184,8 @@ class Audit:
             "reported": None if self.reported is None else self.reported.tolist(),
             "reported_kind": self.reported_kind,
             "share": self.share.tolist(),
+            "verdict": self.verdict,
+            "unsupported_share": self.unsupported_share,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
             "scores": {name: each.to_dict() for name, each in self.scores.items()},

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COULD_NOT_RUN = 3
+STUDY_NAMES = (
+    "li-table1",
+    "li-chip",
+    "li-depth",
+    "loh-null",
+    "loh-power",
+    "loh-missing",
+    "deng",
+    "hong",
+    "merits",
+    "guide-sets",
+    "predictive-value",
+)
+MEASUREMENTS = ("speed", "significance", "rivals")
+"""Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
 """Columns to print on where standard output is no terminal, and nothing has to fit."""
 
@@ -54,13 +69,13 @@ def demo(seed: int, jobs: int) -> None:
         )
         for audit in demo_audits(seed, jobs):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n", highlight=False)
+            console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
 
 
 def _input_options(command: Any) -> Any:
     options = [
         click.argument("model", type=click.Path(exists=True, dir_okay=False)),
-        click.argument("data", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("data", type=click.Path(exists=True, dir_okay=False), required=command.__name__ != "score"),
         click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
         click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
         click.option(
@@ -94,6 +109,15 @@ def _input_options(command: Any) -> Any:
 @main.command()
 @_input_options
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option(
+    "--error",
+    default="fwer",
+    show_default=True,
+    type=click.Choice(["fwer", "fdr", "fdr_by"]),
+    help="Family-wise error, or false discovery rate.",
+)
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
 def audit(
     model: str,
@@ -106,9 +130,12 @@ def audit(
     seed: int | None,
     jobs: int,
     scorers: tuple[str, ...],
+    alpha: float,
+    error: str,
+    permutations: int,
     json_file: str | None,
 ) -> None:
-    r"""Set the importance a MODEL reports beside debiased scores on DATA.
+    r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
     MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
     model has not seen.
@@ -121,7 +148,8 @@ def audit(
         from debias.console import print_audit
 
         fitted, X, y, given = _inputs(model, data, target, weight, train)
-        found = debias.audit(fitted, X, y, list(scorers) or None, rows=rows, seed=seed, n_jobs=jobs, **given)
+        given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "error": error}
+        found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
         _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
@@ -133,10 +161,12 @@ def audit(
 
 @main.command()
 @_input_options
+@click.option("--no-model", is_flag=True, help="Give no MODEL: the scorer needs only DATA.")
 @click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
 def score(
     model: str,
-    data: str,
+    data: str | None,
+    no_model: bool,
     target: str,
     weight: str | None,
     rows: str,
@@ -146,16 +176,19 @@ def score(
     jobs: int,
     scorer: str,
 ) -> None:
-    r"""Score the features of a MODEL on DATA with one scorer.
+    r"""Score the features of a MODEL on DATA with one scorer, or of DATA alone.
 
     \b
     Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
+             debias score --no-model table.csv --target outcome --scorer gini_merit
     """
+    if no_model == (data is not None):
+        raise click.UsageError("give MODEL and DATA, or --no-model and DATA alone")
     with _errors():
         import debias
         from debias.console import print_scores
 
-        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        fitted, X, y, given = _inputs(None if data is None else model, data or model, target, weight, train)
         found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
         _warn(found.warnings)
         if form == "table":
@@ -183,15 +216,87 @@ def plugins() -> None:
 
 
 @main.command()
-@click.argument("study", type=click.Choice(["speed"]))
-@click.option("--repeats", default=7, show_default=True, help="Paired runs of each case.")
-@click.option("--memory", is_flag=True, help="Also the memory of a million rows and 100 trees (trains for minutes).")
-def bench(study: str, repeats: int, memory: bool) -> None:
-    """Measure: `speed` prints ratios to the libraries' own calls, in the same run."""
-    with _errors():
-        from debias.benchmarks.speed import run
+@click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--repeats", type=click.IntRange(1), help="Trials, or paired runs; each study has its own default.")
+@click.option("--jobs", default=1, callback=_threads, show_default=True, help="Processes; -1 for all cores.")
+@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of data and models.")
+@click.option("--scorers", multiple=True, metavar="EXPR...", help="Scorers to compare, instead of the study's.")
+@click.option("--out", default="bench", type=click.Path(file_okay=False), show_default=True, help="Folder to write to.")
+@click.option("--restart", is_flag=True, help="Throw away trials that an earlier run left in the folder.")
+@click.option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Matrix for li-chip, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
+)
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
+@click.option("--memory", is_flag=True, help="speed: also the memory of a million rows (trains for minutes).")
+def bench(
+    study: str,
+    more: tuple[str, ...],
+    repeats: int | None,
+    jobs: int,
+    seed: int,
+    scorers: tuple[str, ...],
+    out: str,
+    restart: bool,
+    data: str | None,
+    drop: tuple[str, ...],
+    memory: bool,
+) -> None:
+    r"""Rerun an experiment of the papers, or measure speed.
 
-        run(_console(), repeats, memory)
+    A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
+    the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
+    stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
+    ones. `speed` prints ratios to the libraries' own calls, `rivals` to those of shap and of scikit-learn's
+    permutation_importance, `significance` error rates, power and cost.
+
+    \b
+    Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
+    """
+    if more and not scorers:
+        raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
+    with _errors():
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
+        if study == "speed":
+            from debias.benchmarks.speed import run
+
+            run(_console(), repeats or 7, memory)
+            return
+        if study == "significance":
+            from debias.benchmarks import significance
+
+            significance.run(_console(), repeats or 500)
+            return
+        if study == "rivals":
+            from debias.benchmarks import rivals
+
+            rivals.run(_console(), repeats or 5)
+            return
+        from pathlib import Path
+
+        from rich.console import Console
+
+        from debias.benchmarks import catalogue
+        from debias.benchmarks.runner import run_study
+
+        page = run_study(
+            catalogue.study(study, None if data is None else _matrix(data, drop, study == "li-chip")),
+            out=Path(out),
+            repeats=repeats,
+            seed=seed,
+            jobs=jobs,
+            scorers=(*scorers, *more),
+            restart=restart,
+            messages=Console(stderr=True),
+        )
+        click.echo(page, nl=False)
+        click.echo(f"written to {out}: {study}.csv, {study}.md, {study}.svg", err=True)
 
 
 @contextmanager
@@ -219,13 +324,13 @@ def _warn(texts: tuple[str, ...]) -> None:
 
 
 def _inputs(
-    model: str, data: str, target: str, weight: str | None, train: str | None
+    model: str | None, data: str, target: str, weight: str | None, train: str | None
 ) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
     import debias
 
-    fitted = debias.load_model(model)
-    ensemble = debias.extract(fitted)
-    wanted = list(ensemble.feature_names) if ensemble.named else None
+    fitted = None if model is None else debias.load_model(model)
+    ensemble = None if fitted is None else debias.extract(fitted)
+    wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
     X, y, sample_weight = _columns(data, target, weight, wanted)
     given: dict[str, Any] = {"sample_weight": sample_weight}
     if train is not None:
@@ -262,6 +367,22 @@ def _read(path: str) -> pd.DataFrame:
         raise
     except Exception as error:  # each reader has its own errors for a file that is not of its format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None
+
+
+def _matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
+    """Read a table; where it has to be of numbers, columns that are none are left out, and said to be."""
+    frame = _read(path)
+    absent = [name for name in drop if name not in frame.columns]
+    if absent:
+        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, frame.columns))}")
+    frame = frame.drop(columns=list(drop))
+    if not numeric:
+        return frame
+    numbers = frame.select_dtypes("number")
+    other = [str(name) for name in frame.columns if name not in numbers.columns]
+    if other:
+        click.echo(f"note: columns of {path} that hold no numbers are left out: {', '.join(other)}", err=True)
+    return numbers
 
 
 def _console() -> Console:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 
     from debias.audits import Audit
     from debias.scoring import Scores
+
+
+HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
+HIDDEN = {"standard_error", "p_value"}
+"""Columns of an audit a terminal has no room for; CSV, JSON and data frames have them."""
+NARROW = 110
+"""Columns below which a terminal has no room for the scores beside their shares either."""
+TESTED = {"z", "p_adjusted", "verdict"}
 
 
 def print_audit(console: Console, audit: Audit) -> None:
@@ -30,10 +38,16 @@ def print_table(console: Console, audit: Audit) -> None:
         _plain(f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"), style="bold"
     )
     table = Table()
-    table.add_column("feature", overflow="fold")
-    for name in frame.columns:
-        table.add_column(_heading(audit, name), justify="right", overflow="fold")
-    columns = [_percent(frame[c]) if c in ("reported", "share") else _figures(frame[c]) for c in frame.columns]
+    table.add_column("feature", overflow="fold", min_width=min(16, max(map(len, frame.index))))
+    shown = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
+    if console.width < NARROW and audit.tested:
+        shown = [name for name in shown if name not in audit.scores]
+    for name in shown:
+        justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
+        heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
+        width = len("indistinguishable") if name == "verdict" else None
+        table.add_column(heading, justify=justify, overflow="fold", min_width=width)
+    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
@@ -44,19 +58,25 @@ def print_scores(console: Console, scores: Scores) -> None:
     from rich.table import Table
 
     order = np.argsort(-scores.values, kind="stable")
-    console.print(_plain(f"{scores.settings['model']}: {scores.scorer} ({scores.unit})"), style="bold")
+    of = scores.settings["model"] or f"{scores.n_rows} rows of data"
+    frame = scores.to_frame().iloc[order]
+    hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p says both
+    shown = [name for name in frame.columns if name not in hidden]
+    console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold")
-    table.add_column(_plain(scores.scorer), justify="right", overflow="fold")
-    for k, figure in zip(order, _figures(scores.values[order]), strict=True):
-        table.add_row(_plain(scores.feature_names[k]), figure)
+    for name in shown:
+        table.add_column(_plain(HEADING.get(name, name)), justify="right", overflow="fold")
+    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
+    for row in zip(frame.index, *columns, strict=True):
+        table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
     if scores.provenance:
         console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
 
 
 def _heading(audit: Audit, name: str) -> Text:
-    return _plain({"reported": f"reported ({audit.reported_kind})", "share": "debiased share"}.get(name, name))
+    return _plain(f"reported ({audit.reported_kind})" if name == "reported" else HEADING.get(name, name))
 
 
 def _plain(text: str) -> Text:
@@ -64,6 +84,22 @@ def _plain(text: str) -> Text:
     from rich.text import Text
 
     return Text(text)
+
+
+def _p_values(values: object) -> list[str]:
+    return ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in np.asarray(values, dtype=np.float64)]
+
+
+def _z(values: object) -> list[str]:
+    return [f"{value + 0.0:.2f}" for value in np.round(np.asarray(values, dtype=np.float64), 2)]
+
+
+def _words(values: object) -> list[str]:
+    return [str(value) for value in np.asarray(values, dtype=object)]
+
+
+def _yes(values: object) -> list[str]:
+    return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
 
 
 def _percent(values: object) -> list[str]:
@@ -80,3 +116,14 @@ def _figures(values: object) -> list[str]:
     if decimals > 8:
         return [f"{value:.3e}" for value in array]
     return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
+
+
+FORMAT = {
+    "reported": _percent,
+    "share": _percent,
+    "z": _z,
+    "p_value": _p_values,
+    "p_adjusted": _p_values,
+    "verdict": _words,
+    "selected": _yes,
+}

@@ -55,12 +55,19 @@ class TreeEnsemble:
         False if the model saw no names and `feature_names` were made up.
     classes : array of shape (n_classes,), or None
         Labels in the order of the outputs; None in regression.
+    class_sets : tuple of array, or None
+        Labels of each response of a model with several (`classes` is None then); their one-hot columns stand side by
+        side in the outputs.
     labelled : bool
         False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
     missing_value : float
         Value the model takes for missing beside NaN; NaN if there is none.
+    sparse_absent : float, or None
+        What an entry that a sparse matrix leaves out stands for; None if the library takes no sparse matrices.
+    takes_missing : bool
+        False if the library refuses to predict for rows with missing values.
     criterion : str or None
         Split criterion, where the model names one.
     mean_values : bool
@@ -125,11 +132,14 @@ class TreeEnsemble:
     feature_names: tuple[str, ...]
     named: bool
     classes: NDArray[Any] | None
+    class_sets: tuple[NDArray[Any], ...] | None = None
     labelled: bool = True
     routing_dtype: np.dtype[Any]
     source: str
     version: str
     missing_value: float = np.nan
+    sparse_absent: float | None = None
+    takes_missing: bool = True
     criterion: str | None = None
     mean_values: bool = False
     weight: NDArray[np.float64] | None = None
@@ -191,8 +201,16 @@ class TreeEnsemble:
         return self.base.size
 
     @property
+    def n_responses(self) -> int:
+        """Number of columns y has."""
+        if self.class_sets is not None:
+            return len(self.class_sets)
+        of_one = self.is_classifier or self.objective.name in ("quantile", "expectile")  # several outputs of one
+        return 1 if of_one else self.n_outputs
+
+    @property
     def is_classifier(self) -> bool:
-        """Whether the response is a class label."""
+        """Whether the response is one class label."""
         return self.classes is not None
 
     @cached_property

@@ -21,6 +21,30 @@ if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
     from debias.scoring import Scorer
+    from debias.unwrapping import Unwrapped
+
+
+@hookspec(firstresult=True)
+def debias_unwrap(model: Any) -> Unwrapped | None:
+    """Take one layer off a model around models: a pipeline, a search, a vote.
+
+    Parameters
+    ----------
+    model : object
+        What the user passed, or what another layer held. Never change it.
+
+    Returns
+    -------
+    Unwrapped or None
+        The models inside, how they see X and y, and which column of the outer model each of their columns comes from.
+        None if the model is no wrapper of this adapter's.
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is not fitted, or scores of the models inside say nothing of the whole; the message says what to do.
+    """
+    ...
 
 
 @hookspec(firstresult=True)
@@ -201,6 +225,8 @@ def debias_scorers() -> Sequence[Scorer]:
     Returns
     -------
     sequence of Scorer
-        Objects with unique names; two plugins that offer one name are refused.
+        Objects with unique names; two plugins that offer one name are refused. A scorer is called with the ensemble
+        and its evaluation rows, or, if its `needs` say "data-only", with None and a :class:`debias.Data`: the user's
+        columns with their types, the response, weights and seed, whether or not there is a model.
     """
     ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,11 @@ class InBag:
     n_trees : int
     excluded : array of bool of shape (n_rows,), optional
         Rows that had no weight in training: never in a bag, and no evaluation rows either.
+    multiplicity : callable, optional
+        ``multiplicity(tree)`` returns what `draw` returns less the part that depends on the response, where there is
+        such a part.
+    class_weight : array of shape (n_classes,), or "balanced", optional
+        That part: a factor for each class; or factors by which all classes weigh the same in each bag.
 
     Notes
     -----
@@ -39,9 +45,13 @@ class InBag:
         n_rows: int,
         n_trees: int,
         excluded: NDArray[np.bool_] | None = None,
+        multiplicity: Callable[[int], NDArray[np.float64]] | None = None,
+        class_weight: NDArray[np.float64] | str | None = None,
     ) -> None:
         self.draw = draw
         self.excluded = excluded
+        self.multiplicity = draw if multiplicity is None else multiplicity
+        self.class_weight = class_weight
         self.n_rows = n_rows
         self.n_trees = n_trees
         self._bits = np.empty((n_trees, (n_rows + 7) // 8), dtype=np.uint8)
@@ -60,6 +70,21 @@ class InBag:
 
         return cls(draw, n_rows, len(rows))
 
+    def by_block(self, block: NDArray[np.int64]) -> InBag:
+        """Return bags in which a row counts as out of bag only if its whole block is; the weights stay.
+
+        Parameters
+        ----------
+        block : array of int64 of shape (n_rows,)
+            Block of each row, numbered from 0.
+        """
+        wider = copy(self)
+        wider._bits = np.empty_like(self._bits)
+        for tree, bits in enumerate(self._bits):
+            inside = np.unpackbits(bits, count=self.n_rows)
+            wider._bits[tree] = np.packbits(np.bincount(block, weights=inside)[block] > 0)
+        return wider
+
     def block(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Return who of rows begin..end was in each bag, an array of bool of shape (n_trees, end - begin).
 
@@ -72,6 +97,11 @@ class InBag:
         """Return what `block` returns, the excluded rows set as well: where a row must not be evaluated."""
         block = self.block(begin, end)
         return block if self.excluded is None else block | self.excluded[begin:end]
+
+    def out_of_bag(self, tree: int) -> NDArray[np.int64]:
+        """Return the positions of the rows one tree may be evaluated on, ascending."""
+        out = np.unpackbits(self._bits[tree], count=self.n_rows) == 0
+        return np.flatnonzero(out if self.excluded is None else out & ~self.excluded)
 
     def n_distinct(self) -> NDArray[np.int64]:
         """Return the number of distinct rows in each bag, shape (n_trees,)."""

@@ -91,6 +91,20 @@ def route(
 
 
 @njit(cache=True, nogil=True)
+def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
+    """Return what `route` decides at one split; `which` is the number of its category set, -1 without one.
+
+    Handing over `sets` takes several times as long as a comparison, so `route` does not call this, and others call it
+    only where a threshold does not decide.
+    """
+    if which >= 0:
+        return missing_left if np.isnan(x) else _listed(x, which, *sets)
+    if np.isnan(x) or (zero_is_missing and abs(x) <= 1e-35):
+        return missing_left
+    return x <= threshold
+
+
+@njit(cache=True, nogil=True)
 def _listed(x, which, start, codes, listed_left):
     """Return whether a category goes left by a set."""
     if not -1 < x < 2147483647:  # no code at all: not listed

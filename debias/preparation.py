@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.blocks import encode_blocks
+from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
@@ -13,6 +15,7 @@ from debias.provenance import prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
+from debias.unwrapping import unwrap
 from debias.verify import verify_prediction
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ _TRAIN_WARNING = (
 
 
 def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model in the common form.
+    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
 
     Parameters
     ----------
@@ -45,11 +48,19 @@ def extract(model: Any) -> TreeEnsemble:
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is None:
+        members = unwrap(model)
+        if len(members) > 1:
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+                f"{', '.join(member.path[1] for member in members)} one by one"
+            )
+        if members[0].model is not model:
+            return extract(members[0].model)
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn forests and "
-            f"trees, XGBoost and LightGBM models. Adapters loaded: {loaded}."
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
+            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
         )
     return ensemble
 
@@ -65,10 +76,12 @@ def prepare(
     seed: int | None,
     n_jobs: int | None,
     base_margin: Any = None,
+    blocks: Any = None,
+    wrapping: tuple[str, ...] = (),
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
-    """Extract, encode, verify, prove: all that comes before the first score."""
+    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores."""
     ensemble = extract(model)
-    notes = Notes(ensemble.notes)
+    notes = Notes((*wrapping, *ensemble.notes))
     if X is None:
         for each in scorers:
             if "rows" in each.needs:
@@ -85,6 +98,9 @@ def prepare(
     )
     if kind == "train":
         notes.warn(_TRAIN_WARNING)
+    block = encode_blocks(blocks, table.n_rows)
+    if in_bag is not None and block is not None:
+        in_bag = in_bag.by_block(block)
     given = Rows(
         ensemble=ensemble,
         model=model,
@@ -97,9 +113,37 @@ def prepare(
         provenance=provenance,
         seed=seed,
         n_jobs=_threads(n_jobs),
+        data=_data(ensemble, X, y, scorers, None if sample_weight is None else weight, seed, n_jobs),
+        blocks=block,
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
     return ensemble, given, notes
+
+
+def prepare_data(
+    model: Any, X: Any, y: Any, scorer: Scorer, sample_weight: Any, seed: int | None, n_jobs: int | None
+) -> tuple[TreeEnsemble | None, Data]:
+    """Return what a data-only scorer sees: the data as passed. A model, if given, only orders and names the columns."""
+    if X is None:
+        raise RowsError(f"{scorer.name} scores data: pass X and y")
+    ensemble = None if model is None else extract(model)
+    weight = None if sample_weight is None else _weights(sample_weight, np.shape(sample_weight)[0])
+    data = Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
+    return ensemble, data
+
+
+def _data(
+    ensemble: TreeEnsemble,
+    X: Any,
+    y: Any,
+    scorers: list[Scorer],
+    weight: NDArray[np.float64] | None,
+    seed: int | None,
+    n_jobs: int | None,
+) -> Data | None:
+    if not any("data-only" in each.needs for each in scorers):
+        return None
+    return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:

@@ -53,7 +53,7 @@ def encode(
 
     Parameters
     ----------
-    y : array-like of shape (n_rows,) or (n_rows, 1)
+    y : array-like of shape (n_rows,) or (n_rows, n_responses)
         Labels, or numbers, as the model was trained on.
     ensemble : TreeEnsemble
     n_rows : int
@@ -72,13 +72,14 @@ def encode(
     RowsError
         `y` has another length, missing values, or labels the model never saw; or `base_margin` does not fit.
     """
-    of_one = ensemble.is_classifier or ensemble.objective.name in ("quantile", "expectile")  # several of one response
-    array = _columns(y, 1 if of_one else ensemble.n_outputs)
+    array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
     if ensemble.classes is not None:
         return _encode_labels(array, ensemble, notes, margin)
+    if ensemble.class_sets is not None:
+        return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
     numbers = numbers if numbers.ndim == 2 else numbers[:, None]
     if not ensemble.averaged:
@@ -93,13 +94,7 @@ def _encode_labels(
 ) -> Response:
     classes = ensemble.classes
     assert classes is not None
-    _refuse_missing(labels)
-    unknown, codes = _codes(labels, classes)
-    if len(unknown):
-        raise RowsError(
-            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
-            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
-        )
+    codes = _known_codes(labels, classes)
     if notes is not None and not ensemble.labelled and labels.size >= 20 and not (codes == 0).any():
         notes.warn(
             f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {classes.size - 1} only: "
@@ -110,6 +105,26 @@ def _encode_labels(
     if ensemble.n_outputs == 1:
         return _boosted(ensemble, codes, codes[:, None].astype(np.float64), margin)
     return _boosted(ensemble, codes, np.eye(ensemble.n_outputs)[codes], margin)
+
+
+def _encode_label_sets(labels: NDArray[Any], class_sets: tuple[NDArray[Any], ...], ensemble: TreeEnsemble) -> Response:
+    """Write out the one-hot columns of all responses side by side: their covariances and errors add."""
+    one_hot = [
+        np.eye(classes.size)[_known_codes(column, classes)]
+        for column, classes in zip(labels.T, class_sets, strict=True)
+    ]
+    return Response(codes=None, values=np.concatenate(one_hot, axis=1) - ensemble.centre)
+
+
+def _known_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    refuse_missing(labels)
+    unknown, codes = _codes(labels, classes)
+    if len(unknown):
+        raise RowsError(
+            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
+            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+        )
+    return codes
 
 
 def _boosted(
@@ -143,6 +158,11 @@ def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np
     return margin if ensemble.margin_replaces_base else margin + ensemble.base
 
 
+def one_column(y: Any) -> NDArray[Any]:
+    """Return a response in any container as one array of shape (n_rows,)."""
+    return _columns(y, 1)
+
+
 def _columns(y: Any, n_responses: int) -> NDArray[Any]:
     """Return y as an array of shape (n_rows,), or (n_rows, n_responses) of a model with several responses."""
     import narwhals.stable.v2 as nw
@@ -153,7 +173,7 @@ def _columns(y: Any, n_responses: int) -> NDArray[Any]:
     if isinstance(native, nw.DataFrame):
         native = native[native.columns[0]] if native.shape[1] == 1 else native
     if isinstance(native, nw.DataFrame):
-        array = np.array([native[name].to_list() for name in native.columns], dtype=object).T
+        array = np.array([native.get_column(name).to_list() for name in native.columns], dtype=object).T
     elif isinstance(native, nw.Series):
         array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
     else:
@@ -186,7 +206,8 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     return numbers
 
 
-def _refuse_missing(labels: NDArray[Any]) -> None:
+def refuse_missing(labels: NDArray[Any]) -> None:
+    """Raise a RowsError that says where labels or numbers are missing, if any are."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
         missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)

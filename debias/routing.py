@@ -74,6 +74,22 @@ def route(
     return leaves.T
 
 
+def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
+    """Return what compiled walks read of one tree.
+
+    Arrays of one entry a node: parent, feature, left, right, threshold, whether the threshold alone decides unless the
+    value is missing (which spares most calls of ``kernels.goes_left``), then what else that takes: where missing values
+    go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
+    """
+    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    size = at.stop - at.start
+    zero = np.zeros(size, dtype=bool) if ensemble.zero_is_missing is None else ensemble.zero_is_missing[at]
+    which, sets = _category_sets(ensemble)
+    which = which[at] if which.size else np.full(size, -1, dtype=np.int32)
+    ways = (ensemble.parent, ensemble.feature, ensemble.left, ensemble.right, ensemble.threshold)
+    return (*(array[at] for array in ways), ~zero & (which < 0), ensemble.missing_left[at], zero, which, sets)
+
+
 def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
     """Return which set each split lists (empty: none does), and the sets."""
     if ensemble.category_set is None:

@@ -11,6 +11,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.node_sums import NodeSums
 from debias.objectives import LOGISTIC
+from debias.paths import Paths
 from debias.routing import block_size, route
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data import Data
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
     from debias.provenance import Provenance
@@ -50,6 +52,10 @@ class Rows:
         For scorers that draw.
     n_jobs : int
         Threads to route with.
+    data : Data or None
+        The same rows as data-only scorers see them, if there are such scorers in this run.
+    blocks : array of int64 of shape (n_rows,), or None
+        Block of each row, numbered from 0, where rows of one block depend on one another.
     """
 
     ensemble: TreeEnsemble
@@ -63,6 +69,8 @@ class Rows:
     train: Rows | None = None
     seed: int | None = None
     n_jobs: int = 1
+    data: Data | None = None
+    blocks: NDArray[np.int64] | None = None
     with_running_loss: bool = field(default=False)
 
     @property
@@ -102,6 +110,11 @@ class Rows:
             drop = self._pass[1]
         assert drop is not None
         return drop / self.weight.sum()
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
+        return Paths.of(self)
 
     @property
     def can_run_loss(self) -> bool:

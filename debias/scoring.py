@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data import Data
     from debias.ensemble import TreeEnsemble
     from debias.rows import Rows
 
+    NodeWeight = Callable[..., NDArray[np.float64] | None]
     ScoreFunction = Callable[..., NDArray[np.float64] | tuple[NDArray[np.float64], dict[str, Any]]]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @runtime_checkable
@@ -41,11 +43,27 @@ class Scorer(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What must be there: "rows" (evaluation rows), "running-loss" (their loss tree by tree, of boosters)."""
+        """What must be there, of these.
+
+        "rows"
+            Evaluation rows.
+        "running-loss"
+            Their loss tree by tree, of boosters.
+        "data-only"
+            No model: the scorer looks at X and y alone. It is called as ``score(None, data)`` with a
+            :class:`debias.Data`, also where a model is given, and then scores whatever rows were passed, training or
+            fresh. What wraps such a scorer declares the same need, and passes it other data.
+        """
         ...
 
-    def score(self, ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, shape (n_features,), and details worth reporting."""
+    def score(
+        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return one number a feature, shape (n_features,), and details worth reporting.
+
+        A scorer that decides which features matter has ``selected`` (bool, (n_features,)) and ``threshold`` among its
+        details; they become fields of :class:`Scores`.
+        """
         ...
 
     def with_options(self, **options: Any) -> Scorer:
@@ -55,13 +73,17 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class FunctionScorer:
-    """A scorer made of a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
+    """A scorer made of a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``.
+
+    A data-only one is made of a function ``(data, *, options)``.
+    """
 
     base_name: str
     unit: str
     function: ScoreFunction
     needs: frozenset[str]
     options: Mapping[str, Any] = field(default_factory=dict)
+    node_weight_function: NodeWeight | None = None
 
     @property
     def name(self) -> str:
@@ -79,19 +101,34 @@ class FunctionScorer:
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, options={**self.options, **plain})
 
-    def score(self, ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    def score(
+        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Call the function and check what it returns."""
-        result = self.function(ensemble, rows, **self.options)
+        features: Data | TreeEnsemble
+        if "data-only" in self.needs:
+            result, features = self.function(rows, **self.options), cast("Data", rows)
+        else:
+            result, features = self.function(ensemble, rows, **self.options), cast("TreeEnsemble", ensemble)
         values, details = result if isinstance(result, tuple) else (result, {})
         values = np.asarray(values, dtype=np.float64)
-        if values.shape != (ensemble.n_features,):
+        if values.shape != (features.n_features,):
             raise DebiasError(
-                f"the scorer {self.name} returned shape {values.shape} for {ensemble.n_features} features"
+                f"the scorer {self.name} returned shape {values.shape} for {features.n_features} features"
             )
         if not np.isfinite(values).all():
-            bad = [ensemble.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
+            bad = [features.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
             raise DebiasError(f"the scorer {self.name} returned scores that are not finite, for {bad}")
         return values, details
+
+    def node_weight(self, ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64] | None:
+        """Return what each node's centred covariance is multiplied with, if the score is a sum of such terms.
+
+        Such a score is a sum of contributions of rows, so it has standard errors and p-values. None: it is not.
+        """
+        if self.node_weight_function is None:
+            return None
+        return self.node_weight_function(ensemble, rows, **self.options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the plain function."""
@@ -99,7 +136,11 @@ class FunctionScorer:
 
 
 def scorer_plugin(
-    name: str, *, unit: str, needs: frozenset[str] | set[str] = frozenset({"rows"})
+    name: str,
+    *,
+    unit: str,
+    needs: frozenset[str] | set[str] = frozenset({"rows"}),
+    node_weight: NodeWeight | None = None,
 ) -> Callable[[ScoreFunction], FunctionScorer]:
     """Turn a function ``(ensemble, rows, *, option=default, ...)`` into a scorer.
 
@@ -111,7 +152,12 @@ def scorer_plugin(
         What one unit of the score is, for tables.
     needs : set of str
         "rows" if it looks at evaluation rows (the default; without it `rows` may be None); "running-loss" if it
-        reads ``rows.running_loss`` of boosted models.
+        reads ``rows.running_loss`` of boosted models; {"data-only"} if it looks at no model: the function is then
+        called as ``(data, *, options)`` with a :class:`debias.Data`, and ``debias.score(None, X, y, name)`` works.
+    node_weight : callable, optional
+        For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
+        ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
+        errors and p-values. It returns None for options with which the score is no such sum.
 
     Returns
     -------
@@ -130,7 +176,7 @@ def scorer_plugin(
     """
 
     def decorate(function: ScoreFunction) -> FunctionScorer:
-        return FunctionScorer(name, unit, function, frozenset(needs))
+        return FunctionScorer(name, unit, function, frozenset(needs), node_weight_function=node_weight)
 
     return decorate
 
@@ -185,7 +231,7 @@ class Scores:
     scorer, unit : str
         Name with options; what one unit is.
     rows : str or None
-        Kind of the evaluation rows; None if the scorer looked at none.
+        Kind of the evaluation rows; "data" if the scorer needs only data; None if it looked at no rows.
     n_rows : int or None
         Number of evaluation rows.
     provenance : dict
@@ -195,6 +241,21 @@ class Scores:
     warnings : tuple of str
     settings : dict
         Model, versions, seed.
+    standard_error : array of shape (n_features,), or None
+        Of `values`, the splits held: on out-of-bag rows by the infinitesimal jackknife, which sees that a row also
+        makes node means in the bags it is in; None where the score was not tested.
+    z : array of shape (n_features,), or None
+        The statistic of the test: a studentised score, whose node terms are multiplied by n_t / (n_t + 30) where the
+        model stores in-bag counts; so it is not values / standard_error.
+    p_value, p_adjusted : array of shape (n_features,), or None
+        One-sided, for a score above 0; adjusted for the number of features as ``details["test"]`` says.
+    selected : array of bool of shape (n_features,), or None
+        Whether p_adjusted is at most alpha, or what the scorer itself decides (``guide``).
+    threshold : float or None
+        The z a feature must exceed to be found family-wise at alpha were it the only one: the minimum detectable z.
+        Of a scorer that decides by itself, the score from which on it selects.
+    null : array of shape (n_permutations, n_features), or None
+        z of the permuted responses.
     """
 
     values: NDArray[np.float64]
@@ -207,22 +268,100 @@ class Scores:
     details: dict[str, Any]
     warnings: tuple[str, ...]
     settings: dict[str, Any]
+    standard_error: NDArray[np.float64] | None = None
+    z: NDArray[np.float64] | None = None
+    p_value: NDArray[np.float64] | None = None
+    p_adjusted: NDArray[np.float64] | None = None
+    selected: NDArray[np.bool_] | None = None
+    threshold: float | None = None
+    null: NDArray[np.float64] | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with index ``feature`` and one column, the score."""
+        """Return a data frame with index ``feature``: the score, and what there is of its significance."""
         import pandas as pd
 
-        return pd.DataFrame({self.scorer: self.values}, index=pd.Index(self.feature_names, name="feature"))
+        columns = {self.scorer: self.values}
+        for name in ("standard_error", "z", "p_value", "p_adjusted", "selected"):
+            if getattr(self, name) is not None:
+                columns[name] = getattr(self, name)
+        return pd.DataFrame(columns, index=pd.Index(self.feature_names, name="feature"))
+
+    def interval(self, level: float = 0.95) -> pd.DataFrame:
+        """Return confidence intervals of the score, from its standard error.
+
+        Parameters
+        ----------
+        level : float
+            Confidence.
+
+        Returns
+        -------
+        DataFrame
+            Index ``feature``, columns ``lower`` and ``upper``: score plus and minus a normal quantile of its standard
+            errors. It is conditional on the splits of these trees (docs/significance.md).
+
+        Raises
+        ------
+        DebiasError
+            The score has no standard error.
+        """
+        import pandas as pd
+        from scipy.special import ndtri
+
+        if self.standard_error is None:
+            raise DebiasError(f"{self.scorer} was scored without standard errors; ask for them with se='auto'")
+        if not 0 < level < 1:
+            raise DebiasError(f"level must be between 0 and 1, not {level!r}")
+        reach = float(ndtri((1 + level) / 2)) * self.standard_error
+        index = pd.Index(self.feature_names, name="feature")
+        return pd.DataFrame({"lower": self.values - reach, "upper": self.values + reach}, index=index)
+
+    def mirrored(self, alpha: float = 0.05) -> Scores:
+        """Return these scores with p-values against the mirror image of the non-positive ones.
+
+        The test of Janitza, Celik and Boulesteix (2018), for any score whose noise is symmetric about 0 and alike for
+        all features. The non-positive scores and their mirror image are the null, so there have to be many of them.
+
+        Parameters
+        ----------
+        alpha : float
+            Features with a p-value of at most this are selected, one by one: no adjustment is made.
+
+        Returns
+        -------
+        Scores
+            `p_value` and `selected` are set, other figures of significance None. `warnings` says so if fewer than 100
+            scores are not positive.
+        """
+        from debias import nulls
+
+        p_value, null = nulls.mirrored_p_values(self.values)
+        found = int((self.values <= 0).sum())
+        few = f"only {found} scores are not positive: the mirrored null is coarse below about 100"
+        return replace(
+            self,
+            standard_error=None,
+            z=None,
+            p_value=p_value,
+            p_adjusted=None,
+            selected=p_value <= alpha,
+            threshold=None,
+            null=None,
+            warnings=(*self.warnings, few) if found < 100 else self.warnings,
+            details={**self.details, "test": {"method": "mirror", "alpha": float(alpha), "null_size": int(null.size)}},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
         plain |= {
             "schema_version": SCHEMA_VERSION,
-            "values": self.values.tolist(),
             "feature_names": list(self.feature_names),
             "warnings": list(self.warnings),
         }
+        for name, value in plain.items():
+            if isinstance(value, np.ndarray):
+                plain[name] = value.tolist()
         return plain
 
     def to_json(self, indent: int | None = None) -> str:
@@ -237,10 +376,12 @@ class Scores:
         if version != SCHEMA_VERSION:
             raise DebiasError(f"scores of schema version {version!r}; this debias reads version {SCHEMA_VERSION}")
         plain |= {
-            "values": np.array(plain["values"], dtype=np.float64),
             "feature_names": tuple(plain["feature_names"]),
             "warnings": tuple(plain["warnings"]),
         }
+        for name in ("values", "standard_error", "z", "p_value", "p_adjusted", "null"):
+            plain[name] = None if plain[name] is None else np.array(plain[name], dtype=np.float64)
+        plain["selected"] = None if plain["selected"] is None else np.array(plain["selected"], dtype=bool)
         return cls(**plain)
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """Rows of features: a 2-d array, or a pandas, polars or Arrow table. Never changed, never copied whole.
+    """Rows of features: an array, a sparse matrix, or a pandas, polars or Arrow table. Never changed or copied whole.
 
     Parameters
     ----------
@@ -38,6 +40,7 @@ class Table:
         self._codes: dict[int, NDArray[np.float64]] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
+        self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
         repeated = _repeated_columns(X)
         if repeated:
@@ -48,6 +51,8 @@ class Table:
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
+        elif hasattr(X, "tocsr"):
+            self._sparse, self.shape = X.tocsr(), X.shape
         else:
             self._array = _two_dimensional(X)
             self.shape = self._array.shape
@@ -75,6 +80,8 @@ class Table:
             Columns are missing, or there are others, or some are not numeric; the message names them.
         """
         table = self._in_order(ensemble, notes)
+        if table._sparse is not None and ensemble.sparse_absent is None:
+            raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
         table._codes = {
             k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
         }
@@ -82,29 +89,46 @@ class Table:
         return table
 
     def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
-        n_columns, wanted = self.shape[1], list(ensemble.feature_names)
-        have = [] if self.names is None else [_as_stored(name, wanted) for name in self.names]
-        # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
-        if self.names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
-            if n_columns != ensemble.n_features:
-                raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
+        order = column_order(self.names, self.shape[1], ensemble)
+        if order is None:
             return copy(self)
-        if have == wanted:
-            return copy(self)
-        missing = [name for name in wanted if name not in have]
-        extra = [name for name in have if name not in wanted]
-        if missing or extra:
-            hint = nearest(missing[0], extra) if missing and extra else ""
-            raise RowsError(
-                "X does not have the columns the model was trained on"
-                + (f"; missing: {_listed(missing)}" if missing else "")
-                + (f"; not known to the model: {_listed(extra)}" if extra else "")
-                + f".{hint} Pass the training columns, by their training names."
-            )
         notes.warn("the columns of X are in another order than the model was trained on; they are matched by name")
         ordered = copy(self)
-        ordered.names, ordered._order = tuple(wanted), [have.index(name) for name in wanted]
+        ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
+
+    def fine_columns(self, steps: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Go through the columns whose values are so fine that they tell rows apart.
+
+        Parameters
+        ----------
+        steps : float
+            A column is fine if its quartiles lie more than so many times its smallest gap between values apart.
+
+        Yields
+        ------
+        codes : array of int64 of shape (n_rows,)
+            Number of each row's value among the distinct ones.
+        coincidence : float
+            Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
+        """
+        labelled = {k if self._order is None else self._order[k] for k in self._codes}
+        for column in [k for k in range(self.shape[1]) if k not in labelled]:
+            if self._array is not None:
+                values = self._array[:, column].astype(np.float64)
+            elif self._sparse is not None:
+                values = self._sparse[:, [column]].toarray()[:, 0].astype(np.float64)
+            else:
+                values = _frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
+            distinct, codes = np.unique(values, return_inverse=True)
+            finite = distinct[np.isfinite(distinct)]
+            if finite.size < steps:
+                continue
+            low, high = np.quantile(finite, [0.25, 0.75])
+            gaps = np.diff(finite)
+            gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
+            if high - low > steps * gap:
+                yield codes.ravel().astype(np.int64), float(gap / (high - low))
 
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None
@@ -124,9 +148,11 @@ class Table:
         """
         if self._codes:
             part = self._with_codes(rows)
-        elif self._frame is None:
-            assert self._array is not None
+        elif self._array is not None:
             part = self._array if rows is None else self._array[rows]
+        elif self._sparse is not None:
+            assert ensemble.sparse_absent is not None
+            part = _dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
         else:
             part = _frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
@@ -139,6 +165,12 @@ class Table:
             row, column = np.argwhere(np.isinf(matrix))[0]
             raise RowsError(
                 f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
+                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+            )
+        if not ensemble.takes_missing and np.isnan(matrix).any():
+            row, column = np.argwhere(np.isnan(matrix))[0]
+            raise RowsError(
+                f"column {ensemble.feature_names[column]!r} of X has a missing value "
                 f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
             )
         return matrix
@@ -165,7 +197,7 @@ class Table:
         at = k if self._order is None else self._order[k]
         if self._frame is not None:
             values = np.empty(self.n_rows, dtype=object)
-            values[:] = self._frame[self._frame.columns[at]].to_list()
+            values[:] = self._frame.get_column(self._frame.columns[at]).to_list()
         else:
             assert self._array is not None
             values = self._array[:, at].astype(object)
@@ -192,6 +224,44 @@ class Table:
                 raise RowsError(f"X must be numeric: {error}") from None
 
 
+def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEnsemble) -> list[int] | None:
+    """Return where each of the model's features is among the columns of X, or None if they are in its order.
+
+    Parameters
+    ----------
+    names : tuple of str, or None
+        Names of the columns, if they have any.
+    n_columns : int
+        Number of columns.
+    ensemble : TreeEnsemble
+
+    Raises
+    ------
+    RowsError
+        Columns are missing, or there are others; the message names them.
+    """
+    wanted = list(ensemble.feature_names)
+    have = [] if names is None else [_as_stored(name, wanted) for name in names]
+    # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
+    if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
+        if n_columns != ensemble.n_features:
+            raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
+        return None
+    if have == wanted:
+        return None
+    missing = [name for name in wanted if name not in have]
+    extra = [name for name in have if name not in wanted]
+    if missing or extra:
+        hint = nearest(missing[0], extra) if missing and extra else ""
+        raise RowsError(
+            "X does not have the columns the model was trained on"
+            + (f"; missing: {_listed(missing)}" if missing else "")
+            + (f"; not known to the model: {_listed(extra)}" if extra else "")
+            + f".{hint} Pass the training columns, by their training names."
+        )
+    return [have.index(name) for name in wanted]
+
+
 def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
     if rows is None:
         return row
@@ -212,8 +282,6 @@ def _repeated_columns(X: Any) -> list[str]:
 
 
 def _two_dimensional(X: Any) -> NDArray[Any]:
-    if hasattr(X, "tocsr"):
-        raise RowsError("X is a sparse matrix; pass X.toarray(), or the columns the model uses as a data frame")
     if isinstance(X, np.ma.MaskedArray):
         raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
     try:
@@ -228,6 +296,16 @@ def _two_dimensional(X: Any) -> NDArray[Any]:
     elif array.dtype.kind not in "fiub":
         raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
     return array
+
+
+def _dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
+    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    if absent == 0:
+        return np.asarray(part.toarray())
+    entries = part.tocoo()
+    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
+    dense[entries.row, entries.col] = entries.data
+    return dense
 
 
 def _frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:

@@ -60,6 +60,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, text.n_outputs),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float64),
+        sparse_absent=0.0,
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,

@@ -12,13 +12,12 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, values_are_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-MEAN_CRITERIA = {"squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss"}
 
 
 @debias.hookimpl
@@ -29,39 +28,25 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     source = f"scikit-learn {type(model).__name__}"
     if not hasattr(model, "estimators_") and not hasattr(model, "tree_"):
         raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
-    if model.n_outputs_ > 1:
-        raise UnsupportedModelError(f"this {source} has {model.n_outputs_} outputs; only one is supported so far")
     trees = _trees(model)
-    start = np.cumsum([0] + [tree.node_count for tree in trees])
-    nodes = _join_nodes(trees, start)
-    weight = nodes["weighted_n_node_samples"]
-    classes = getattr(model, "classes_", None)
+    classes, class_sets = _classes(model)
+    value = _values(trees, class_sets)
     return TreeEnsemble(
-        tree_start=start,
-        feature=np.maximum(nodes["feature"], -1),  # -2 at leaves
-        threshold=nodes["threshold"],
-        left=nodes["left_child"],
-        right=nodes["right_child"],
-        missing_left=nodes["missing_go_to_left"],
-        value=np.concatenate([tree.value[:, 0, :] for tree in trees]),
-        averaging_weight=weight,
+        **common_arrays(trees),
+        **names_of(model),
+        value=value,
         tree_output=np.zeros(len(trees), dtype=np.int32),
-        base=np.zeros(1 if classes is None else len(classes)),
+        base=np.zeros(value.shape[1]),
         averaged=True,
         objective=SQUARED_ERROR,
-        feature_names=tuple(getattr(model, "feature_names_in_", [f"x{k}" for k in range(model.n_features_in_)])),
-        named=hasattr(model, "feature_names_in_"),
         classes=classes,
-        routing_dtype=np.dtype(np.float32),
+        class_sets=class_sets,
         source=source,
-        version=sys.modules["sklearn"].__version__,
         criterion=str(model.criterion),
-        mean_values=str(model.criterion) in MEAN_CRITERIA and getattr(model, "monotonic_cst", None) is None,
-        weight=weight,
-        count=nodes["n_node_samples"],
-        impurity=nodes["impurity"],
+        mean_values=values_are_means(model),
         n_train=getattr(model, "_n_samples", None),
         uniform_rows=getattr(model, "_sample_weight", None) is None or not getattr(model, "bootstrap", False),
+        notes=_notes(model),
     )
 
 
@@ -70,7 +55,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     """Apply each tree."""
     if not _is_mine(model):
         return None
-    return np.stack([tree.apply(X) for tree in _trees(model)], axis=1).astype(np.int32)
+    return apply_trees(_trees(model), X)
 
 
 @debias.hookimpl
@@ -78,8 +63,8 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     """Average the compiled predictions of the trees, which is what predict and predict_proba return, less overhead."""
     if not _is_mine(model):
         return None
-    trees = _trees(model)
-    return np.asarray(sum(tree.predict(X).reshape(len(X), -1) for tree in trees) / len(trees), dtype=np.float64)
+    trees, (_, class_sets) = _trees(model), _classes(model)
+    return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees) / len(trees), dtype=np.float64)
 
 
 @debias.hookimpl
@@ -94,6 +79,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         )
     indices, weighted_draws = _index_draw(model)
     class_weight = getattr(model, "class_weight", None)
+    if (
+        model.n_outputs_ > 1
+        and class_weight is not None
+        and (class_weight == "balanced_subsample" or not weighted_draws)
+    ):
+        raise InBagUnavailableError(
+            f"the bags of a scikit-learn {type(model).__name__} with several outputs and "
+            f"class_weight={class_weight!r} are not recovered. Pass rows the model has not seen, with rows='held-out'."
+        )
     fixed = None if weighted_draws else _node_weight(model, y, sample_weight)
 
     def draw(tree: int) -> NDArray[np.float64]:
@@ -105,8 +99,18 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             weight *= compute_sample_weight("balanced", y, indices=rows)
         return weight if fixed is None else weight * fixed
 
-    excluded = _weightless(model, sample_weight)
-    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
+    def multiplicity(tree: int) -> NDArray[np.float64]:
+        weight = np.bincount(indices(tree), minlength=model._n_samples).astype(np.float64)
+        return weight if weighted_draws or sample_weight is None else weight * sample_weight
+
+    return InBag(
+        draw,
+        n_rows=model._n_samples,
+        n_trees=len(model.estimators_),
+        excluded=_weightless(model, sample_weight),
+        multiplicity=multiplicity,
+        class_weight=_class_weight(model, y, weighted_draws),
+    )
 
 
 @debias.hookimpl
@@ -134,26 +138,29 @@ def _trees(model: Any) -> list[Any]:
     return [estimator.tree_ for estimator in getattr(model, "estimators_", [model])]
 
 
-NODE_FIELDS = {
-    "left_child": np.int32,
-    "right_child": np.int32,
-    "feature": np.int32,
-    "threshold": np.float64,
-    "impurity": np.float64,
-    "n_node_samples": np.int64,
-    "weighted_n_node_samples": np.float64,
-    "missing_go_to_left": np.bool_,
-}
+def _classes(model: Any) -> tuple[NDArray[Any] | None, tuple[NDArray[Any], ...] | None]:
+    """Return the labels of one response, or of each of several."""
+    classes = getattr(model, "classes_", None)
+    return (None, tuple(classes)) if isinstance(classes, list) else (classes, None)
 
 
-def _join_nodes(trees: list[Any], start: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Copy the fields of all trees' nodes to arrays of their own, tree by tree while its nodes are in the cache."""
-    joined = {name: np.empty(start[-1], dtype=dtype) for name, dtype in NODE_FIELDS.items()}
-    for tree, begin, end in zip(trees, start[:-1], start[1:], strict=True):
-        nodes = tree.__getstate__()["nodes"]
-        for name, array in joined.items():
-            array[begin:end] = nodes[name]
-    return joined
+def _values(trees: list[Any], class_sets: tuple[NDArray[Any], ...] | None) -> NDArray[np.float64]:
+    return np.concatenate([_flat(tree.value, class_sets) for tree in trees])
+
+
+def _flat(value: NDArray[np.float64], class_sets: tuple[NDArray[Any], ...] | None) -> NDArray[np.float64]:
+    """Set the columns of all responses side by side; where they have classes, each is padded to the largest number."""
+    if class_sets is None:
+        return value.reshape(len(value), -1)
+    return np.concatenate([value[:, k, : classes.size] for k, classes in enumerate(class_sets)], axis=1)
+
+
+def _notes(model: Any) -> tuple[str, ...]:
+    if model.n_outputs_ == 1:
+        return ()
+    return (
+        f"the model has {model.n_outputs_} responses: scores are sums over them, so one on a larger scale weighs more",
+    )
 
 
 def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool]:
@@ -183,6 +190,19 @@ def _weightless(model: Any, sample_weight: NDArray[np.float64] | None) -> NDArra
     """Return which rows had weight 0 in training: out of every bag, yet none the model was meant to see."""
     weight = getattr(model, "_sample_weight", sample_weight)
     return None if weight is None or weight.all() else np.asarray(weight == 0)
+
+
+def _class_weight(model: Any, y: NDArray[Any], weighted_draws: bool) -> NDArray[np.float64] | str | None:
+    """Return what the nodes weigh each class with, as InBag has it."""
+    class_weight = getattr(model, "class_weight", None)
+    if isinstance(class_weight, str) and class_weight == "balanced_subsample":
+        return "balanced"
+    if class_weight is None or weighted_draws:
+        return None
+    from sklearn.utils.class_weight import compute_class_weight
+
+    by_class: NDArray[np.float64] = compute_class_weight(class_weight, classes=model.classes_, y=model.classes_[y])
+    return by_class
 
 
 def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:

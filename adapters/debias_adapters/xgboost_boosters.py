@@ -56,6 +56,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float32),
         category_labels=xgboost_model.category_labels(learner) or None,
         missing_value=_missing(model),
+        sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
         gain=trees.gain,

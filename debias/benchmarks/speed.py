@@ -61,7 +61,7 @@ def _cases() -> list[tuple[str, Callable[[], Any], str, Callable[[], Any]]]:
         cases.append(
             (
                 f"forest, {n_trees} grown-out trees, n={n_rows:,}, p={n_features}: five scores on OOB rows",
-                partial(debias.audit, forest, X, y, FOREST_SCORES, rows="oob"),
+                partial(debias.audit, forest, X, y, FOREST_SCORES, rows="oob", se=None),
                 "forest.predict(X)",
                 partial(forest.predict, X),
             )
@@ -80,7 +80,7 @@ def _xgboost_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[An
     booster = model.get_booster()
     return (
         f"XGBoost, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
-        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out"),
+        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out", se=None),
         "predict(pred_leaf=True)",
         lambda: booster.predict(xgboost.DMatrix(X[half:], nthread=1), pred_leaf=True),
     )
@@ -94,7 +94,7 @@ def _lightgbm_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[A
     booster = model.fit(X[:half], y[:half]).booster_
     return (
         f"LightGBM, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
-        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out"),
+        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out", se=None),
         "predict(pred_leaf=True)",
         lambda: booster.predict(X[half:], pred_leaf=True, num_threads=1),
     )
@@ -136,13 +136,13 @@ def _memory_of_a_million_rows() -> str:
     """Return the growth of the peak resident memory while 100 trees are scored on 1,000,000 rows (Linux)."""
     X, y = _classification(1_000_000, 20)
     forest = _forest(X, y, 100, max_depth=12, max_samples=0.2)
-    debias.audit(forest, X[:1000], y[:1000], FOREST_SCORES, rows="train")
+    debias.audit(forest, X[:1000], y[:1000], FOREST_SCORES, rows="train", se=None)
     before = _resident("VmRSS")
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # resets the peak
     n_nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
     begin = perf_counter()
-    debias.audit(forest, X, y, FOREST_SCORES, rows="oob")
+    debias.audit(forest, X, y, FOREST_SCORES, rows="oob", se=None)
     seconds = perf_counter() - begin
     grown = _resident("VmHWM") - before
     return (

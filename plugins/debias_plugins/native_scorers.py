@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
-from debias.errors import CompositionError
+from debias.errors import CompositionError, RowsError
 from debias.scoring import Scorer
 
 if TYPE_CHECKING:
@@ -36,10 +36,37 @@ def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     return _total(ensemble, ensemble.cover, "cover")
 
 
+@debias.scorer_plugin("native", unit="as the library reports it", needs=set())
+def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return what the model reports today, to the digit: ``feature_importances_``, or a Booster's own default.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        ``details["kind"]`` is what the library calls it.
+
+    Raises
+    ------
+    RowsError
+        X and y were not passed; they are not looked at, but the model comes with them.
+    CompositionError
+        The model reports none.
+    """
+    from debias.discovery import plugin_manager
+
+    if rows is None:
+        raise RowsError("native reads the model that comes with the rows: pass X and y")
+    found = plugin_manager().hook.debias_reported_importance(model=rows.model)
+    if found is None:
+        raise CompositionError(f"a {ensemble.source} reports no importance of its own; use 'mdi' or 'split_count'")
+    values, kind = found
+    return np.asarray(values, dtype=np.float64), {"kind": kind}
+
+
 @debias.hookimpl
 def debias_scorers() -> Sequence[Scorer]:
     """Offer the library's own figures."""
-    return [split_count, gain, cover]
+    return [split_count, gain, cover, native]
 
 
 def _total(ensemble: TreeEnsemble, per_node: NDArray[np.float64] | None, what: str) -> NDArray[np.float64]:

@@ -64,7 +64,24 @@ def mdi(
     return score / score.sum() if score.sum() > 0 else score
 
 
-@debias.scorer_plugin("mdi_oob", unit="covariance of tree and response")
+def _mdi_oob_node_weight(
+    ensemble: TreeEnsemble, rows: Rows, *, centre: str = "node", weights: str = "rows", shrinkage: float = 0.0
+) -> NDArray[np.float64] | None:
+    """Return what `mdi_oob` multiplies each node's centred covariance with; None where it is no such sum."""
+    if centre != "node" or (weights == "in_bag" and ensemble.weight is None):
+        return None
+    factor = np.ones(ensemble.n_nodes)
+    if weights == "in_bag":
+        # sum_c w_c (mu_c - mu_t) . (mu'_c - mu'_t) = (w_l w_r / w_t) (mu_l - mu_r) . (mu'_l - mu'_r)
+        (left, right), at, tree = ensemble.children.T, ensemble.splits, ensemble.tree_of_split
+        w, n = rows.in_bag_weight, rows.node_sums.n
+        per_row = n[left] * n[right] * w[at] * _inverse(n[at])
+        root = rows.node_sums.n_root / w[ensemble.tree_start[:-1]]
+        factor[at] = w[left] * w[right] * _inverse(per_row) * root[tree]
+    return factor * rows.in_bag_weight / (rows.in_bag_weight + shrinkage) if shrinkage else factor
+
+
+@debias.scorer_plugin("mdi_oob", unit="covariance of tree and response", node_weight=_mdi_oob_node_weight)
 def mdi_oob(
     ensemble: TreeEnsemble,
     rows: Rows,

@@ -48,12 +48,6 @@ def test_an_unsupported_model_is_named(model, fresh):
         debias.score(model, *fresh)
 
 
-def test_multi_output_is_refused(data):
-    X, y = data
-    with pytest.raises(debias.UnsupportedModelError, match="2 outputs"):
-        debias.score(RandomForestRegressor(3).fit(X, np.c_[y, y]), X, y)
-
-
 def test_boosters_without_plain_trees_are_refused(data, fresh):
     import lightgbm
     import xgboost

@@ -35,7 +35,8 @@ def test_json_of_another_schema_is_refused(audit):
 def test_the_table_has_shares_that_sum_to_1_and_is_sorted(audit):
     table = audit.table
     assert table.index.name == "feature"
-    assert list(table.columns) == ["reported", "share", "mdi_oob", "oob_loss"]
+    tested = ["standard_error", "z", "p_value", "p_adjusted", "verdict"]
+    assert list(table.columns) == ["reported", "share", "mdi_oob", "oob_loss", *tested]
     assert table[["reported", "share"]].sum().tolist() == pytest.approx([1, 1])
     assert table["share"].is_monotonic_decreasing
     assert (table["share"] >= 0).all()

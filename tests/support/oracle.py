@@ -488,3 +488,84 @@ def _summed(form: Model, figure: Callable[[Node], float]) -> np.ndarray:
         for _, node in tree.splits():
             total[node.feature] += figure(node)
     return np.array(total)
+
+
+# --- contributions of rows, and the studentised score ---------------------------------------------------
+
+
+@dataclass
+class Growth:
+    """One tree for contributions: which rows (with weight) are evaluated, values mu_t, and factors of the nodes."""
+
+    tree: Tree
+    rows: list[tuple[int, float]]
+    value: list[Vector]
+    factor: list[float]
+
+
+def grow_forest(model, X, y, weight=None, shrinkage=0.0, means=False, block=None) -> list[Growth]:
+    """See a scikit-learn forest's training rows: in-bag means (or the model's own values) and OOB rows of each tree.
+
+    A row counts as out of bag only if all rows of its block are.
+    """
+    form, response = sklearn_model(model), sklearn_model(model).response(y)
+    block = list(range(len(y))) if block is None else list(block)
+    grown = []
+    for tree, bag in zip(form.trees, sklearn_bags(model, y), strict=True):
+        inside = {block[i] for i, _ in bag}
+        rows = [(i, 1.0 if weight is None else float(weight[i])) for i in range(len(y)) if block[i] not in inside]
+        if means or model.criterion in MEAN_CRITERIA:
+            value = [mean(members) for members in arrivals(tree, X, response, bag)]
+        else:
+            value = [tree.value(t) for t in range(len(tree.nodes))]
+        factor = [node.weight / (node.weight + shrinkage) for node in tree.nodes]
+        grown.append(Growth(tree, [(i, w) for i, w in rows if w > 0], value, factor))
+    return grown
+
+
+def grow_fixed(form: Model, n_rows: int, weight=None, factors=None) -> list[Growth]:
+    """See the trees of any model with all of some held-out rows."""
+    rows = [(i, 1.0 if weight is None else float(weight[i])) for i in range(n_rows)]
+    return [
+        Growth(tree, rows, [tree.value(t) for t in range(len(tree.nodes))], factors[k] if factors else [1.0] * 10**5)
+        for k, tree in enumerate(form.trees)
+    ]
+
+
+def contributions(form: Model, grown: list[Growth], X, y, inflated=False) -> np.ndarray:
+    """phi_ik as methods.md section 2 writes it, walking row by row."""
+    response = form.response(y)
+    phi = np.zeros((len(response), form.n_features))
+    used = [each for each in grown if each.rows]
+    for each in used:
+        paths = {i: each.tree.path(X[i]) for i, _ in each.rows}
+        members: dict[int, list[tuple[int, float]]] = {}
+        for i, w in each.rows:
+            for t in paths[i]:
+                members.setdefault(t, []).append((i, w))
+        part = slice(each.tree.output, each.tree.output + len(each.value[0]))
+        at = {t: [(response[i][part], w) for i, w in rows] for t, rows in members.items()}
+        total = math.fsum(w for _, w in each.rows) * (len(used) if form.averaged else 1)
+        for i, w in each.rows:
+            for t, c in zip(paths[i][:-1], paths[i][1:], strict=True):
+                node = each.tree.nodes[t]
+                inside = [(each.value[u], count(at[u])) for u in (node.left, node.right) if u in at]
+                step = minus(each.value[c], mean(inside))
+                term = w / total * each.factor[t] * dot(step, minus(response[i][part], mean(at[t])))
+                if inflated and len(members[t]) > 1:
+                    effective = count(at[t]) ** 2 / math.fsum(v * v for _, v in members[t])
+                    term *= math.sqrt(effective / (effective - 1))
+                phi[i, node.feature] += term
+    return phi
+
+
+def studentised(phi: np.ndarray, block=None) -> np.ndarray:
+    """Score over sd(n phi) / sqrt(n), phi summed by block first; 0 where all contributions are 0."""
+    labels = list(range(len(phi))) if block is None else list(block)
+    phi = np.array([sum(phi[i] for i in range(len(phi)) if labels[i] == label) for label in sorted(set(labels))])
+    n = len(phi)
+    z = np.zeros(phi.shape[1])
+    for k in range(phi.shape[1]):
+        if phi[:, k].any():
+            z[k] = phi[:, k].sum() / (np.std(n * phi[:, k], ddof=1) / math.sqrt(n))
+    return z

@@ -1,0 +1,104 @@
+"""What the adapters of scikit-learn's ensembles share: reading the compiled trees they are made of."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NODE_FIELDS = {
+    "left_child": np.int32,
+    "right_child": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "impurity": np.float64,
+    "n_node_samples": np.int64,
+    "weighted_n_node_samples": np.float64,
+    "missing_go_to_left": np.bool_,
+}
+LOSSES = {
+    "squared_error": SQUARED_ERROR,
+    "absolute_error": Objective("absolute_error"),
+    "poisson": Objective("poisson"),
+    "gamma": Objective("gamma"),
+    "exponential": Objective("exponential"),
+}
+MEAN_CRITERIA = {"squared_error", "friedman_mse", "poisson", "gini", "entropy", "log_loss"}
+
+
+def common_arrays(trees: list[Any]) -> dict[str, Any]:
+    """Return the arguments of TreeEnsemble that all compiled trees give alike.
+
+    Parameters
+    ----------
+    trees : list of sklearn.tree._tree.Tree
+
+    Returns
+    -------
+    dict
+    """
+    start = np.cumsum([0] + [tree.node_count for tree in trees])
+    joined = {name: np.empty(start[-1], dtype=dtype) for name, dtype in NODE_FIELDS.items()}
+    for tree, begin, end in zip(trees, start[:-1], start[1:], strict=True):
+        nodes = tree.__getstate__()["nodes"]  # tree by tree, while its nodes are in the cache
+        for name, array in joined.items():
+            array[begin:end] = nodes[name]
+    return {
+        "tree_start": start,
+        "feature": np.maximum(joined["feature"], -1),  # -2 at leaves
+        "threshold": joined["threshold"],
+        "left": joined["left_child"],
+        "right": joined["right_child"],
+        "missing_left": joined["missing_go_to_left"],
+        "averaging_weight": joined["weighted_n_node_samples"],
+        "weight": joined["weighted_n_node_samples"],
+        "count": joined["n_node_samples"],
+        "impurity": joined["impurity"],
+        "sparse_absent": 0.0,
+        "routing_dtype": np.dtype(np.float32),
+        "version": sys.modules["sklearn"].__version__,
+    }
+
+
+def names_of(model: Any) -> dict[str, Any]:
+    """Return TreeEnsemble's arguments on feature names."""
+    named = hasattr(model, "feature_names_in_")
+    names = model.feature_names_in_ if named else [f"x{k}" for k in range(model.n_features_in_)]
+    return {"feature_names": tuple(names), "named": named}
+
+
+def values_are_means(tree: Any) -> bool:
+    """Whether the node values of a tree estimator are means of the response of its rows, so that they prove y."""
+    return str(tree.criterion) in MEAN_CRITERIA and getattr(tree, "monotonic_cst", None) is None
+
+
+def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
+    """Return the leaf of every row in every compiled tree, shape (n_rows, n_trees)."""
+    return np.stack([tree.apply(X) for tree in trees], axis=1).astype(np.int32)
+
+
+def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str) -> Objective:
+    """Return the loss a boosted model was grown for.
+
+    Raises
+    ------
+    UnsupportedModelError
+        It is another, or depends on a number the model does not keep.
+    """
+    if loss == "log_loss":
+        return SOFTMAX if n_outputs > 1 else LOGISTIC
+    if loss == "quantile" and quantile is not None:
+        return Objective("quantile", (float(quantile),))
+    if not isinstance(loss, str) or loss not in LOSSES:
+        why = "; its threshold changes from stage to stage, and the model keeps the last" if loss == "huber" else ""
+        raise UnsupportedModelError(
+            f"this {source} has loss={loss!r}{why}. Supported are log_loss, quantile, {', '.join(LOSSES)}."
+        )
+    return LOSSES[loss]

@@ -1,0 +1,159 @@
+"""scikit-learn's bagging of trees: each tree on a sample of the rows and, if so set, of the features."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.ensemble import TreeEnsemble
+from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.inbag import InBag
+from debias.objectives import SQUARED_ERROR
+from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_means
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@debias.hookimpl
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Flatten the trees; each knows the features it was given by their place among them."""
+    if not _is_mine(model):
+        return None
+    source = f"scikit-learn {type(model).__name__}"
+    trees = _trees(model, source)
+    arrays = common_arrays([tree.tree_ for tree in trees])
+    for begin, end, given in zip(
+        arrays["tree_start"][:-1], arrays["tree_start"][1:], model.estimators_features_, strict=True
+    ):
+        local = arrays["feature"][begin:end]
+        arrays["feature"][begin:end] = np.where(local < 0, -1, np.asarray(given)[local])
+    value = np.concatenate([_values(model, tree, tree.tree_.value) for tree in trees])
+    return TreeEnsemble(
+        **arrays,
+        **names_of(model),
+        value=value,
+        tree_output=np.zeros(len(trees), dtype=np.int32),
+        base=np.zeros(value.shape[1]),
+        averaged=True,
+        objective=SQUARED_ERROR,
+        classes=getattr(model, "classes_", None),
+        source=source,
+        criterion=str(trees[0].criterion),
+        mean_values=values_are_means(trees[0]),
+        n_train=model._n_samples,
+        uniform_rows=getattr(model, "_sample_weight", None) is None,
+    )
+
+
+@debias.hookimpl
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Apply each tree to the features it was given."""
+    if not _is_mine(model):
+        return None
+    each = zip(model.estimators_, model.estimators_features_, strict=True)
+    return np.stack([tree.tree_.apply(X[:, given]) for tree, given in each], axis=1).astype(np.int32)
+
+
+@debias.hookimpl
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Average the compiled predictions of the trees, as predict and predict_proba do."""
+    if not _is_mine(model):
+        return None
+    each = zip(model.estimators_, model.estimators_features_, strict=True)
+    total = sum(_values(model, tree, tree.tree_.predict(X[:, given])) for tree, given in each)
+    return np.asarray(total / len(model.estimators_), dtype=np.float64)
+
+
+@debias.hookimpl
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Redraw each tree's rows from its seed."""
+    if not _is_mine(model):
+        return None
+    kind = f"scikit-learn {type(model).__name__}"
+    if not model.bootstrap and model._max_samples >= model._n_samples:
+        raise InBagUnavailableError(
+            f"this {kind} was grown with bootstrap=False on all rows, so none is out of bag. Pass rows the model has "
+            "not seen, with rows='held-out'."
+        )
+    indices, weighted_draws = _index_draw(model, _seeds(model, kind))
+    fixed = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
+    class_weight = getattr(model.estimators_[0], "class_weight", None)
+    if class_weight is not None:
+        from sklearn.utils.class_weight import compute_sample_weight
+
+        fixed = fixed * compute_sample_weight(class_weight, y)
+
+    def draw(tree: int) -> NDArray[np.float64]:
+        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
+
+    weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
+    excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
+    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
+
+
+def _is_mine(model: Any) -> bool:
+    ensemble = sys.modules.get("sklearn.ensemble")
+    return ensemble is not None and isinstance(model, (ensemble.BaggingClassifier, ensemble.BaggingRegressor))
+
+
+def _trees(model: Any, source: str) -> list[Any]:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    if not hasattr(model, "estimators_"):
+        raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
+    for tree in model.estimators_:
+        if not isinstance(tree, (DecisionTreeClassifier, DecisionTreeRegressor)):
+            raise UnsupportedModelError(
+                f"this {source} bags {type(tree).__name__} estimators; only bags of single scikit-learn trees are "
+                "supported. Score its members, model.estimators_, one by one."
+            )
+    return list(model.estimators_)
+
+
+def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return values or predictions of a tree, a column a class of the model: a bag may lack some classes."""
+    value = value.reshape(len(value), -1)
+    if not hasattr(model, "classes_") or len(tree.classes_) == len(model.classes_):
+        return value
+    spread = np.zeros((len(value), len(model.classes_)))
+    spread[:, np.asarray(tree.classes_, dtype=np.int64)] = value
+    return spread
+
+
+def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
+    """Return the seed of every tree; a warm start keeps those of its last trees only, but draws them in one row."""
+    seeds, n_trees = np.asarray(model._seeds), len(model.estimators_)
+    if seeds.size < n_trees and isinstance(model.random_state, (int, np.integer)):
+        redrawn = np.random.RandomState(model.random_state).randint(np.iinfo(np.int32).max, size=n_trees)
+        if (redrawn[-seeds.size :] == seeds).all():
+            return redrawn
+    if seeds.size != n_trees:
+        raise InBagUnavailableError(
+            f"this {kind} was fitted in parts (warm_start) and keeps the seeds of its last {seeds.size} trees only, so "
+            "the bags of the others are lost. Pass rows the model has not seen, with rows='held-out'."
+        )
+    return seeds
+
+
+def _index_draw(model: Any, seeds: NDArray[np.int64]) -> tuple[Callable[[int], NDArray[np.int64]], bool]:
+    """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
+
+    They are since scikit-learn 1.9; before, they weighed the nodes.
+    """
+    from sklearn.ensemble._bagging import _generate_bagging_indices as generate
+
+    weighted_draws = generate.__code__.co_argcount == 8
+    weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
+    settings = (model.bootstrap_features, model.bootstrap, model.n_features_in_, model._n_samples)
+
+    def draw(tree: int) -> NDArray[np.int64]:
+        drawn = generate(int(seeds[tree]), *settings, model._max_features, model._max_samples, *weights)
+        return np.asarray(drawn[1])
+
+    return draw, weighted_draws

@@ -1,0 +1,108 @@
+"""scikit-learn's GradientBoosting: scored on rows it has not seen; its bags, if any, cannot serve (docs/methods.md)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.ensemble import TreeEnsemble
+from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, objective_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.inbag import InBag
+
+
+@debias.hookimpl
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Flatten the trees stage by stage; leaves are stored before shrinkage."""
+    if not _is_mine(model):
+        return None
+    source = f"scikit-learn {type(model).__name__}"
+    if not hasattr(model, "estimators_"):
+        raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
+    trees = _trees(model)
+    n_outputs = model.estimators_.shape[1]
+    return TreeEnsemble(
+        **common_arrays(trees),
+        **names_of(model),
+        value=np.concatenate([tree.value[:, 0, :] for tree in trees]) * model.learning_rate,
+        tree_output=np.tile(np.arange(n_outputs, dtype=np.int32), len(model.estimators_)),
+        base=_base(model, source),
+        averaged=False,
+        objective=objective_of(model.loss, n_outputs, getattr(model, "alpha", None), source),
+        classes=getattr(model, "classes_", None),
+        takes_missing=False,
+        source=source,
+        criterion=str(model.criterion),
+    )
+
+
+@debias.hookimpl
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Apply each tree."""
+    return apply_trees(_trees(model), X) if _is_mine(model) else None
+
+
+@debias.hookimpl
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Return the raw output: margins of a classifier, predictions of a regressor, whose link is the identity."""
+    if not _is_mine(model):
+        return None
+    if not hasattr(model, "classes_"):
+        return np.asarray(_unnamed(model, X, "predict"), dtype=np.float64)[:, None]
+    return np.asarray(_unnamed(model, X, "decision_function"), dtype=np.float64).reshape(len(X), -1)
+
+
+@debias.hookimpl
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Refuse: rows out of one boosted tree's sample were seen by the others."""
+    if not _is_mine(model):
+        return None
+    raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
+
+
+@debias.hookimpl
+def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+    """Return ``feature_importances_``."""
+    return (model.feature_importances_, "mean decrease in impurity") if _is_mine(model) else None
+
+
+def _is_mine(model: Any) -> bool:
+    ensemble = sys.modules.get("sklearn.ensemble")
+    return ensemble is not None and isinstance(
+        model, (ensemble.GradientBoostingClassifier, ensemble.GradientBoostingRegressor)
+    )
+
+
+def _trees(model: Any) -> list[Any]:
+    return [tree.tree_ for stage in model.estimators_ for tree in stage]
+
+
+def _base(model: Any, source: str) -> NDArray[np.float64]:
+    """Return the raw output before any tree, if it is one constant."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    init = model.init_
+    random = isinstance(init, DummyClassifier) and init.strategy in ("stratified", "uniform")
+    if not isinstance(init, str) and (random or not isinstance(init, (DummyClassifier, DummyRegressor))):
+        raise UnsupportedModelError(
+            f"this {source} starts from init={type(init).__name__}, whose predictions are not one constant: what it "
+            "has of each feature is in no tree. Only init=None, 'zero' and constant Dummy estimators are supported."
+        )
+    base: NDArray[np.float64] = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
+    return base.astype(np.float64)
+
+
+def _unnamed(model: Any, X: NDArray[np.floating[Any]], method: str) -> Any:
+    """Call a method with a bare array, of which a model fitted on a data frame would warn."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return getattr(model, method)(X)

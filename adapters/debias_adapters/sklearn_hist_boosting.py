@@ -1,0 +1,144 @@
+"""scikit-learn's HistGradientBoosting: missing values, categories, early stopping; scored on rows it has not seen."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.ensemble import TreeEnsemble
+from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias_adapters._sklearn_trees import names_of, objective_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.inbag import InBag
+
+
+@debias.hookimpl
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Flatten the trees; their features count the categorical ones first, their leaves are shrunk already."""
+    if not _is_mine(model):
+        return None
+    source = f"scikit-learn {type(model).__name__}"
+    if not hasattr(model, "_predictors"):
+        raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
+    trees = _trees(model)
+    nodes = np.concatenate([tree.nodes for tree in trees])
+    leaf = nodes["is_leaf"].astype(bool)
+    n_outputs = model.n_trees_per_iteration_
+    return TreeEnsemble(
+        tree_start=np.cumsum([0] + [len(tree.nodes) for tree in trees]),
+        feature=np.where(leaf, -1, _user_order(model)[nodes["feature_idx"].astype(np.int64)]),
+        threshold=np.where(leaf, 0.0, nodes["num_threshold"]),
+        left=np.where(leaf, -1, nodes["left"].astype(np.int64)),
+        right=np.where(leaf, -1, nodes["right"].astype(np.int64)),
+        missing_left=nodes["missing_go_to_left"].astype(bool),
+        value=np.where(leaf, nodes["value"], 0.0)[:, None],
+        averaging_weight=nodes["count"].astype(np.float64),
+        tree_output=np.tile(np.arange(n_outputs, dtype=np.int32), len(model._predictors)),
+        base=np.asarray(model._baseline_prediction, dtype=np.float64).ravel(),
+        averaged=False,
+        objective=objective_of(model.loss, n_outputs, getattr(model, "quantile", None), source),
+        **names_of(model),
+        classes=getattr(model, "classes_", None),
+        routing_dtype=np.dtype(np.float64),
+        source=source,
+        version=sys.modules["sklearn"].__version__,
+        count=nodes["count"],
+        gain=np.where(leaf, 0.0, nodes["gain"]),
+        category_labels=_labels(model),
+        **_category_sets(trees, nodes),
+    )
+
+
+@debias.hookimpl
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Predict with the number of each node in the place of its value: there is no public way to the leaves."""
+    if not _is_mine(model):
+        return None
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    inner = np.ascontiguousarray(X[:, _user_order(model)])
+    known, mapping = model._bin_mapper.make_known_categories_bitsets()
+    leaves = np.empty((len(X), ensemble.n_trees), dtype=np.int32)
+    for number, tree in enumerate(_trees(model)):
+        nodes = tree.nodes.copy()
+        nodes["value"] = np.arange(len(nodes))
+        numbered = TreePredictor(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
+        leaves[:, number] = numbered.predict(inner, known, mapping, 1)
+    return leaves
+
+
+@debias.hookimpl
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Return margins, from behind the encoding of categories that `X` has gone through already."""
+    if not _is_mine(model):
+        return None
+    raw = np.zeros((len(X), model.n_trees_per_iteration_), order="F") + model._baseline_prediction
+    inner = np.ascontiguousarray(X[:, _user_order(model)])
+    model._predict_iterations(inner, model._predictors, raw, False, 1)
+    return raw
+
+
+@debias.hookimpl
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Refuse: every tree is grown on all rows."""
+    if not _is_mine(model):
+        return None
+    raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
+
+
+def _is_mine(model: Any) -> bool:
+    ensemble = sys.modules.get("sklearn.ensemble")
+    return ensemble is not None and isinstance(
+        model, (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
+    )
+
+
+def _trees(model: Any) -> list[Any]:
+    return [tree for stage in model._predictors for tree in stage]
+
+
+def _user_order(model: Any) -> NDArray[np.int64]:
+    """Return which feature of the user's each feature of the trees is."""
+    categorical = model.is_categorical_
+    if categorical is None:
+        return np.arange(model.n_features_in_)
+    return np.r_[np.flatnonzero(categorical), np.flatnonzero(~categorical)]
+
+
+def _labels(model: Any) -> dict[int, NDArray[Any]] | None:
+    """Return the labels behind the codes of each categorical feature; missing is no label."""
+    if model.is_categorical_ is None:
+        return None
+    found = model._preprocessor.named_transformers_["encoder"].categories_
+    return {
+        int(k): labels[[label is not None and label == label for label in labels.tolist()]]
+        for k, labels in zip(np.flatnonzero(model.is_categorical_), found, strict=True)
+    }
+
+
+def _category_sets(trees: list[Any], nodes: NDArray[Any]) -> dict[str, Any]:
+    """Return the arrays of category sets: 256 bits a split, of codes that go left.
+
+    Codes that are not known are missing values to the model, which `category_labels` sees to.
+    """
+    which = (nodes["is_categorical"] == 1) & (nodes["is_leaf"] == 0)
+    if not which.any():
+        return {}
+    bitsets = []
+    for tree in trees:
+        splits = (tree.nodes["is_categorical"] == 1) & (tree.nodes["is_leaf"] == 0)
+        bitsets.append(tree.raw_left_cat_bitsets[tree.nodes["bitset_idx"][splits]])
+    words = np.ascontiguousarray(np.concatenate(bitsets), dtype="<u4")
+    bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
+    return {
+        "category_set": np.where(which, np.cumsum(which) - 1, -1),
+        "category_start": np.r_[0, np.cumsum(bits.sum(axis=1, dtype=np.int64))],
+        "category_codes": np.nonzero(bits)[1],
+        "listed_left": np.ones(len(words), dtype=bool),
+    }

@@ -1,0 +1,183 @@
+"""scikit-learn's estimators around estimators: pipelines, searches, calibration, votes and several responses."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import UnsupportedModelError
+from debias.unwrapping import Inner, Unwrapped
+from debias_adapters._sklearn_columns import sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@debias.hookimpl
+def debias_unwrap(model: Any) -> Unwrapped | None:
+    """Take one layer off."""
+    for (module, names), unwrap in WRAPPERS.items():
+        loaded = sys.modules.get(module)
+        kinds = tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
+        if kinds and isinstance(model, kinds):
+            _require_fitted(model)
+            return unwrap(model)
+    return None
+
+
+def _pipeline(model: Any) -> Unwrapped:
+    name, last = model.steps[-1]
+    before = model[:-1]
+    if not before.steps:
+        return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),))
+    names = _names(model)
+    inner = Inner(last, f"step {name!r}", transform=before.transform, columns=sources(before, len(names)))
+    return Unwrapped("Pipeline", (inner,), names)
+
+
+def _search(model: Any) -> Unwrapped:
+    kind = type(model).__name__
+    if not hasattr(model, "best_estimator_"):
+        raise UnsupportedModelError(f"this {kind} has no best_estimator_: it was fitted with refit=False. Refit it.")
+    return Unwrapped(kind, (Inner(model.best_estimator_, "best_estimator_"),))
+
+
+def _attribute(name: str, model: Any) -> Unwrapped:
+    return Unwrapped(type(model).__name__, (Inner(getattr(model, name), name),))
+
+
+def _elimination(model: Any) -> Unwrapped:
+    names = _names(model)
+    inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
+    return Unwrapped(type(model).__name__, (inner,), names)
+
+
+def _calibrated(model: Any) -> Unwrapped:
+    """Return the models under the calibration; there is one for each fold, if it was fitted so."""
+    parts = model.calibrated_classifiers_
+    inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
+    return Unwrapped(
+        "CalibratedClassifierCV", inner, note="scores are of the trees before their probabilities are calibrated"
+    )
+
+
+def _transformed_target(model: Any) -> Unwrapped:
+    note = "scores are on the scale of the transformed response, which the trees were grown for"
+    inner = Inner(model.regressor_, "regressor_", response=partial(_transform_target, model.transformer_))
+    return Unwrapped("TransformedTargetRegressor", (inner,), note=note)
+
+
+def _multi_output(model: Any) -> Unwrapped:
+    kind = type(model).__name__
+    parts = model.estimators_
+    inner = tuple(
+        Inner(part, f"response {k}", response=partial(_one_of, k, len(parts))) for k, part in enumerate(parts)
+    )
+    return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses")
+
+
+def _vote(model: Any) -> Unwrapped:
+    kind = type(model).__name__
+    classes = hasattr(model, "classes_")
+    if classes and model.voting != "soft":
+        raise UnsupportedModelError(
+            f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add over votes. Score its "
+            "members, model.estimators_, one by one."
+        )
+    names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
+    weights = model._weights_not_none
+    share = np.full(len(names), 1.0) if weights is None else np.asarray(weights, dtype=np.float64)
+    share = share / share.sum()
+    response = partial(_coded, model.le_) if classes else None
+    inner = tuple(
+        Inner(each, f"member {name!r}", float(w), response=response)
+        for name, each, w in zip(names, model.estimators_, share, strict=True)
+    )
+    return Unwrapped(
+        kind, inner, note=f"scores are those of {len(inner)} members, averaged by their weights in the vote"
+    )
+
+
+def _stack(model: Any) -> Unwrapped:
+    kind = type(model).__name__
+    final = model.final_estimator_
+    coefficients = np.asarray(getattr(final, "coef_", np.zeros((0, 0))), dtype=np.float64)
+    names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
+    if hasattr(model, "classes_") or model.passthrough or coefficients.shape != (len(names),):
+        raise UnsupportedModelError(
+            f"this {kind} combines its members by {type(final).__name__}"
+            f"{' and passes X on to it' if model.passthrough else ''}: only a linear final estimator of a regression, "
+            "without passthrough, gives the members weights to add scores with. Score model.estimators_ one by one."
+        )
+    inner = tuple(
+        Inner(each, f"member {name!r}", float(w))
+        for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
+    )
+    return Unwrapped(kind, inner, note=f"scores are sums over {len(inner)} members, times their coefficients")
+
+
+def _chain(model: Any) -> Unwrapped:
+    raise UnsupportedModelError(
+        f"a {type(model).__name__} feeds the responses it predicts to its next models as features, which are no "
+        "columns of X. Score model.estimators_ one by one."
+    )
+
+
+WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
+    ("sklearn.pipeline", ("Pipeline",)): _pipeline,
+    ("sklearn.model_selection._search", ("BaseSearchCV",)): _search,
+    ("sklearn.model_selection", ("FixedThresholdClassifier", "TunedThresholdClassifierCV")): partial(
+        _attribute, "estimator_"
+    ),
+    ("sklearn.frozen", ("FrozenEstimator",)): partial(_attribute, "estimator"),
+    ("sklearn.feature_selection", ("RFE",)): _elimination,
+    ("sklearn.calibration", ("CalibratedClassifierCV",)): _calibrated,
+    ("sklearn.compose", ("TransformedTargetRegressor",)): _transformed_target,
+    ("sklearn.multioutput", ("MultiOutputClassifier", "MultiOutputRegressor")): _multi_output,
+    ("sklearn.multioutput", ("ClassifierChain", "RegressorChain")): _chain,
+    ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
+    ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
+}
+"""By the module a user who has such a model has imported."""
+
+
+def _require_fitted(model: Any) -> None:
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise UnsupportedModelError(f"this {type(model).__name__} is not fitted; fit it first") from error
+
+
+def _names(model: Any) -> tuple[str, ...]:
+    """Return the names of the columns a model is given; numbered like scikit-learn's where it saw none."""
+    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be none
+        if step is not None and not isinstance(step, str):
+            return _names(step)
+    names = getattr(model, "feature_names_in_", None)
+    return tuple(f"x{k}" for k in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)
+
+
+def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:
+    numbers = np.asarray(y, dtype=np.float64)
+    changed = np.asarray(transformer.transform(numbers.reshape(len(numbers), -1)), dtype=np.float64)
+    return changed[:, 0] if changed.ndim == 2 and changed.shape[1] == 1 else changed
+
+
+def _one_of(which: int, n_responses: int, y: Any) -> NDArray[Any]:
+    columns = np.asarray(y)
+    if columns.ndim != 2 or columns.shape[1] != n_responses:
+        raise debias.RowsError(f"y must have {n_responses} columns, as in training; it has shape {columns.shape}")
+    return columns[:, which]
+
+
+def _coded(encoder: Any, y: Any) -> NDArray[Any]:
+    return np.asarray(encoder.transform(np.asarray(y)))

@@ -1,0 +1,161 @@
+"""How well a set of scores tells relevant features from noise, and how flat it is where there is nothing to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Judge = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_] | None], float]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number judged of one trial: (scores, expected rank, relevant, selected) -> float, NaN where undefined."""
+
+    title: str
+    explained: str
+    of: Judge
+
+
+def auc(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return the share of (relevant, noise) pairs in which the relevant feature scores higher; ties count half."""
+    if relevant.all() or not relevant.any():
+        return np.nan
+    return float(_comparisons(score, relevant).mean() / 2 + 0.5)
+
+
+def first(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return whether the highest score is that of a relevant feature; of a tie, the share of relevant ones in it."""
+    if relevant.all() or not relevant.any():
+        return np.nan
+    return float(relevant[score == score.max()].mean())
+
+
+def on_top(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return whether every relevant feature scores higher than every noise feature."""
+    if relevant.all() or not relevant.any():
+        return np.nan
+    return float(score[relevant].min() > score[~relevant].max())
+
+
+def order(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return Kendall's concordance with the expected groups: 1 in order, 0 by chance, -1 reversed.
+
+    Concordant less discordant pairs over the pairs of features of different groups (Somers' D of the score given the
+    group): pairs within a group have no expected order, and a tie in the score counts as neither.
+    """
+    above = np.sign(rank[:, None] - rank[None, :])
+    pairs = np.abs(above).sum()
+    if not pairs:
+        return np.nan
+    return float((-above * np.sign(score[:, None] - score[None, :])).sum() / pairs)
+
+
+def false_alarm(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return whether a noise feature was selected; the mean over trials is the family-wise error."""
+    if selected is None or relevant.all():
+        return np.nan
+    return float((selected & ~relevant).any())
+
+
+def found(
+    score: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    relevant: NDArray[np.bool_],
+    selected: NDArray[np.bool_] | None = None,
+) -> float:
+    """Return the share of relevant features that were selected."""
+    if selected is None or not relevant.any():
+        return np.nan
+    return float(selected[relevant].mean())
+
+
+MEASURES = {
+    "auc": Measure("AUC of relevant against noise", "1 perfect, .5 chance, below .5 noise is preferred", auc),
+    "first": Measure("A relevant feature ranks first", "share of trials", first),
+    "on_top": Measure("All relevant features rank above all noise", "share of trials", on_top),
+    "order": Measure("Order agreement with the expected groups", "Kendall: 1 as expected, 0 chance", order),
+    "fwer": Measure("A noise feature is selected", "share of trials: family-wise error", false_alarm),
+    "found": Measure("Relevant features selected", "mean share of them", found),
+}
+
+
+def correlation(score: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
+    """Return Pearson's correlation over features, NaN if one of the two does not vary."""
+    if np.ptp(score) == 0 or np.ptp(reference) == 0:
+        return np.nan
+    return float(np.corrcoef(score, reference)[0, 1])
+
+
+def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float, int]:
+    """Return mean, standard error and number of the trials in which a measure is defined."""
+    values = values[~np.isnan(values)]
+    n = values.size
+    if not n:
+        return np.nan, np.nan, 0
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else np.nan, n
+
+
+def homogeneity(scores: NDArray[np.float64]) -> float:
+    """Return the p-value of equal mean scores of all features over paired trials (Hotelling's T-squared).
+
+    Parameters
+    ----------
+    scores : array of shape (n_trials, n_features)
+
+    Returns
+    -------
+    float
+        NaN where trials are fewer than features and one, or no score varies.
+    """
+    from scipy import linalg, stats
+
+    n = len(scores)
+    if n < 3:
+        return np.nan
+    contrasts = scores - scores.mean(axis=1, keepdims=True)
+    spread = contrasts.std(axis=0)
+    contrasts = contrasts[:, spread > 0] / spread[spread > 0]  # of one size, for the rank below
+    if not contrasts.size:
+        return np.nan
+    mean, covariance = contrasts.mean(axis=0), np.atleast_2d(np.cov(contrasts, rowvar=False))
+    inverse, rank = linalg.pinvh(covariance, rtol=1e-10, return_rank=True)
+    if not rank or rank >= n - 1:  # so few trials span no more: the covariance is not known
+        return np.nan
+    statistic = n * mean @ inverse @ mean * (n - rank) / (rank * (n - 1))
+    return float(stats.f.sf(statistic, rank, n - rank))
+
+
+def _comparisons(score: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
+    return np.sign(score[relevant][:, None] - score[~relevant][None, :])

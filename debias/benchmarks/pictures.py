@@ -1,0 +1,152 @@
+"""The pictures of a study, as SVG with live text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.benchmarks.measures import MEASURES
+from debias.benchmarks.summary import CORRELATION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from debias.benchmarks.study import Study
+    from debias.benchmarks.summary import Cell, Number
+
+RELEVANT, NOISE = "#D55E00", "#56B4E9"
+"""Of the Okabe-Ito palette: told apart by colour-blind readers, and in grey."""
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
+
+
+def draw(study: Study, of: list[Cell], numbers: list[Number], path: Path) -> None:
+    """Draw the picture of a study into an SVG file.
+
+    Raises
+    ------
+    ImportError
+        matplotlib is not installed.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    kind = {"dots": _dots, "means": _means, "lines": _lines, "boxes": _boxes}[study.picture]
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": study.name, "font.size": 8}
+    with rc_context({**settings, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = Figure(layout="constrained")
+        kind(figure, study, [cell for cell in of if len(cell.values)], numbers)
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:
+    """Draw the first measure: a panel a table, a line a scorer, a colour a column; the paper's figures hollow."""
+    measure = (*study.measures, *(f"{CORRELATION}{each}" for each in study.references))[0]
+    given = [number for number in numbers if number.measure == measure]
+    tables, scorers, columns = (
+        list(dict.fromkeys(getattr(number, name) for number in given)) for name in ("table", "scorer", "column")
+    )
+    figure.set_size_inches(2.2 + 2.6 * len(tables), 1.3 + 0.3 * len(scorers))
+    grid = figure.subplots(1, len(tables), sharex=True, sharey=True, squeeze=False)
+    panels = dict(zip(tables, grid[0], strict=True))
+    for number in given:
+        panel, place = panels[number.table], columns.index(number.column)
+        colour = PALETTE[place % len(PALETTE)]
+        y = scorers.index(number.scorer) + 0.6 * ((place + 0.5) / len(columns) - 0.5)
+        if number.trials:
+            panel.errorbar(number.mean, y, xerr=2 * number.standard_error, fmt="o", ms=3.5, lw=1, color=colour)
+        if number.published:
+            panel.plot(number.published.value, y, "D", mfc="none", ms=5, color=colour)
+    for table, panel in panels.items():
+        panel.set_title(table, fontsize=8)
+        panel.set_xlabel(MEASURES[measure].title if measure in MEASURES else measure)
+        panel.grid(axis="x", color="#dddddd", lw=0.6)
+        if measure == "auc":
+            panel.axvline(0.5, color="#888888", lw=0.8)
+    first = panels[tables[0]]
+    first.set_yticks(range(len(scorers)), scorers)
+    first.invert_yaxis()
+    for place, column in enumerate(columns):
+        first.plot([], [], "o", ms=3.5, color=PALETTE[place % len(PALETTE)], label=column)
+    if any(number.published for number in given):
+        first.plot([], [], "D", mfc="none", color="#444444", ms=5, label="published")
+    figure.legend(loc="outside lower center", ncols=len(columns) + 1, frameon=False)
+
+
+def _means(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:
+    """Draw the mean score of each feature with 2-SE bars: a line a design, a panel a scorer."""
+
+    def panel(axes: Any, cell: Cell) -> None:
+        n = len(cell.values)
+        mean, error = cell.values.mean(axis=0), cell.values.std(axis=0, ddof=1) / np.sqrt(n)
+        y = np.arange(len(cell.features))
+        colours = [RELEVANT if relevant else NOISE for relevant in cell.relevant[0]]
+        axes.errorbar(mean, y, xerr=2 * error, fmt="none", ecolor=colours, lw=1.5)
+        axes.scatter(mean, y, s=9, c="#222222", zorder=3)
+        axes.axvline(0, color="#888888", lw=0.8)
+        axes.set_yticks(y, cell.features)
+        axes.invert_yaxis()
+
+    _grid(figure, of, panel, "mean score, 2-SE bars")
+
+
+def _boxes(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:
+    """Draw boxplots of the scores of each feature over the trials, relevant features in red, as Loh and Zhou do."""
+
+    def panel(axes: Any, cell: Cell) -> None:
+        boxes = axes.boxplot(
+            cell.values, orientation="horizontal", patch_artist=True, widths=0.6, showfliers=False,
+            medianprops={"color": "#222222"}, tick_labels=cell.features,
+        )  # fmt: skip
+        for box, relevant in zip(boxes["boxes"], cell.relevant[0], strict=True):
+            box.set(facecolor=RELEVANT if relevant else NOISE, edgecolor="#444444", linewidth=0.6)
+        axes.axvline(0, color="#888888", lw=0.8)
+        axes.invert_yaxis()
+
+    _grid(figure, of, panel, "score")
+
+
+def _lines(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:
+    """Draw the mean score of each feature along the series of a table: a line a table, a panel a scorer."""
+    tables = list(dict.fromkeys(cell.design.table for cell in of))
+    labels = list(dict.fromkeys(cell.label for cell in of))
+    figure.set_size_inches(1 + 2.3 * len(labels), 0.8 + 2.2 * len(tables))
+    grid = figure.subplots(len(tables), len(labels), squeeze=False)
+    for axes, table in zip(grid, tables, strict=True):
+        for panel, label in zip(axes, labels, strict=True):
+            series = [cell for cell in of if cell.design.table == table and cell.label == label]
+            for k, feature in enumerate(series[0].features if series else ()):
+                panel.plot(
+                    [cell.design.x for cell in series],
+                    [cell.values[:, k].mean() for cell in series],
+                    color=PALETTE[k % len(PALETTE)],
+                    lw=2.2 if series[0].relevant[0, k] else 1,
+                    marker="." if len(series) < 12 else None,
+                    label=feature,
+                )
+            panel.axhline(0, color="#888888", lw=0.8)
+            panel.set_title(label, fontsize=8)
+            panel.set_xlabel(table)
+        axes[0].set_ylabel("mean score")
+    handles, names = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 8), frameon=False)
+
+
+def _grid(figure: Any, of: list[Cell], draw_panel: Any, what: str) -> None:
+    designs = list(dict.fromkeys(cell.design for cell in of))
+    labels = list(dict.fromkeys(cell.label for cell in of))
+    most = max((len(cell.features) for cell in of), default=1)
+    figure.set_size_inches(1 + 2.1 * len(labels), (0.7 + 0.16 * most) * len(designs) + 0.4)
+    grid = figure.subplots(len(designs), len(labels), squeeze=False)
+    there = {(cell.design, cell.label): cell for cell in of}
+    for axes, design in zip(grid, designs, strict=True):
+        for panel, label in zip(axes, labels, strict=True):
+            if (design, label) not in there:
+                panel.set_axis_off()
+                continue
+            draw_panel(panel, there[design, label])
+            panel.set_title(f"{design.column}: {label}", fontsize=7)
+            panel.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
+            panel.tick_params(labelsize=6)
+            panel.xaxis.get_offset_text().set_fontsize(6)
+    figure.supxlabel(what, fontsize=8)

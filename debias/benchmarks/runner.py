@@ -1,0 +1,139 @@
+"""Run a study: what is missing of it, on several cores, each trial kept as it comes; then write what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from debias.benchmarks import markdown, pictures, summary
+from debias.benchmarks.machine import machine_line, versions
+from debias.benchmarks.trials import Entrant, TrialFile, run_trial
+from debias.discovery import scorers as installed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from debias.benchmarks.study import Design, Study
+
+INDEX = "index.md"
+
+
+def run_study(
+    study: Study,
+    *,
+    out: Path,
+    repeats: int | None = None,
+    seed: int = 0,
+    jobs: int = 1,
+    scorers: tuple[str, ...] = (),
+    restart: bool = False,
+    messages: Console,
+) -> str:
+    """Run the trials of a study that are missing, and write its CSV, Markdown page and SVG.
+
+    Parameters
+    ----------
+    study : Study
+    out : Path
+        Folder to write to; trials there are gone on with.
+    repeats : int, optional
+        Trials of each design; the study's own number by default.
+    seed : int
+        Repeat r of a design draws the same data whatever the number of repeats or jobs.
+    jobs : int
+        Processes, as joblib counts them.
+    scorers : tuple of str
+        Instead of the study's.
+    restart : bool
+        Throw away trials that are there.
+    messages : Console
+        Where progress and notes go.
+
+    Returns
+    -------
+    str
+        The page.
+    """
+    count = study.repeats if repeats is None else repeats
+    study = _settled(study, scorers, messages)
+    path = out / f"{study.name}.trials.jsonl"
+    if restart:
+        path.unlink(missing_ok=True)
+    file = TrialFile(path, {"study": study.name, "seed": seed, "versions": versions()})
+    tasks = [
+        (design, repeat, seed, missing)
+        for repeat in range(count)
+        for design in study.designs
+        if (missing := file.missing(design, repeat, entrants(design)))
+    ]
+    _run(tasks, file, jobs, messages)
+    labels = list(dict.fromkeys(entrant.label for design in study.designs for entrant in entrants(design)))
+    trials = [trial for trial in file.trials if trial["repeat"] < count]
+    of = summary.cells(study, trials, labels)
+    numbers = summary.summarise(study, of)
+    summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g")
+    took = sum(trial["seconds"] for trial in trials)
+    how = f"{count} repeats, seed {seed}; {took:.0f} s of computing in one process each; {machine_line()}."
+    page = markdown.page(study, of, numbers, how)
+    (out / f"{study.name}.md").write_text(page)
+    try:
+        pictures.draw(study, of, numbers, out / f"{study.name}.svg")
+    except ImportError:
+        messages.print("no picture: matplotlib is not installed (it comes with the extra `report`)")
+    _write_index(out)
+    return page
+
+
+def entrants(design: Design) -> tuple[Entrant, ...]:
+    """Return the scorers of a design, read."""
+    return tuple(Entrant.of(text) for text in design.scorers)
+
+
+def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
+    """Give every design the scorers that take part: those asked for, or those of the study that are installed."""
+    if asked:
+        for text in asked:
+            _ = Entrant.of(text).scorer  # raises for one that is not there
+        return replace(study, designs=tuple(replace(design, scorers=asked) for design in study.designs))
+    absent: dict[str, None] = {}
+    designs = []
+    for design in study.designs:
+        wanted = design.scorers or study.scorers
+        there = tuple(text for text in wanted if Entrant.of(text).expression.partition("(")[0] in installed())
+        absent |= dict.fromkeys(text for text in wanted if text not in there)
+        designs.append(replace(design, scorers=there))
+    if absent:
+        messages.print(f"left out, for their plugins are not installed: {', '.join(absent)}", highlight=False)
+    return replace(study, designs=tuple(designs))
+
+
+def _run(tasks: list[Any], file: TrialFile, jobs: int, messages: Console) -> None:
+    from joblib import Parallel, delayed
+
+    if not tasks:
+        return
+    with _progress(len(tasks), messages) as advance:
+        for trial in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(run_trial)(*t) for t in tasks):
+            file.add(trial)
+            advance()
+
+
+@contextmanager
+def _progress(total: int, messages: Console) -> Iterator[Callable[[], Any]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("trials"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=messages, disable=not messages.is_terminal) as progress:
+        task = progress.add_task("trials", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _write_index(out: Path) -> None:
+    """List the pages in the folder, by the first line of each."""
+    pages = sorted(path for path in out.glob("*.md") if path.name != INDEX and path.with_suffix(".csv").exists())
+    lines = [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name})" for path in pages]
+    head = "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand.\n\n"
+    (out / INDEX).write_text(head + "\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""The studies that `debias bench` knows, a file a paper."""

@@ -1,0 +1,16 @@
+"""The forests that the studies fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from debias.simulate import Simulation
+
+
+def forest(simulation: Simulation, seed: int, **settings: Any) -> Any:
+    """Fit a random forest of scikit-learn: of classes where y holds integers, of numbers otherwise."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    kind = RandomForestClassifier if simulation.y.dtype.kind == "i" else RandomForestRegressor
+    return kind(**{"n_estimators": 100, **settings}, random_state=seed, n_jobs=1).fit(simulation.numeric, simulation.y)

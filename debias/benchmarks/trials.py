@@ -1,0 +1,155 @@
+"""One trial of one design: draw, fit, score. And the file that trials are kept in, so that a run can go on."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+import debias
+from debias.errors import CompositionError, DebiasError
+
+if TYPE_CHECKING:
+    from debias.benchmarks.study import Design, Draw
+
+ROWS = ("oob", "held-out", "train")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A scorer that takes part, and the rows it is given."""
+
+    expression: str
+    rows: str
+
+    @classmethod
+    def of(cls, text: str) -> Entrant:
+        """Read ``expression`` or ``expression@rows``; OOB rows where nothing is said."""
+        expression, at, rows = text.rpartition("@")
+        if not at or rows not in ROWS:
+            return cls(text, "oob")
+        return cls(expression, rows)
+
+    @property
+    def scorer(self) -> debias.Scorer:
+        """The scorer, with its options."""
+        return debias.scorer(self.expression)
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return self.scorer.name if self.rows == "oob" else f"{self.scorer.name} on {self.rows} rows"
+
+
+def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, ...]) -> dict[str, Any]:
+    """Draw data, fit the model, score it with every entrant.
+
+    Returns
+    -------
+    dict
+        Plain values: design, repeat, features, expected rank, relevant, and per entrant the scores, or why it refused.
+    """
+    data_seed, model_seed = (int(s) for s in np.random.SeedSequence([seed, crc32(design.stream.encode()), repeat])
+                             .generate_state(2) >> 1)  # fmt: skip
+    begin = perf_counter()
+    draw = design.draw(data_seed)
+    model = None if design.fit is None else design.fit(draw.train, model_seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # tables name the rows
+        scores = {entrant.label: _score(entrant, model, draw, model_seed) for entrant in entrants}
+    return {
+        "design": design.name,
+        "repeat": repeat,
+        "features": [str(name) for name in draw.train.X.columns],
+        "rank": draw.train.expected_rank.tolist(),
+        "relevant": draw.train.is_relevant.tolist(),
+        "scores": scores,
+        "seconds": round(perf_counter() - begin, 4),
+    }
+
+
+class TrialFile:
+    """Trials on disk, one JSON object a line; the first line says what they belong to.
+
+    Parameters
+    ----------
+    path : Path
+    header : dict
+        Study, seed and versions. Trials made under another header are not mixed with these.
+
+    Raises
+    ------
+    DebiasError
+        The file there was made under another header.
+    """
+
+    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+        self.path = path
+        self.trials: list[dict[str, Any]] = []
+        self._scored: dict[tuple[str, int], set[str]] = {}
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(header) + "\n")
+            return
+        whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        there = json.loads(whole[0]) if whole else None
+        if there != header:
+            changed = sorted(key for key in header if not there or there.get(key) != header[key])
+            raise DebiasError(
+                f"{path} holds trials of another run ({', '.join(changed)} changed): remove it, pass --restart, or "
+                "another --out"
+            )
+        path.write_text("".join(whole))  # a line that was cut off by a kill is dropped, and its trial run again
+        for line in whole[1:]:
+            self._keep(json.loads(line))
+
+    def missing(self, design: Design, repeat: int, entrants: tuple[Entrant, ...]) -> tuple[Entrant, ...]:
+        """Return the entrants that have no score in that trial yet."""
+        there = self._scored.get((design.name, repeat), set())
+        return tuple(entrant for entrant in entrants if entrant.label not in there)
+
+    def add(self, trial: dict[str, Any]) -> None:
+        """Keep a trial, at once."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(trial) + "\n")
+        self._keep(trial)
+
+    def _keep(self, trial: dict[str, Any]) -> None:
+        self.trials.append(trial)
+        self._scored.setdefault((trial["design"], trial["repeat"]), set()).update(trial["scores"])
+
+
+def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any]:
+    begin = perf_counter()
+    try:
+        scores = _call(entrant, model, draw, seed)
+    except CompositionError:
+        raise  # a mistake in the expression concerns the whole run
+    except DebiasError as error:
+        return {"refused": str(error)}
+    selected = getattr(scores, "selected", None)
+    return {
+        "values": scores.values.tolist(),
+        "selected": None if selected is None else np.asarray(selected).tolist(),
+        "seconds": round(perf_counter() - begin, 4),
+    }
+
+
+def _call(entrant: Entrant, model: Any, draw: Draw, seed: int) -> debias.Scores:
+    train = draw.train
+    if "data-only" in entrant.scorer.needs:
+        return debias.score(None, train.X, train.y, entrant.scorer, seed=seed)
+    if model is None:
+        raise DebiasError(f"this design fits no model, and {entrant.label} needs one")
+    if entrant.rows != "held-out":
+        return debias.score(model, train.numeric, train.y, entrant.scorer, rows=entrant.rows, seed=seed)
+    if draw.held_out is None:
+        raise DebiasError(f"this design draws no held-out rows, and {entrant.label} needs them")
+    fresh = draw.held_out
+    return debias.score(model, fresh.numeric, fresh.y, entrant.scorer, rows="held-out", seed=seed)

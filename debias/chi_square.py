@@ -1,0 +1,74 @@
+"""Tail probabilities of chi-square in logarithms, where they underflow. Importing this imports numba.
+
+With a = df / 2 and z = x / 2, the upper tail is Q(a, z), the regularised incomplete gamma function: a series below
+z = a + 1, Legendre's continued fraction (evaluated by Lentz's method) above.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def log_tail(x: float, df: float) -> float:
+    """Return log P(chi-square with `df` degrees of freedom >= x); 0 for x <= 0 or no degrees of freedom."""
+    a, z = df / 2, x / 2
+    if z <= 0 or a <= 0:
+        return 0.0
+    front = a * math.log(z) - z - math.lgamma(a)
+    if z < a + 1:
+        term = total = 1 / a
+        n = a
+        while term > total * 1e-17:
+            n += 1
+            term *= z / n
+            total += term
+        below = math.exp(front) * total
+        return math.log1p(-below)
+    b = z + 1 - a
+    c, d = 1e300, 1 / b
+    fraction = d
+    for i in range(1, 10_000):
+        step = -i * (i - a)
+        b += 2
+        d = 1 / (step * d + b)
+        c = b + step / c
+        change = c * d
+        fraction *= change
+        if abs(change - 1) < 1e-15:
+            break
+    return front + math.log(fraction)
+
+
+@njit(cache=True, nogil=True)
+def quantile_1df(log_p: float) -> float:
+    """Return the (1 - p)-quantile of chi-square with one degree of freedom, given log p <= 0.
+
+    Newton's method on the logarithm of the tail, which is concave and nearly linear far out: a handful of steps.
+    """
+    if log_p >= 0:
+        return 0.0
+    if log_p > -1e-8:  # p = 1 - 2 phi(0) sqrt(x) + ...
+        return (-log_p) ** 2 * math.pi / 2
+    x = max(-2 * log_p - math.log(max(-log_p, 0.1)) - 0.5, 0.25 * log_p * log_p) if log_p < -0.5 else log_p * log_p
+    for _ in range(60):
+        tail = _log_tail_1df(x)
+        slope = -math.exp(-x / 2 - 0.5 * math.log(2 * math.pi * x) - tail)  # -density / tail
+        new = x - (tail - log_p) / slope
+        if new <= 0:
+            new = x / 4
+        if abs(new - x) <= 1e-14 * x:
+            return new
+        x = new
+    return x
+
+
+@njit(cache=True, nogil=True)
+def _log_tail_1df(x: float) -> float:
+    return math.log(math.erfc(math.sqrt(x / 2))) if x < 100 else log_tail(x, 1.0)
+
+
+def log_tails(x: np.ndarray, df: np.ndarray) -> np.ndarray:
+    """Return `log_tail` of each pair, shape (n,)."""
+    return np.array([log_tail(float(each), float(d)) for each, d in zip(x, df, strict=True)])

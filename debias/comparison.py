@@ -1,0 +1,241 @@
+"""Scores side by side: where they disagree about a feature, and what about the feature may be the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import CompositionError
+from debias.notes import Notes
+from debias.preparation import extract
+from debias.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.scoring import Scorer, Scores
+
+DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
+EXPLAINED = 500
+"""SHAP values of at most this many rows, evenly spread, tell which features interact."""
+BINS = 10
+"""Equal-frequency bins of a feature in which its SHAP values are averaged."""
+CORRELATED = 0.5
+"""Rank correlation with another feature from which on it is named as a reason,"""
+INTERACTING = 0.25
+"""share of the variance of a feature's SHAP values that the feature alone does not explain,"""
+NOT_UPHELD = 0.5
+"""part of the reported share that is gone on the evaluation rows,"""
+MANY = 2.0
+"""and number of values, in multiples of the median over features."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several scores of one model, side by side.
+
+    Parameters
+    ----------
+    scores : dict of str to Scores
+        By scorer name.
+    traits : DataFrame of shape (n_features, 5)
+        Index ``feature``; ``n_values``; ``correlation`` (largest absolute rank correlation with another feature) and
+        ``correlated_with`` (that feature); ``interaction`` (share of the variance of the feature's SHAP values that the
+        feature alone does not explain, in the model; NaN if the model does not use it); ``not_upheld`` (part of the
+        share of the reported importance that it loses in the share of ``mdi_oob``; NaN without these two scores).
+    """
+
+    scores: dict[str, Scores]
+    traits: pd.DataFrame
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Scores, one row a feature (index ``feature``), one column a scorer; the first scorer's largest on top."""
+        import pandas as pd
+
+        frame = pd.concat([each.to_frame() for each in self.scores.values()], axis=1)
+        return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """Rank of each feature by each scorer, 1 the largest; ties share their mean rank."""
+        return self.table.rank(ascending=False)
+
+    @property
+    def rank_correlation(self) -> pd.DataFrame:
+        """Spearman correlation of each two scorers over features; NaN where all scores of one are equal."""
+        return self.table.corr(method="spearman")
+
+    @property
+    def disagreements(self) -> pd.DataFrame:
+        """Where scorers disagree, and what about the feature may be the reason.
+
+        Returns
+        -------
+        DataFrame
+            One row a feature, the widest disagreement on top: ``highest`` and ``lowest`` rank (1 is the largest score)
+            and ``highest_by``, ``lowest_by`` the scorers that give them; ``spread``, their difference over the
+            largest possible; ``why``, the traits out of the ordinary. They are hints, not proofs: what a trait does
+            to a score is in docs/comparing.md.
+        """
+        import pandas as pd
+
+        ranks = self.ranks.loc[list(self.traits.index)]
+        frame = pd.DataFrame(
+            {
+                "highest": ranks.min(axis=1),
+                "highest_by": ranks.idxmin(axis=1),
+                "lowest": ranks.max(axis=1),
+                "lowest_by": ranks.idxmax(axis=1),
+                "spread": (ranks.max(axis=1) - ranks.min(axis=1)) / max(1, len(ranks) - 1),
+            }
+        )
+        median = float(self.traits["n_values"].median())
+        frame["why"] = ["; ".join(_reasons(trait, median)) for _, trait in self.traits.iterrows()]
+        return frame.sort_values("spread", ascending=False, kind="stable")
+
+
+def compare(
+    model: Any,
+    X: Any,
+    y: Any,
+    scorers: list[str | Scorer] | tuple[str | Scorer, ...] = DEFAULT,
+    *,
+    rows: str = "auto",
+    train: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Set scores of a model side by side.
+
+    Parameters
+    ----------
+    model, X, y, rows, train, sample_weight, seed, n_jobs
+        As for :func:`debias.score`, which is called for each scorer.
+    scorers : list of str or Scorer
+        Two or more; scorers that need only data may be among them.
+
+    Returns
+    -------
+    Comparison
+        ``table`` has the scores, ``ranks`` and ``rank_correlation`` how far they agree, ``disagreements`` where they
+        do not and what may be the reason.
+
+    Raises
+    ------
+    CompositionError
+        Fewer than two scorers, or one twice.
+    DebiasError
+        As for :func:`debias.score`.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> comparison = debias.compare(forest, X, y, ["native", "mdi_oob", "shap"])
+    >>> comparison.table.idxmax().tolist()
+    ['bmi', 'bmi', 'bmi']
+    >>> comparison.traits.loc["s1", "correlated_with"]
+    's2'
+    """
+    from debias.api import score
+    from debias.scoring import scorer
+
+    chosen = [scorer(each) for each in scorers]
+    names = [each.name for each in chosen]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise CompositionError(f"pass two or more different scorers to compare, not {names}")
+    scores = {}
+    for each in chosen:
+        given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}
+        scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
+    ensemble = extract(model)
+    table = Table(X).aligned_to(ensemble, Notes())
+    every = table.matrix(ensemble)
+    some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
+    return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
+
+
+def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:
+    import pandas as pd
+
+    names = pd.Index(next(iter(scores.values())).feature_names, name="feature")
+    related = pd.DataFrame(X).corr(method="spearman").abs().fillna(0.0).to_numpy(copy=True)
+    np.fill_diagonal(related, -1.0)
+    nearest = related.argmax(axis=1)
+    return pd.DataFrame(
+        {
+            "n_values": [np.unique(column[~np.isnan(column)]).size for column in X.T],
+            "correlation": np.maximum(related.max(axis=1), 0.0),
+            "correlated_with": [str(names[k]) if related[j, k] > 0 else "" for j, k in enumerate(nearest)],
+            "interaction": interaction,
+            "not_upheld": _not_upheld(scores, len(names)),
+        },
+        index=names,
+    )
+
+
+def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float64]:
+    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN where nothing is reported."""
+    if not {"native", "mdi_oob"} <= scores.keys():
+        return np.full(n_features, np.nan)
+    reported, debiased = (np.maximum(scores[name].values, 0.0) for name in ("native", "mdi_oob"))
+    reported, debiased = (each / each.sum() if each.sum() > 0 else each for each in (reported, debiased))
+    lost = np.divide(reported - debiased, reported, out=np.full(n_features, np.nan), where=reported > 0)
+    return np.where(np.isnan(lost), np.nan, np.maximum(lost, 0.0))
+
+
+def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return the share of the variance of each feature's SHAP values within bins of the feature.
+
+    Without interactions the SHAP value is a function of the feature alone, and so nearly constant within a bin. Sums of
+    squares are over their degrees of freedom, so that many bins of few rows do not look like a function.
+    """
+    from debias.shapley import shapley_values
+
+    phi = shapley_values(ensemble, X)
+    share = np.full(ensemble.n_features, np.nan)
+    for k in range(ensemble.n_features):
+        bins = _bins(X[:, k])
+        total = _within(phi[:, k], np.zeros(len(X), dtype=np.int64))
+        if total > 0:
+            share[k] = min(1.0, _within(phi[:, k], bins) / total)
+    return share
+
+
+def _bins(x: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the bin of each row, missing values in one of their own."""
+    edges = np.unique(np.nanquantile(x, np.linspace(0, 1, BINS + 1)[1:-1])) if not np.isnan(x).all() else np.zeros(1)
+    bins = np.searchsorted(edges, x)
+    return np.unique(np.where(np.isnan(x), edges.size + 1, bins), return_inverse=True)[1]
+
+
+def _within(phi: NDArray[np.float64], bins: NDArray[np.int64]) -> float:
+    """Return the mean square of values about the means of their bins, over degrees of freedom, summed over outputs."""
+    count = np.bincount(bins)
+    squares = 0.0
+    for column in phi.T:
+        mean = np.bincount(bins, weights=column) / count
+        squares += float(((column - mean[bins]) ** 2).sum())
+    return squares / max(1, len(phi) - count.size)
+
+
+def _reasons(trait: pd.Series[Any], median_values: float) -> list[str]:
+    reasons = []
+    if trait["n_values"] >= MANY * median_values:
+        reasons.append(f"many values ({trait['n_values']})")
+    if trait["correlation"] >= CORRELATED:
+        reasons.append(f"correlated with {trait['correlated_with']} ({trait['correlation']:.2f})")
+    if trait["interaction"] >= INTERACTING:
+        reasons.append(f"interacts ({trait['interaction']:.0%} of its SHAP variance is not its own)")
+    if trait["not_upheld"] >= NOT_UPHELD:
+        reasons.append(f"overfitted ({trait['not_upheld']:.0%} of its reported share is gone on unseen rows)")
+    return reasons

@@ -1,0 +1,270 @@
+"""A table and its response without a model: what a scorer sees that needs only data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+from debias.response import one_column, refuse_missing
+from debias.table import column_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+
+FEW = 20
+"""Whole numbers with at most this many distinct values are taken for classes where nothing else says."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One feature, decoded: numbers, or categories without an order.
+
+    Parameters
+    ----------
+    values : array of float64 of shape (n_rows,)
+        Numbers (ordered categories: their position), or codes 0, 1, 2, ... of categories; NaN where missing.
+    categorical : bool
+    """
+
+    values: NDArray[np.float64]
+    categorical: bool
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """Every distinct value as a code from 0, in order; missing is the last code. Shape (n_rows,)."""
+        return np.unique(self.values, return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Data:
+    """Rows of features and a response, for scorers with ``needs={"data-only"}``. Immutable; copies share what they can.
+
+    A meta-method makes other data of these by `with_response` (permuted responses) and `with_features` (permuted or
+    added columns), and scores those.
+
+    Parameters
+    ----------
+    X : DataFrame of shape (n_rows, n_features)
+        The user's columns with their types: categories stay categories, missing values missing.
+    y : array of shape (n_rows,)
+        Labels or numbers, none missing.
+    classification : bool or None
+        What the model was trained for; None without a model: then `is_classification` looks at y.
+    weight : array of float64 of shape (n_rows,), or None
+        None if the user gave none.
+    seed : int or None
+        For scorers that draw.
+    n_jobs : int
+        Threads.
+    """
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    classification: bool | None = None
+    weight: NDArray[np.float64] | None = None
+    seed: int | None = None
+    n_jobs: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.X)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.X.shape[1]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(str(name) for name in self.X.columns)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Every feature as numbers or category codes.
+
+        Raises
+        ------
+        RowsError
+            A column is neither, e.g. of dates; the message names it.
+        """
+        return tuple(_decoded(self.X.iloc[:, k], name) for k, name in enumerate(self.feature_names))
+
+    @cached_property
+    def is_classification(self) -> bool:
+        """Whether y is of classes: what the model says; else labels, booleans, and whole numbers of few values."""
+        if self.classification is not None:
+            return self.classification
+        if self.y.dtype.kind != "f" and self.y.dtype.kind not in "iu":
+            return True
+        return bool((self.y == np.round(self.y)).all()) and len(np.unique(self.y)) <= FEW
+
+    @cached_property
+    def labels(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The classes of y, sorted, and the class of each row, shape (n_rows,)."""
+        try:
+            classes, codes = np.unique(self.y, return_inverse=True)
+        except TypeError:  # labels of mixed kinds do not sort
+            classes, codes = np.unique([repr(label) for label in self.y.tolist()], return_inverse=True)
+        return classes, codes.astype(np.int64)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64]:
+        """The response as numbers, shape (n_rows,).
+
+        Raises
+        ------
+        RowsError
+            y is of labels, or has infinite values.
+        """
+        try:
+            numbers = self.y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise RowsError(f"y is not numeric (dtype {self.y.dtype}), as a regression needs") from None
+        if not np.isfinite(numbers).all():
+            raise RowsError(f"y is infinite at position {np.flatnonzero(~np.isfinite(numbers))[0]}")
+        return numbers
+
+    def refuse_weights(self, scorer: str) -> None:
+        """Raise a RowsError if rows have weights, for a scorer that counts rows."""
+        if self.weight is not None:
+            raise RowsError(f"{scorer} counts rows, and takes no sample_weight; leave it out, or repeat rows")
+
+    def with_response(self, y: NDArray[Any]) -> Data:
+        """Return the same rows with another response of the same kind, shape (n_rows,), e.g. a permuted one."""
+        return self._sharing(replace(self, y=y, classification=self.is_classification))
+
+    def with_features(self, X: pd.DataFrame) -> Data:
+        """Return the same response beside other features, shape (n_rows, any)."""
+        return replace(self, X=X)
+
+    def _sharing(self, other: Data) -> Data:
+        if "columns" in self.__dict__:
+            other.__dict__["columns"] = self.columns
+        return other
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        ensemble: TreeEnsemble | None = None,
+        weight: NDArray[np.float64] | None = None,
+        seed: int | None = None,
+        n_jobs: int = 1,
+    ) -> Data:
+        """Take what the user passed.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        ensemble : TreeEnsemble, optional
+            Of a model that is given with the data: gives the order of the columns, and says whether y is of classes.
+        weight, seed, n_jobs
+            As they are kept.
+
+        Raises
+        ------
+        RowsError
+            X or y is not of the right shape, y has missing values, or X does not have the model's columns.
+        """
+        frame = _frame(X)
+        if frame.shape[0] == 0 or frame.shape[1] == 0:
+            raise RowsError(f"X has shape {frame.shape}: there is nothing to score")
+        response = one_column(y)
+        if len(response) != len(frame):
+            raise RowsError(f"y has {len(response)} entries, but X has {len(frame)} rows")
+        refuse_missing(response)
+        if weight is not None and weight.shape != (len(frame),):
+            raise RowsError(f"sample_weight has shape {weight.shape} for {len(frame)} rows")
+        classification = None
+        if ensemble is not None:
+            frame = _aligned(frame, ensemble, has_names=hasattr(X, "columns") or hasattr(X, "column_names"))
+            classification = ensemble.classes is not None
+        return cls(X=frame, y=response, classification=classification, weight=weight, seed=seed, n_jobs=n_jobs)
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    """Return X as a pandas frame: itself, an array under made-up names, or a table of another library."""
+    import narwhals.stable.v2 as nw
+    import pandas as pd
+
+    if X is None:
+        raise RowsError("X is missing; pass the features")
+    if isinstance(X, pd.DataFrame):
+        repeated = X.columns[X.columns.duplicated()]
+        if len(repeated):
+            raise RowsError(f"X has columns of the same name: {', '.join(map(str, repeated))}")
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise RowsError("X is a lazy frame; collect() it first")
+    if isinstance(frame, nw.DataFrame):
+        return pd.DataFrame({name: _series(frame[name]) for name in frame.columns})
+    if hasattr(X, "tocsr") or isinstance(X, np.ma.MaskedArray):
+        raise RowsError(
+            "X is a sparse matrix or masked array; pass a plain array with NaN for missing, or a data frame"
+        )
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
+    if array.ndim != 2:
+        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+    made_up = pd.DataFrame(array, columns=[f"x{k}" for k in range(array.shape[1])])
+    return made_up.infer_objects() if array.dtype.kind == "O" else made_up
+
+
+def _series(series: Any) -> Any:
+    """Return a polars or Arrow column as what pandas makes a column of."""
+    import narwhals.stable.v2 as nw
+    import pandas as pd
+
+    if isinstance(series.dtype, (nw.Categorical, nw.Enum, nw.String)):
+        return pd.Categorical(series.cast(nw.String).to_list())
+    numeric = series.dtype.is_numeric() or series.dtype == nw.Boolean
+    return np.array(series.to_list(), dtype=np.float64) if numeric else pd.Series(series.to_list(), dtype=object)
+
+
+def _aligned(frame: pd.DataFrame, ensemble: TreeEnsemble, has_names: bool) -> pd.DataFrame:
+    """Return the columns in the model's order, under the names its other scores have."""
+    names = tuple(str(name) for name in frame.columns) if has_names else None
+    order = column_order(names, frame.shape[1], ensemble)
+    if order is not None:
+        frame = frame.iloc[:, order]
+    wanted = list(ensemble.feature_names)
+    rename = (ensemble.named or not has_names) and list(frame.columns) != wanted
+    return frame.set_axis(wanted, axis=1) if rename else frame
+
+
+def _decoded(column: pd.Series[Any], name: str) -> Column:
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = np.asarray(column.cat.codes, dtype=np.float64)
+        codes[codes < 0] = np.nan
+        return Column(codes, categorical=not column.dtype.ordered)
+    if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isinf(values).any():
+            raise RowsError(f"column {name!r} of X is infinite in row {np.flatnonzero(np.isinf(values))[0]}")
+        return Column(values, categorical=False)
+    present = column.dropna()
+    if present.map(lambda value: isinstance(value, str)).all():
+        return _decoded(column.astype("category"), name)
+    if present.map(lambda value: isinstance(value, (bool, int, float, np.number, np.bool_))).all():
+        return _decoded(column.astype(np.float64), name)
+    raise RowsError(
+        f"column {name!r} of X ({column.dtype}) is neither numbers nor categories: make it a number (of days, say), "
+        "or a pandas category"
+    )

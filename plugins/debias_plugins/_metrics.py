@@ -1,0 +1,133 @@
+"""How well outputs predict, by any scikit-learn metric, whether or not an estimator stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import CompositionError, RowsError, nearest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.rows import Rows
+
+
+class Metric:
+    """A metric of raw outputs, the higher the better.
+
+    Parameters
+    ----------
+    metric : str, callable or None
+        A scikit-learn scorer's name, or a scorer ``(estimator, X, y) -> float``. The estimator it gets predicts what
+        the model does, by ``predict`` and, of classes, ``predict_proba``; X is empty. None: "accuracy" of classifiers,
+        "neg_mean_squared_error" of others.
+    ensemble : TreeEnsemble
+    rows : Rows
+        Whose response and weights are used; no weights are passed on if they are all equal.
+    """
+
+    def __init__(self, metric: str | Callable[..., float] | None, ensemble: TreeEnsemble, rows: Rows) -> None:
+        self.ensemble = ensemble
+        if metric is None:
+            metric = "accuracy" if ensemble.is_classifier else "neg_mean_squared_error"
+        self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
+        self._scorer = _scorer(metric)
+        response = rows.response
+        if ensemble.classes is not None:
+            assert response.codes is not None
+            self._codes, self._y = response.codes, np.asarray(ensemble.classes)[response.codes]
+        elif response.target is not None:
+            self._y = _columns(response.target)
+        else:
+            assert response.values is not None
+            self._y = _columns(response.values + ensemble.centre)
+        self._weight = None if (rows.weight == rows.weight[0]).all() else rows.weight
+
+    def __call__(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the metric of each of several outputs for the rows `at`.
+
+        Parameters
+        ----------
+        raw : array of shape (n_outcomes, n, n_outputs)
+        at : array of shape (n,)
+
+        Returns
+        -------
+        array of shape (n_outcomes,)
+        """
+        weight = None if self._weight is None else self._weight[at]
+        if self.name == "accuracy" and self.ensemble.is_classifier:
+            return np.average(_codes(raw) == self._codes[at], axis=1, weights=weight)
+        if self.name == "neg_mean_squared_error" and not self.ensemble.is_classifier:
+            error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
+            return -np.average((error**2).mean(axis=2), axis=1, weights=weight)
+        return np.array([self._by_scorer(each, self._y[at], weight) for each in raw])
+
+    def _by_scorer(self, raw: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+        predicted = _predicted(self.ensemble, raw)
+        empty = np.empty((len(raw), 0))
+        try:
+            found = (
+                self._scorer(predicted, empty, y)
+                if weight is None
+                else self._scorer(predicted, empty, y, sample_weight=weight)
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise CompositionError(
+                f"the metric {self.name} cannot be taken of these predictions: {error}"
+                + ("" if weight is None else " (the rows have weights, which it is given as sample_weight)")
+            ) from error
+        if not np.isfinite(found):
+            raise RowsError(f"the metric {self.name} is {found} on {len(y)} rows; use one that is defined there")
+        return float(found)
+
+
+def _scorer(metric: str | Callable[..., float]) -> Callable[..., float]:
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if callable(metric):
+        return metric
+    if metric not in get_scorer_names():
+        raise CompositionError(
+            f"scikit-learn has no metric {metric!r}.{nearest(metric, get_scorer_names())} "
+            "sklearn.metrics.get_scorer_names() lists those there are."
+        )
+    return get_scorer(metric)
+
+
+def _columns(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers as scikit-learn has them: one response flat, several side by side."""
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
+def _codes(raw: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the class predicted for outputs of shape (..., n_outputs), the first of those that tie."""
+    return (raw[..., 0] > 0).astype(np.int64) if raw.shape[-1] == 1 else raw.argmax(axis=-1)
+
+
+def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
+    """Return an estimator that has predicted already."""
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    mean = ensemble.objective.mean(raw)
+
+    class Classes(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+        classes_ = ensemble.classes
+
+        def predict(self, X: Any) -> NDArray[Any]:
+            return np.asarray(ensemble.classes)[_codes(raw)]
+
+        def predict_proba(self, X: Any) -> NDArray[np.float64]:
+            return np.column_stack([1 - mean, mean]) if mean.shape[1] == 1 else mean
+
+    class Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+        fitted_ = True
+
+        def predict(self, X: Any) -> NDArray[np.float64]:
+            return _columns(mean)
+
+    return Classes() if ensemble.is_classifier else Numbers()

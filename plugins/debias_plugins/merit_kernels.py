@@ -1,0 +1,33 @@
+"""Compiled loops of the merits. Importing this imports numba: do so on first use."""
+
+import math
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def expected_x_log_x(n, a, b):
+    """Return E X log X of a hypergeometric X: b of n rows are of the class, and a are drawn.
+
+    Probabilities run from the mode outwards by their ratios, and are scaled by their sum: no factorials to round.
+    """
+    low, high = max(0, a + b - n), min(a, b)
+    mode = min(max((a + 1) * (b + 1) // (n + 2), low), high)
+    total = 1.0
+    weighted = mode * math.log(mode) if mode > 0 else 0.0
+    p = 1.0
+    for k in range(mode, high):
+        p *= (a - k) * (b - k) / ((k + 1.0) * (n - a - b + k + 1.0))
+        total += p
+        weighted += p * (k + 1) * math.log(k + 1)
+        if p < 1e-20:
+            break
+    p = 1.0
+    for k in range(mode, low, -1):
+        p *= k * (n - a - b + k) / ((a - k + 1.0) * (b - k + 1.0))
+        total += p
+        if k > 1:
+            weighted += p * (k - 1) * math.log(k - 1)
+        if p < 1e-20:
+            break
+    return weighted / total

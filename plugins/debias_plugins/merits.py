@@ -1,0 +1,371 @@
+"""Merits of a single feature for a class, measured against what noise of the same values would have.
+
+Hong, Hosking and Winograd (1996), section 2. A feature splits the N rows into F branches with a_j rows, the class has
+frequencies b_i, and x_ij rows are of class i in branch j. A noise feature is the feature with its values permuted, so
+that x_ij is hypergeometric: the expectations below are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import CompositionError, RowsError
+from debias.scoring import Scorer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Counts = NDArray[np.int64]
+    Result = tuple[NDArray[np.float64], dict[str, Any]]
+
+FORMS = ("normalized", "merit", "excess", "demerit", "log_p")
+
+
+@debias.scorer_plugin("gini_merit", unit="ratio to noise of the same values", needs={"data-only"})
+def gini_merit(
+    data: debias.Data,
+    *,
+    form: str = "normalized",
+    branching: str = "full",
+    bins: int = 10,
+    replicates: int = 200,
+) -> Result:
+    """Decrease of the class's Gini impurity in the branches of a feature (Hong et al. 1996, eq. 7 and 16).
+
+    Parameters
+    ----------
+    data : Data of (n_rows, n_features)
+        The response is of classes; a missing value is a value of its own.
+    form : {"normalized", "merit", "excess", "demerit"}
+        "merit": I(C) - I(C|F). "normalized": that over its mean for noise of the same values, so noise has 1 on
+        average; 1 where both are 0. "excess": the difference of the two, 0 on average for noise. "demerit": Hong's
+        I(C|F) / E I(C|F), 1 on average for noise and the lower the better; 1 where both are 0.
+    branching : {"full", "bins", "binary"}
+        "full": a branch for every distinct value. "bins": numbers in `bins` bins of about equal frequency. "binary":
+        two branches by the best threshold of numbers (missing values go with the large ones) or the best single
+        category; the mean for noise then is that of `replicates` permuted responses, since choosing the best raises it.
+    bins, replicates : int
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        The scores; ``branches``, and ``expected``: the mean merit of noise (each a list of n_features).
+
+    Raises
+    ------
+    RowsError
+        The response is not of classes, or there are sample weights: merits count rows.
+    """
+    return _score(data, GINI, form, branching, bins, replicates)
+
+
+@debias.scorer_plugin("entropy_merit", unit="ratio to noise of the same values", needs={"data-only"})
+def entropy_merit(
+    data: debias.Data,
+    *,
+    form: str = "normalized",
+    branching: str = "full",
+    bins: int = 10,
+    replicates: int = 200,
+    null: str = "exact",
+) -> Result:
+    """Mutual information of class and feature in natural units (Hong et al. 1996, eq. 8).
+
+    Parameters
+    ----------
+    data, form, branching, bins, replicates
+        As for ``gini_merit``.
+    null : {"exact", "approximate"}
+        "exact": the mean for noise from the hypergeometric law. "approximate": (F - 1)(C - 1) / 2N of eq. 24, for
+        branches and classes of many rows.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    if null not in ("exact", "approximate"):
+        raise CompositionError(f"entropy_merit: null={null!r} is none of 'exact', 'approximate'")
+    return _score(data, ENTROPY if null == "exact" else APPROXIMATE_ENTROPY, form, branching, bins, replicates)
+
+
+@debias.scorer_plugin("gain_ratio", unit="mutual information above noise / H(F)", needs={"data-only"})
+def gain_ratio(
+    data: debias.Data,
+    *,
+    form: str = "excess",
+    branching: str = "full",
+    bins: int = 10,
+    replicates: int = 200,
+) -> Result:
+    """Quinlan's gain ratio, mutual information over the entropy H(F) of the feature; 0 where H(F) is 0.
+
+    Parameters
+    ----------
+    data, form, branching, bins, replicates
+        As for ``gini_merit``. The default "excess" has mean 0 for noise; "merit" is Quinlan's own, which still grows
+        with the number of values; "normalized" is that of ``entropy_merit``.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    return _score(data, GAIN_RATIO, form, branching, bins, replicates)
+
+
+@debias.scorer_plugin(
+    "symmetric_uncertainty", unit="2 x mutual information above noise / (H(C) + H(F))", needs={"data-only"}
+)
+def symmetric_uncertainty(
+    data: debias.Data,
+    *,
+    form: str = "excess",
+    branching: str = "full",
+    bins: int = 10,
+    replicates: int = 200,
+) -> Result:
+    """Twice the mutual information over H(C) + H(F), from 0 to 1 before noise is taken off; 0 where both are 0.
+
+    Parameters
+    ----------
+    data, form, branching, bins, replicates
+        As for ``gain_ratio``.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    return _score(data, SYMMETRIC_UNCERTAINTY, form, branching, bins, replicates)
+
+
+@debias.scorer_plugin("chi_square", unit="ratio to noise of the same values", needs={"data-only"})
+def chi_square(
+    data: debias.Data,
+    *,
+    form: str = "normalized",
+    branching: str = "full",
+    bins: int = 10,
+    replicates: int = 200,
+) -> Result:
+    """Pearson's chi-square of class and feature; its exact mean for noise is N (F - 1)(C - 1) / (N - 1).
+
+    Parameters
+    ----------
+    data, branching, bins, replicates
+        As for ``gini_merit``.
+    form : {"normalized", "merit", "excess", "log_p"}
+        "merit" is chi-square itself; "log_p" is -log10 of the p-value with (F - 1)(C - 1) degrees of freedom, which
+        holds for branches and classes of many rows, and not after the choice of a best binary split.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    return _score(data, CHI_SQUARE, form, branching, bins, replicates)
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[Scorer]:
+    """Offer the merits."""
+    return [gini_merit, entropy_merit, gain_ratio, symmetric_uncertainty, chi_square]
+
+
+@dataclass(frozen=True)
+class Merit:
+    """How a merit, its mean for noise, and the impurity it lowers follow from a table x_ij of shape (F, C)."""
+
+    name: str
+    of: Callable[[Counts], NDArray[np.float64]]
+    """Merits of tables of shape (..., F, C), shape (...)."""
+    expected: Callable[[Counts], float]
+    """Exact mean over permutations of the rows, of one table of shape (F, C)."""
+    impurity: Callable[[Counts], float] | None
+    """I(C) from class frequencies, where the merit is I(C) - I(C|F)."""
+
+
+def gini(frequencies: NDArray[Any]) -> Any:
+    """Gini impurity of frequencies along the last axis (eq. 1)."""
+    total = np.maximum(frequencies.sum(axis=-1, keepdims=True), 1)
+    return 1 - ((frequencies / total) ** 2).sum(axis=-1)
+
+
+def entropy(frequencies: NDArray[Any]) -> Any:
+    """Entropy of frequencies along the last axis, natural logarithms (eq. 2)."""
+    n = np.maximum(frequencies.sum(axis=-1), 1)
+    value = np.log(n) - _x_log_x(frequencies).sum(axis=-1) / n
+    return np.where(value < 1e-13, 0.0, value)  # one value only: 0 up to rounding
+
+
+def expected_entropy(branches: Counts, classes: Counts) -> float:
+    """Mean over permutations of H(C|F), exactly: E X log X under the hypergeometric law of eq. 10.
+
+    Equation 26 as printed has wrong exponents and a wrong sign; here X log X is summed over the law itself, once for
+    each distinct size of branch.
+
+    Parameters
+    ----------
+    branches, classes : array of int64
+        Frequencies a_j of the feature's values and b_i of the classes; both sum to N.
+    """
+    from debias_plugins.merit_kernels import expected_x_log_x
+
+    sizes, times = np.unique(branches, return_counts=True)
+    n = int(branches.sum())
+    inner = sum(
+        t * sum(expected_x_log_x(n, int(a), int(b)) for b in classes) for a, t in zip(sizes, times, strict=True)
+    )
+    return float((_x_log_x(branches).sum() - inner) / n)
+
+
+def _x_log_x(x: NDArray[Any]) -> NDArray[np.float64]:
+    return x * np.log(np.maximum(x, 1))
+
+
+def _impurity_decrease(impurity: Callable[[NDArray[Any]], Any]) -> Callable[[Counts], NDArray[np.float64]]:
+    def decrease(tables: Counts) -> NDArray[np.float64]:
+        sizes = tables.sum(axis=-1)
+        within = (sizes * impurity(tables)).sum(axis=-1) / sizes.sum(axis=-1)
+        return impurity(tables.sum(axis=-2)) - within
+
+    return decrease
+
+
+def _expected_gini_decrease(table: Counts) -> float:
+    """I(C) - E I(C|F) = G(C) (F - 1) / (N - 1), from eq. 16."""
+    n = table.sum()
+    return float(gini(table.sum(axis=0)) * (len(table) - 1) / (n - 1)) if n > 1 else 0.0
+
+
+def _expected_information(table: Counts) -> float:
+    classes = table.sum(axis=0)
+    return float(entropy(classes)) - expected_entropy(table.sum(axis=1), classes) if min(table.shape) > 1 else 0.0
+
+
+def _approximate_information(table: Counts) -> float:
+    return (len(table) - 1) * (table.shape[1] - 1) / (2 * float(table.sum()))
+
+
+def _gain_ratio_scale(tables: Counts) -> Any:
+    return entropy(tables.sum(axis=-1))
+
+
+def _symmetric_scale(tables: Counts) -> Any:
+    return (entropy(tables.sum(axis=-1)) + entropy(tables.sum(axis=-2))) / 2
+
+
+def _scaled(name: str, scale: Callable[[Counts], Any]) -> Merit:
+    """Information over an entropy that permutations leave as it is."""
+    return Merit(
+        name,
+        of=lambda tables: _ratio(_information(tables), np.asarray(scale(tables)), 0.0),
+        expected=lambda table: float(_ratio(np.asarray(_expected_information(table)), np.asarray(scale(table)), 0.0)),
+        impurity=None,
+    )
+
+
+def _chi_square(tables: Counts) -> NDArray[np.float64]:
+    n = tables.sum(axis=(-2, -1))[..., None, None]
+    mean = tables.sum(axis=-1, keepdims=True) * tables.sum(axis=-2, keepdims=True) / n
+    return np.divide((tables - mean) ** 2, mean, out=np.zeros_like(mean), where=mean > 0).sum(axis=(-2, -1))
+
+
+def _expected_chi_square(table: Counts) -> float:
+    n = float(table.sum())
+    return n / (n - 1) * (len(table) - 1) * (table.shape[1] - 1) if n > 1 else 0.0
+
+
+_information = _impurity_decrease(entropy)
+
+GINI = Merit("gini_merit", _impurity_decrease(gini), _expected_gini_decrease, gini)
+ENTROPY = Merit("entropy_merit", _information, _expected_information, entropy)
+APPROXIMATE_ENTROPY = Merit("entropy_merit", _information, _approximate_information, entropy)
+GAIN_RATIO = _scaled("gain_ratio", _gain_ratio_scale)
+SYMMETRIC_UNCERTAINTY = _scaled("symmetric_uncertainty", _symmetric_scale)
+CHI_SQUARE = Merit("chi_square", _chi_square, _expected_chi_square, None)
+
+
+def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> Result:
+    _check(data, merit, form, branching, bins, replicates)
+    classes, codes = data.labels
+    permuted = _permuted(data, codes, replicates) if branching == "binary" else None
+    found, expected, branches = (np.zeros(data.n_features) for _ in range(3))
+    tail = np.zeros(data.n_features)
+    for k, column in enumerate(data.columns):
+        values = _binned(column, bins) if branching == "bins" and not column.categorical else column.codes
+        table = _table(values, codes, len(classes))
+        branches[k] = len(table)
+        if permuted is None:
+            found[k], expected[k] = merit.of(table), merit.expected(table)
+        else:
+            branches[k] = min(len(table), 2)
+            found[k] = _best_binary(merit, table, column.categorical)
+            drawn = [_best_binary(merit, _table(values, each, len(classes)), column.categorical) for each in permuted]
+            expected[k] = np.mean(drawn)
+        if form == "log_p":
+            from debias.chi_square import log_tail
+
+            tail[k] = -log_tail(found[k], (len(table) - 1) * (len(classes) - 1)) / np.log(10)
+    found[np.abs(found) < 1e-14] = 0.0  # entropies of large tables differ in their last digit
+    details = {"branches": branches.astype(int).tolist(), "expected": expected.tolist()}
+    if form == "demerit":
+        assert merit.impurity is not None
+        impurity = float(merit.impurity(np.bincount(codes)))
+        left, left_expected = (np.where(impurity - each < 1e-12, 0.0, impurity - each) for each in (found, expected))
+        return _ratio(left, left_expected, 1.0), details
+    forms = {"merit": found, "excess": found - expected, "normalized": _ratio(found, expected, 1.0), "log_p": tail}
+    return forms[form], details
+
+
+def _check(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> None:
+    has = {"demerit": merit.impurity is not None, "log_p": merit is CHI_SQUARE}
+    forms = [each for each in FORMS if has.get(each, True)]
+    for name, value, known in (("form", form, forms), ("branching", branching, ["full", "bins", "binary"])):
+        if value not in known:
+            raise CompositionError(f"{merit.name}: {name}={value!r} is none of {', '.join(map(repr, known))}")
+    if form == "log_p" and branching == "binary":
+        raise CompositionError("chi_square: form='log_p' is no p-value after the choice of a best binary split")
+    for name, number, least in (("bins", bins, 2), ("replicates", replicates, 1)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise CompositionError(f"{merit.name}: {name}={number!r} must be a whole number of {least} or more")
+    data.refuse_weights(merit.name)
+    if not data.is_classification:
+        raise RowsError(
+            f"{merit.name} is of classes, but y is of numbers ({len(np.unique(data.y))} distinct): bin y, or pass its "
+            "classes as text or a category"
+        )
+
+
+def _permuted(data: debias.Data, codes: NDArray[np.int64], replicates: int) -> list[NDArray[np.int64]]:
+    rngs = map(np.random.default_rng, np.random.SeedSequence(data.seed).spawn(replicates))
+    return [rng.permutation(codes) for rng in rngs]
+
+
+def _table(values: NDArray[np.int64], codes: NDArray[np.int64], n_classes: int) -> Counts:
+    n_values = int(values.max()) + 1
+    return np.bincount(values * n_classes + codes, minlength=n_values * n_classes).reshape(n_values, n_classes)
+
+
+def _binned(column: Any, bins: int) -> NDArray[np.int64]:
+    """Return codes of about equally frequent bins, cut at values; the last code is missing."""
+    values = column.values
+    missing = np.isnan(values)
+    if missing.all():
+        return column.codes
+    edges = np.unique(np.quantile(values[~missing], np.arange(1, bins) / bins, method="inverted_cdf"))
+    place = np.where(missing, edges.size + 1, np.searchsorted(edges, values))
+    return np.unique(place, return_inverse=True)[1].astype(np.int64)
+
+
+def _best_binary(merit: Merit, table: Counts, categorical: bool) -> float:
+    if len(table) < 2:
+        return 0.0
+    one = table if categorical else np.cumsum(table, axis=0)[:-1]
+    return float(merit.of(np.stack([one, table.sum(axis=0) - one], axis=1)).max())
+
+
+def _ratio(above: NDArray[np.float64], below: NDArray[np.float64], both_zero: float) -> NDArray[np.float64]:
+    return np.divide(above, below, out=np.full(np.shape(above), both_zero), where=below != 0)

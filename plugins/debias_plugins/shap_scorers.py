@@ -1,0 +1,108 @@
+"""Mean |SHAP|, as it is used today, and the covariance of out-of-bag SHAP values with the response."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import RowsError
+from debias.scoring import Scorer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.rows import Rows
+
+    Result = tuple[NDArray[np.float64], dict[str, Any]]
+
+GAME = "path-dependent"
+VALUES_AT_ONCE = 2**22
+
+
+@debias.scorer_plugin("shap", unit="mean absolute SHAP value")
+def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
+    """Mean absolute SHAP value of the rows under the whole model: biased towards features with many values.
+
+    What the shap package's TreeExplainer gives with ``feature_perturbation="tree_path_dependent"``, and XGBoost's and
+    LightGBM's ``pred_contrib``; computed from the trees, so that none of them is needed. Every tree explains every row,
+    training rows too. Values are class shares (forests), means, or margins (boosters). Of two classes the second is
+    explained; of more, the absolute values are summed over classes, as shap's summary plot does.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    from debias.shapley import ROWS_AT_ONCE, shapley_values
+
+    total = np.zeros(ensemble.n_features)
+    blocks = max(1, VALUES_AT_ONCE // (ROWS_AT_ONCE * ensemble.n_features * ensemble.n_outputs))
+    step = ROWS_AT_ONCE * blocks
+    for begin in range(0, rows.n_rows, step):
+        block = slice(begin, min(begin + step, rows.n_rows))
+        phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
+        explained = phi[:, :, 1:] if ensemble.is_classifier and ensemble.n_outputs == 2 else phi
+        total += rows.weight[block] @ np.abs(explained).sum(axis=2)
+    return total / rows.weight.sum(), {"game": GAME}
+
+
+@debias.scorer_plugin("shap_oob", unit="covariance of SHAP value and response")
+def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
+    """Covariance of SHAP values and response on rows a tree has not seen: mean 0 if no feature matters.
+
+    Li et al. (2019), section 5, ask for it. For each tree of a bagged model: the covariance between its own SHAP values
+    and the response over its out-of-bag rows, summed over classes; then the mean over trees. On held-out rows it is
+    the covariance between the model's SHAP values and the response; of a boosted model that is r_0, the negative
+    gradient at its constant start. The scores of all features add up to the covariance of output and response.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+    """
+    from joblib import Parallel, delayed
+
+    from debias.shapley import shapley_products
+
+    response = _response(ensemble, rows)
+    X = rows.table.matrix(ensemble)
+    every = np.flatnonzero(rows.weight > 0)
+
+    def covariance(tree: int) -> NDArray[np.float64] | None:
+        at = every if rows.in_bag is None else rows.in_bag.out_of_bag(tree)
+        weight = rows.weight[at, None]
+        if not weight.sum() > 0:
+            return None
+        first = ensemble.tree_output[tree]
+        fed = response[:, first : first + ensemble.value.shape[1]]
+        factor = np.zeros_like(fed)
+        factor[at] = weight * (fed[at] - (weight * fed[at]).sum(axis=0) / weight.sum())
+        return shapley_products(ensemble, tree, X, at, factor) / weight.sum()
+
+    trees = range(ensemble.n_trees)
+    found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(covariance)(tree) for tree in trees)
+    scored = [each for each in found if each is not None]
+    if not scored:
+        raise RowsError(
+            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
+            "rows='held-out'."
+        )
+    total = np.sum(scored, axis=0)
+    details = {"game": GAME, "trees_without_rows": ensemble.n_trees - len(scored)}
+    return total / len(scored) if ensemble.averaged else total, details
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[Scorer]:
+    """Offer the SHAP scorers."""
+    return [shap, shap_oob]
+
+
+def _response(ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64]:
+    """Return the response as the outputs see it, shape (n_rows, n_outputs); classes are one-hot."""
+    if rows.response.values is not None:
+        return rows.response.values
+    assert rows.response.codes is not None
+    return np.eye(ensemble.n_outputs)[rows.response.codes]

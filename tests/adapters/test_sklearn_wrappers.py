@@ -1,0 +1,444 @@
+"""Scores of models around models are those of the trees inside, in the user's columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from lightgbm import LGBMRegressor
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold, f_regression
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor, RegressorChain
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    QuantileTransformer,
+    SplineTransformer,
+    StandardScaler,
+    TargetEncoder,
+)
+from xgboost import XGBRegressor
+
+import debias
+from debias_adapters._sklearn_columns import sources
+
+N = 300
+
+
+def draw(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(size=n),
+            "town": rng.choice(list("ABCDE"), n),
+            "size": rng.normal(size=n),
+            "colour": rng.choice(["red", "blue", None], n),
+            "id": rng.permutation(n),
+        }
+    )
+    X.loc[rng.random(n) < 0.1, "size"] = np.nan
+    return X, X["age"].to_numpy() + 2 * (X["town"] == "C").to_numpy() + rng.normal(size=n)
+
+
+def encoder():
+    """Make columns in another order than X has them, one-hot, ordinal, passed through, dropped."""
+    return ColumnTransformer(
+        [
+            ("hot", make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(drop="first")), ["colour"]),
+            ("town", OneHotEncoder(min_frequency=50), ["town"]),
+            ("gone", "drop", ["id"]),
+            ("number", SimpleImputer(add_indicator=True), ["size"]),
+        ],
+        remainder="passthrough",
+    )
+
+
+def pipeline(model=None):
+    return Pipeline(
+        [("columns", encoder()), ("model", RandomForestRegressor(20, random_state=0) if model is None else model)]
+    )
+
+
+SOURCE = {"colour": 1, "town": 5, "id": 0, "size": 2, "age": 1}  # how many inner columns come of each
+
+
+def test_pipeline_scores_are_sums_of_the_inner_columns_scores():
+    X, y = draw()
+    model = pipeline().fit(X, y)
+    names = model[:-1].get_feature_names_out()
+    inner = debias.score(model[-1], model[:-1].transform(X), y).values
+    scores = debias.score(model, X, y)
+    assert scores.feature_names == tuple(X.columns)
+    assert scores.rows == "oob"
+    assert scores.provenance["status"] == "proven"
+    found = dict(zip(scores.feature_names, scores.values, strict=True))
+    for column in X.columns:
+        mine = [f"__{column}" in name or name.endswith(f"missingindicator_{column}") for name in names]
+        assert sum(mine) == SOURCE[column]
+        assert found[column] == pytest.approx(inner[mine].sum(), abs=1e-12)
+    assert found["id"] == 0
+    np.testing.assert_array_equal(debias.score(model, X, y, groups="auto").values, scores.values)
+    grouped = debias.score(model, X, y, groups={"both": ["town", "colour"]}).to_frame()["mdi_oob"]
+    assert grouped["both"] == pytest.approx(found["town"] + found["colour"], abs=1e-12)
+
+
+def test_groups_are_summed_before_the_null_is_formed():
+    """The audit of a pipeline is that of its forest, grouped: the same permutations, the same standard errors."""
+    X, y = draw()
+    model = pipeline().fit(X, y)
+    seen = pd.DataFrame(model[:-1].transform(X), columns=model[:-1].get_feature_names_out())
+    forest = RandomForestRegressor(20, random_state=0).fit(seen, y)
+    groups = {
+        column: [n for n in seen if f"__{column}" in n or n.endswith(f"indicator_{column}")]
+        for column in X.columns
+        if column != "id"
+    }
+    outer = debias.audit(model, X, y, seed=0).table
+    with pytest.warns(debias.DebiasWarning, match="repeat the values"):  # those of the imputer
+        inner = debias.audit(forest, seen, y, groups=groups, seed=0).table
+    columns = ["reported", "mdi_oob", "standard_error", "z", "oob_loss"]
+    np.testing.assert_allclose(outer.loc[list(groups), columns], inner.loc[list(groups), columns], rtol=1e-9)
+    assert (outer.loc[list(groups), "verdict"] == inner.loc[list(groups), "verdict"]).all()
+    phi = debias.contributions(model, X, y)
+    assert list(phi.columns) == list(X.columns)
+    np.testing.assert_allclose(phi.sum(), outer.loc[X.columns, "mdi_oob"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sparse", [0.0, 1.0], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kind", [XGBRegressor, LGBMRegressor, GradientBoostingRegressor, ExtraTreesRegressor])
+def test_pipelines_of_other_libraries_and_sparse_encodings(kind, sparse):
+    """XGBoost takes what a sparse matrix leaves out for missing, the others for 0."""
+    X, y = draw()
+    settings = {"verbose": -1, "min_child_samples": 5} if kind is LGBMRegressor else {}
+    model = pipeline(kind(n_estimators=15, random_state=0, **settings))
+    model.set_params(columns__sparse_threshold=sparse)
+    model.fit(X.drop(columns="colour").assign(colour=X["colour"].fillna("red")), y)
+    X_new, y_new = draw(seed=1)
+    X_new = X_new.drop(columns="colour").assign(colour=X_new["colour"].fillna("red"))
+    assert scipy.sparse.issparse(model[:-1].transform(X_new)) == bool(sparse)
+    scores = debias.score(model, X_new, y_new, rows="held-out")
+    assert set(scores.feature_names) == set(X.columns)
+    # The predictions behind the scores are the pipeline's own.
+    from debias.routing import raw_output, route
+    from debias.table import Table
+
+    ensemble = debias.extract(model)
+    matrix = Table(model[:-1].transform(X_new)).matrix(ensemble)
+    np.testing.assert_allclose(raw_output(ensemble, route(ensemble, matrix))[:, 0], model.predict(X_new), rtol=1e-5)
+
+
+def test_sparse_rows_score_as_dense_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 4)) * (rng.random((N, 4)) < 0.5)
+    y = X[:, 0] + rng.normal(size=N)
+    model = RandomForestRegressor(20, random_state=0).fit(X, y)
+    for container in (scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array):
+        for scorer in ("mdi_oob", "ufi"):
+            sparse = debias.score(model, container(X), y, scorer=scorer, se="auto" if scorer == "mdi_oob" else None)
+            np.testing.assert_array_equal(sparse.values, debias.score(model, X, y, scorer=scorer).values)
+    booster = HistGradientBoostingRegressor(max_iter=3).fit(X, y)
+    with pytest.raises(debias.RowsError, match=r"toarray\(\)"):
+        debias.score(booster, scipy.sparse.csr_matrix(X), y)
+
+
+# --- which column comes from which ---------------------------------------------------------------------
+
+NUMBERS = np.random.default_rng(0).normal(size=(N, 3))
+HOLES = np.where(np.random.default_rng(1).random((N, 3)) < [0.2, 0.0, 0.2], np.nan, NUMBERS)
+CODES = np.random.default_rng(2).integers(0, 4, (N, 3)).astype(float)
+RESPONSE = NUMBERS[:, 0] + np.random.default_rng(3).normal(size=N)
+TRACEABLE = [
+    (StandardScaler(), NUMBERS),
+    (QuantileTransformer(n_quantiles=20), NUMBERS),
+    (OneHotEncoder(sparse_output=False), CODES),
+    (OneHotEncoder(sparse_output=False, drop="if_binary", max_categories=3), CODES),
+    (OneHotEncoder(sparse_output=False, drop="first"), CODES),
+    (OrdinalEncoder(), CODES),
+    (TargetEncoder(target_type="continuous"), CODES),
+    (KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"), NUMBERS),
+    (KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"), NUMBERS),
+    (SplineTransformer(n_knots=4), NUMBERS),
+    (SimpleImputer(add_indicator=True), HOLES),
+    (MissingIndicator(), HOLES),
+    (FunctionTransformer(np.abs, feature_names_out="one-to-one"), NUMBERS),
+    (SelectKBest(f_regression, k=2), NUMBERS),
+    (VarianceThreshold(), NUMBERS),
+    (FeatureUnion([("a", MinMaxScaler()), ("b", SelectKBest(f_regression, k=1))]), NUMBERS),
+    (make_pipeline(SimpleImputer(), KBinsDiscretizer(3, encode="onehot-dense", quantile_method="linear")), HOLES),
+    (
+        ColumnTransformer([("hot", OneHotEncoder(sparse_output=False), [2, 0])], remainder=StandardScaler()),
+        CODES,
+    ),
+    (ColumnTransformer([("pca", PCA(1), [1]), ("gone", "drop", [0])], remainder="passthrough"), NUMBERS),
+]
+
+
+@pytest.mark.parametrize(("transformer", "X"), TRACEABLE, ids=lambda value: str(value)[:40].replace("\n", ""))
+def test_columns_are_traced_to_those_that_move_them(transformer, X):
+    """Shuffle one input column at a time: no output column but its own may move, and all that move are its own."""
+    fitted = transformer.fit(X, RESPONSE)
+    out = np.asarray(fitted.transform(X), dtype=float)
+    source = sources(fitted, X.shape[1])
+    assert source.shape == (out.shape[1],)
+    moved = np.zeros((X.shape[1], out.shape[1]), dtype=bool)
+    for k in range(X.shape[1]):
+        shuffled = X.copy()
+        shuffled[:, k] = np.random.default_rng(5).permutation(X[:, k])
+        moved[k] = (np.asarray(fitted.transform(shuffled), dtype=float) != out).any(axis=0)
+    assert moved.any(axis=0).all()
+    np.testing.assert_array_equal(moved, np.arange(X.shape[1])[:, None] == source)
+
+
+@pytest.mark.parametrize(
+    "transformer", [PCA(2), PolynomialFeatures(2), Normalizer(), FunctionTransformer(lambda X: X[:, ::-1])]
+)
+def test_mixed_columns_are_refused_by_name(transformer):
+    model = make_pipeline(transformer, RandomForestRegressor(3)).fit(NUMBERS, RESPONSE)
+    with pytest.raises(debias.UnsupportedModelError, match=type(transformer).__name__):
+        debias.score(model, NUMBERS, RESPONSE)
+    # what the message advises
+    assert debias.score(model[-1], model[:-1].transform(NUMBERS), RESPONSE).rows == "oob"
+
+
+def test_an_imputer_from_neighbours_keeps_its_columns():
+    fitted = KNNImputer(add_indicator=True).fit(HOLES)
+    np.testing.assert_array_equal(sources(fitted, 3), [0, 1, 2, 0, 2])
+
+
+# --- searches, calibration, transformed responses ------------------------------------------------------
+
+
+def numeric(classes=False):
+    return (NUMBERS, RESPONSE) if not classes else (NUMBERS, np.array(["no", "yes"])[(RESPONSE > 0).astype(int)])
+
+
+def test_wrappers_without_an_effect_on_the_trees():
+    X, y = numeric()
+    forest = RandomForestRegressor(10, random_state=0)
+    expected = debias.score(forest.fit(X, y), X, y)
+    for model in (
+        GridSearchCV(forest, {"max_features": [1.0]}, cv=2),
+        RandomizedSearchCV(forest, {"max_features": [1.0]}, n_iter=1, cv=2),
+        Pipeline([("only", forest)]),
+        Pipeline([("nothing", "passthrough"), ("deeper", Pipeline([("a", "passthrough"), ("forest", forest)]))]),
+        FrozenEstimator(forest),
+        make_pipeline(
+            StandardScaler(with_mean=False, with_std=False), GridSearchCV(forest, {"max_depth": [None]}, cv=2)
+        ),
+    ):
+        scores = debias.score(model.fit(X, y), X, y)
+        np.testing.assert_array_equal(scores.values, expected.values)
+        assert scores.feature_names == expected.feature_names
+        assert scores.provenance["status"] == "proven"
+    X, y = numeric(classes=True)
+    forest = RandomForestClassifier(10, random_state=0)
+    expected = debias.score(forest.fit(X, y), X, y).values
+    model = FixedThresholdClassifier(forest, threshold=0.3).fit(X, y)
+    np.testing.assert_array_equal(debias.score(model, X, y).values, expected)
+
+
+def test_features_left_by_elimination():
+    X, y = draw()
+    X = X[["id", "age"]].assign(noise=np.random.default_rng(4).normal(size=N))
+    model = RFE(RandomForestRegressor(20, random_state=0), n_features_to_select=2).fit(X, y)
+    scores = debias.score(model, X, y).to_frame()["mdi_oob"]
+    kept = X.columns[model.support_]
+    inner = debias.score(model.estimator_, X[kept].to_numpy(), y).values
+    np.testing.assert_array_equal(scores[kept], inner)
+    assert scores[X.columns[~model.support_]].tolist() == [0.0]
+
+
+def test_a_transformed_response_is_transformed():
+    X, y = numeric()
+    y = np.exp(y)
+    model = TransformedTargetRegressor(RandomForestRegressor(20, random_state=0), func=np.log, inverse_func=np.exp)
+    scores = debias.score(model.fit(X, y), X, y)
+    expected = debias.score(RandomForestRegressor(20, random_state=0).fit(X, np.log(y)), X, np.log(y)).values
+    np.testing.assert_allclose(scores.values, expected, rtol=1e-6)
+    assert "transformed response" in " ".join(scores.warnings)
+
+
+def test_calibrated_folds_are_averaged():
+    X, y = numeric(classes=True)
+    model = CalibratedClassifierCV(RandomForestClassifier(10, random_state=0), cv=3).fit(X[:200], y[:200])
+    scores = debias.score(model, X[200:], y[200:])
+    parts = [
+        debias.score(part.estimator, X[200:], y[200:], rows="held-out").values for part in model.calibrated_classifiers_
+    ]
+    np.testing.assert_allclose(scores.values, np.mean(parts, axis=0), rtol=1e-12)
+    one = CalibratedClassifierCV(RandomForestClassifier(10, random_state=0), cv=3, ensemble=False).fit(X, y)
+    assert debias.score(one, X, y).rows == "oob"
+
+
+# --- several models ------------------------------------------------------------------------------------
+
+
+def raw_sum(scores):
+    return scores.values.sum()
+
+
+@pytest.mark.parametrize("weights", [None, [3.0, 1.0]])
+def test_a_vote_of_regressors_scores_as_its_mean_predicts(weights):
+    """By eq. 14 to the letter scores of an average add up to mean(F y) - mean(y) x the roots, F its prediction."""
+    X, y = numeric()
+    members = [
+        ("forest", RandomForestRegressor(10, random_state=0)),
+        ("extra", ExtraTreesRegressor(10, random_state=0)),
+    ]
+    model = VotingRegressor(members, weights=weights).fit(X[:200], y[:200])
+    X_new, y_new = X[200:], y[200:]
+    scores = debias.score(model, X_new, y_new, scorer="mdi_oob(centre='none')", rows="held-out")
+    share = np.full(2, 0.5) if weights is None else np.array(weights) / np.sum(weights)
+    root = [np.mean([tree.tree_.value[0, 0, 0] for tree in each.estimators_]) for each in model.estimators_]
+    expected = np.mean(model.predict(X_new) * y_new) - share @ root * y_new.mean()
+    assert raw_sum(scores) == pytest.approx(expected, rel=1e-9)
+    assert scores.details["weights"] == pytest.approx(share.tolist())
+
+
+def test_a_linear_stack_scores_as_it_predicts():
+    X, y = numeric()
+    members = [
+        ("forest", RandomForestRegressor(10, random_state=0)),
+        ("extra", ExtraTreesRegressor(10, random_state=0)),
+    ]
+    model = StackingRegressor(members, LinearRegression(), cv=3).fit(X[:200], y[:200])
+    X_new, y_new = X[200:], y[200:]
+    scores = debias.score(model, X_new, y_new, scorer="mdi_oob(centre='none')", rows="held-out")
+    coefficients, intercept = model.final_estimator_.coef_, model.final_estimator_.intercept_
+    root = [np.mean([tree.tree_.value[0, 0, 0] for tree in each.estimators_]) for each in model.estimators_]
+    expected = np.mean((model.predict(X_new) - intercept) * y_new) - coefficients @ root * y_new.mean()
+    assert raw_sum(scores) == pytest.approx(expected, rel=1e-9)
+
+
+def test_votes_of_classes():
+    X, y = numeric(classes=True)
+    members = [(name, RandomForestClassifier(8, random_state=k)) for k, name in enumerate("ab")]
+    model = VotingClassifier(members, voting="soft").fit(X, y)
+    scores = debias.score(model, X, y)
+    assert scores.rows == "oob"
+    alone = [debias.score(forest.fit(X, y), X, y).values for _, forest in members]
+    np.testing.assert_allclose(scores.values, np.mean(alone, axis=0), rtol=1e-12)
+    audit = debias.audit(model, X, y)
+    np.testing.assert_allclose(audit.scores["mdi_oob"].values, scores.values)
+    with pytest.raises(debias.CompositionError, match="several models"):
+        debias.score(model, X, y, se="auto")
+    with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
+        debias.score(VotingClassifier(members).fit(X, y), X, y)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_several_responses_are_summed(classes):
+    X, y = numeric()
+    Y = np.column_stack([y, X[:, 1] ** 2])
+    Y = (Y > 0.5).astype(int) if classes else Y
+    kind, forest = (
+        (MultiOutputClassifier, RandomForestClassifier(8, random_state=0))
+        if classes
+        else (MultiOutputRegressor, RandomForestRegressor(8, random_state=0))
+    )
+    scores = debias.score(kind(forest).fit(X, Y), X, pd.DataFrame(Y))
+    alone = [debias.score(forest.fit(X, column), X, column).values for column in Y.T]
+    np.testing.assert_allclose(scores.values, np.sum(alone, axis=0), rtol=1e-12)
+    assert scores.rows == "oob"
+
+
+def test_any_depth():
+    X, y = draw()
+    X = X.assign(colour=X["colour"].fillna("none"))
+    vote = VotingRegressor(
+        [("r", RandomForestRegressor(5, random_state=0)), ("e", ExtraTreesRegressor(5, bootstrap=True))]
+    )
+    inner = Pipeline([("columns", encoder()), ("scale", StandardScaler(with_mean=False)), ("vote", vote)])
+    model = GridSearchCV(TransformedTargetRegressor(inner, transformer=StandardScaler()), {}, cv=2).fit(X, y)
+    scores = debias.score(model, X, y)
+    assert scores.rows == "oob"
+    assert scores.feature_names == tuple(X.columns)
+    pipe = model.best_estimator_.regressor_
+    seen, standard = pipe[:-1].transform(X), (y - y.mean()) / y.std()
+    parts = [debias.score(each, seen, standard).values for each in pipe[-1].estimators_]
+    source = [X.columns.get_loc(c) for c in ("colour",) * 2 + ("town",) * 5 + ("size",) * 2 + ("age",)]
+    expected = np.bincount(source, np.mean(parts, axis=0), minlength=5)
+    np.testing.assert_allclose(scores.values, expected, rtol=1e-6, atol=1e-12)
+
+
+def test_training_rows_beside_held_out_ones_are_transformed_too():
+    X, y = draw()
+    X = X.assign(colour=X["colour"].fillna("none"))
+    model = pipeline(GradientBoostingRegressor(n_estimators=10, random_state=0)).fit(X[:200], y[:200])
+    given = (X[200:], y[200:])
+    scores = debias.score(model, *given, scorer="ufi", rows="held-out", train=(X[:200], y[:200]))
+    see = model[:-1].transform
+    inner = debias.score(
+        model[-1], see(X[200:]), y[200:], scorer="ufi", rows="held-out", train=(see(X[:200]), y[:200])
+    ).values
+    assert scores.values.sum() == pytest.approx(inner.sum())
+
+
+REFUSED = [
+    (lambda X, y: RegressorChain(RandomForestRegressor(3)).fit(X, np.c_[y, y]), "feeds the responses"),
+    (lambda X, y: GridSearchCV(RandomForestRegressor(3), {}, cv=2, refit=False).fit(X, y), "refit=False"),
+    (lambda X, y: GridSearchCV(RandomForestRegressor(3), {}), "not fitted"),
+    (lambda X, y: make_pipeline(StandardScaler(), LinearRegression()).fit(X, y), "no adapter recognises"),
+    (
+        lambda X, y: StackingRegressor([("a", RandomForestRegressor(3))], RandomForestRegressor(3), cv=2).fit(X, y),
+        "by RandomForestRegressor",
+    ),
+    (
+        lambda X, y: StackingRegressor([("a", RandomForestRegressor(3))], passthrough=True, cv=2).fit(X, y),
+        "passes X on",
+    ),
+    (
+        lambda X, y: VotingRegressor(
+            [("a", RandomForestRegressor(3)), ("b", HistGradientBoostingRegressor(loss="gamma", max_iter=3))]
+        ).fit(X, np.exp(y)),
+        "different scales",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "complaint"), REFUSED, ids=[complaint for _, complaint in REFUSED])
+def test_what_cannot_be_unwrapped_is_refused_by_name(make, complaint):
+    model = make(NUMBERS, RESPONSE)
+    with pytest.raises(debias.UnsupportedModelError, match=complaint):
+        debias.score(model, NUMBERS, RESPONSE)
+
+
+def test_rows_a_transformer_does_not_take_are_refused():
+    X, y = draw()
+    model = pipeline().fit(X, y)
+    with pytest.raises(debias.RowsError, match="does not take X"):
+        debias.score(model, X.drop(columns="town"), y)
+    with pytest.raises(debias.RowsError, match="does not take X"):
+        debias.score(model, X.assign(town="Z"), y)
+
+
+def test_columns_selected_by_type():
+    X, y = draw()
+    columns = ColumnTransformer([("number", "passthrough", make_column_selector(dtype_include="number"))])
+    model = Pipeline([("columns", columns), ("model", RandomForestRegressor(5, random_state=0))]).fit(X, y)
+    scores = debias.score(model, X, y).to_frame()["mdi_oob"]
+    assert (scores[["town", "colour"]] == 0).all()
+    assert scores["age"] > 0

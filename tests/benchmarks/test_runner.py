@@ -1,0 +1,166 @@
+import io
+import json
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from small_study import STUDY, draw
+
+import debias
+from debias.benchmarks import catalogue, runner
+from debias.benchmarks.studies.models import forest
+from debias.benchmarks.trials import Entrant
+from debias.cli import MEASUREMENTS, STUDY_NAMES, main
+
+
+def run(tmp_path, study=STUDY, **options):
+    messages = Console(width=200, file=io.StringIO())
+    page = runner.run_study(study, out=tmp_path, messages=messages, **options)
+    return page, messages.file.getvalue()
+
+
+def numbers(tmp_path, study=STUDY):
+    return pd.read_csv(tmp_path / f"{study.name}.csv")
+
+
+def test_a_run_writes_table_page_and_picture(tmp_path):
+    page, messages = run(tmp_path)
+    assert "no_such_plugin" in messages
+    table = numbers(tmp_path)
+    assert set(table["scorer"]) == {"mdi", "mdi_oob", "mdi_oob on held-out rows", "theirs"}
+    assert (table.loc[(table["measure"] == "auc") & (table["scorer"] != "theirs"), "trials"] == 3).all()
+    assert (tmp_path / "small.md").read_text() == page
+    assert "| theirs |" in page
+    assert "3 repeats, seed 0" in page
+    assert "numpy" in page
+    assert "1 of 1 figures lie within 3 standard errors" in page
+    assert "A noise feature is selected" not in page, "no scorer here has a threshold"
+    svg = (tmp_path / "small.svg").read_text()
+    assert "leaf 10" in svg, "text stays text"
+    assert "[A small study](small.md)" in (tmp_path / "index.md").read_text()
+
+
+def test_a_run_agrees_with_the_scores_of_the_library(tmp_path):
+    run(tmp_path, repeats=1)
+    trial = json.loads((tmp_path / "small.trials.jsonl").read_text().splitlines()[1])
+    seeds = np.random.SeedSequence([0, zlib.crc32(b"s"), 0]).generate_state(2) >> 1
+    drawn = draw(int(seeds[0]))
+    model = forest(drawn.train, int(seeds[1]), n_estimators=5, min_samples_leaf=1)
+    expected = debias.score(model, drawn.train.numeric, drawn.train.y, "mdi_oob", rows="oob")
+    assert trial["scores"]["mdi_oob"]["values"] == expected.values.tolist()
+    held = debias.score(model, drawn.held_out.numeric, drawn.held_out.y, "mdi_oob", rows="held-out")
+    assert trial["scores"]["mdi_oob on held-out rows"]["values"] == held.values.tolist()
+
+
+def test_jobs_and_interruption_do_not_move_a_number(tmp_path):
+    run(tmp_path / "serial")
+    run(tmp_path / "parallel", jobs=2)
+    assert numbers(tmp_path / "serial").equals(numbers(tmp_path / "parallel"))
+    run(tmp_path / "cut", repeats=2)
+    trials = tmp_path / "cut" / "small.trials.jsonl"
+    kept = trials.read_text()
+    trials.write_text(kept[: int(len(kept) * 0.6)])  # as a kill in the middle of a line leaves it
+    before = [line for line in trials.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    run(tmp_path / "cut")
+    assert trials.read_text().startswith("".join(before)), "what was whole is kept, not run again"
+    assert numbers(tmp_path / "serial").equals(numbers(tmp_path / "cut"))
+
+
+def test_a_scorer_that_joins_later_runs_alone(tmp_path):
+    run(tmp_path, scorers=("mdi",))
+    lines = len((tmp_path / "small.trials.jsonl").read_text().splitlines())
+    run(tmp_path, scorers=("mdi", "ufi"))
+    added = (tmp_path / "small.trials.jsonl").read_text().splitlines()[lines:]
+    assert len(added) == 6
+    assert all(list(json.loads(line)["scores"]) == ["ufi"] for line in added)
+    before = (tmp_path / "small.trials.jsonl").read_text()
+    run(tmp_path, scorers=("ufi",))
+    assert (tmp_path / "small.trials.jsonl").read_text() == before, "nothing was missing"
+
+
+def test_trials_of_another_seed_are_not_mixed(tmp_path):
+    run(tmp_path, repeats=1, scorers=("mdi",))
+    with pytest.raises(debias.DebiasError, match=r"another run \(seed changed\).*--restart"):
+        run(tmp_path, repeats=1, scorers=("mdi",), seed=1)
+    run(tmp_path, repeats=1, scorers=("mdi",), seed=1, restart=True)
+
+
+def test_a_third_partys_scorer_takes_part_by_name_and_a_refusal_is_told(tmp_path):
+    @debias.scorer_plugin("bench_test_constant", unit="nothing")
+    def constant(ensemble, rows):
+        if rows.n_rows and ensemble.n_nodes < 40:
+            raise debias.RowsError("too few nodes for me")
+        return np.arange(ensemble.n_features, dtype=float)
+
+    debias.register(constant)
+    page, _ = run(tmp_path, scorers=("bench_test_constant",))
+    assert "## Refused" in page
+    assert "too few nodes for me" in page
+    # X1 to X5 score 0 to 4 in every trial, and X2 is relevant: one of four noise features is below it.
+    table = numbers(tmp_path).query("measure == 'auc' and column == 'leaf 1' and scorer == 'bench_test_constant'")
+    assert table["mean"].tolist() == [0.25]
+
+
+def test_unknown_scorers_are_refused_before_anything_runs(tmp_path):
+    with pytest.raises(debias.CompositionError, match="no scorer 'mdi_obb'"):
+        run(tmp_path, scorers=("mdi", "mdi_obb"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "rows"),
+    [
+        ("mdi", "mdi", "oob"),
+        ("mdi_oob(shrinkage=3)@held-out", "mdi_oob(shrinkage=3)", "held-out"),
+        ("x('a@b')", "x('a@b')", "oob"),
+    ],
+)
+def test_entrants_are_read(text, expression, rows):
+    assert Entrant.of(text) == Entrant(expression, rows)
+
+
+def small_matrix():
+    return pd.DataFrame(np.random.default_rng(0).normal(size=(30, 8)))
+
+
+@pytest.mark.parametrize("name", [*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA])
+def test_studies_are_consistent(name):
+    study = catalogue.study(name, small_matrix() if name in catalogue.ON_DATA else None)
+    assert study.name == name
+    names = [design.name for design in study.designs]
+    assert len(set(names)) == len(names)
+    designs = {(design.table, design.column) for design in study.designs}
+    assert {(figure.table, figure.column) for figure in study.published} <= designs
+    assert {figure.measure for figure in study.published} <= {
+        *study.measures,
+        *(f"correlation with {reference}" for reference in study.references),
+    }
+    for text in {text for design in study.designs for text in (design.scorers or study.scorers)}:
+        assert Entrant.of(text).expression.isprintable()
+
+
+def test_the_command_line_knows_every_study():
+    assert set(STUDY_NAMES) == {*catalogue.STUDIES, *catalogue.ON_DATA, *catalogue.WITH_DATA}
+    assert "speed" in MEASUREMENTS
+
+
+def test_bench_from_the_shell(tmp_path):
+    matrix = small_matrix().rename(columns=str).assign(place="here", drop_me=1.0)
+    matrix.to_csv(tmp_path / "matrix.csv", index=False)
+
+    def bench(*arguments):
+        return CliRunner().invoke(main, ["bench", *map(str, arguments), "--out", str(tmp_path / "out")])
+
+    done = bench("li-chip", "--data", tmp_path / "matrix.csv", "--drop", "drop_me", "--repeats", 1, "--scorers", "mdi",
+                 "ufi")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "left out: place" in done.stderr
+    assert "30 rows and 8 columns" in done.stdout
+    assert set(pd.read_csv(tmp_path / "out" / "li-chip.csv").query("trials > 0")["scorer"]) == {"mdi", "ufi"}
+    assert bench("li-chip").exit_code == 3
+    assert bench("deng", "mdi").exit_code == 2
+    assert bench("deng", "--scorers", "nonsense").exit_code == 2
+    assert bench("deng", "--data", tmp_path / "matrix.csv").exit_code == 3

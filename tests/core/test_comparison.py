@@ -1,0 +1,95 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+
+import debias
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """x0 alone, x1 and x2 together, a near copy of x0, noise of many values, noise of two."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    x0, x1, x2 = rng.integers(0, 8, (3, n)) / 7
+    X = pd.DataFrame({"alone": x0, "with_b": x1, "with_a": x2, "copy": np.round(x0 + 0.1 * rng.normal(size=n), 1)})
+    X["many"], X["few"] = rng.normal(size=n), rng.integers(0, 2, n)
+    y = 2 * x0 + 6 * (x1 - 0.5) * (x2 - 0.5) + rng.normal(size=n)
+    return X, y, RandomForestRegressor(40, random_state=0, max_features=2).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def comparison(drawn):
+    X, y, forest = drawn
+    return debias.compare(forest, X, y, seed=0)
+
+
+def test_scores_are_those_of_score_and_native_is_the_models_own(drawn, comparison):
+    X, y, forest = drawn
+    assert list(comparison.table.columns) == ["native", "mdi_oob", "permutation", "shap", "shap_oob"]
+    assert comparison.table["native"].is_monotonic_decreasing
+    np.testing.assert_array_equal(comparison.table.loc[X.columns, "native"], forest.feature_importances_)
+    alone = debias.score(forest, X, y, "permutation", seed=0)
+    np.testing.assert_array_equal(comparison.table.loc[X.columns, "permutation"], alone.values)
+    assert comparison.scores["native"].details == {"kind": "mean decrease in impurity"}
+    assert comparison.scores["native"].rows is None
+
+
+def test_rank_correlations_are_spearmans(comparison):
+    found = comparison.rank_correlation.loc["native", "shap_oob"]
+    assert found == pytest.approx(spearmanr(comparison.table["native"], comparison.table["shap_oob"]).statistic)
+    np.testing.assert_array_equal(np.diag(comparison.rank_correlation), 1)
+
+
+def test_traits_tell_what_was_built_in(drawn, comparison):
+    X, traits = drawn[0], comparison.traits
+    assert traits["n_values"].to_dict() == X.nunique().to_dict()
+    assert traits.loc["copy", "correlation"] == pytest.approx(abs(spearmanr(X["alone"], X["copy"]).statistic))
+    assert traits.loc["copy", "correlated_with"] == "alone"
+    # alone has an effect of its own; with_a and with_b have none but together.
+    assert traits.loc["alone", "interaction"] < 0.25
+    assert traits.loc[["with_a", "with_b"], "interaction"].min() > 0.75
+    assert traits.loc["alone", "not_upheld"] == 0
+    assert traits.loc["many", "not_upheld"] > 0.8
+
+
+def test_disagreements_name_the_scorers_and_the_reasons(comparison):
+    frame = comparison.disagreements
+    assert frame["spread"].is_monotonic_decreasing
+    many = frame.loc["many"]
+    ranks = comparison.ranks.loc["many"]
+    assert (many["highest"], many["lowest"]) == (ranks.min(), ranks.max())
+    assert ranks[many["highest_by"]] == ranks.min()
+    assert many["highest_by"] in ("native", "shap")
+    assert "many values (1500)" in many["why"]
+    assert "overfitted" in many["why"]
+    assert "correlated with alone" in frame.loc["copy", "why"]
+    assert "interacts" in frame.loc["with_a", "why"]
+
+
+def test_an_additive_model_of_binned_features_does_not_interact():
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 5, (600, 3)).astype(float)
+    # Stumps see one feature each, so that SHAP values are functions of it.
+    from xgboost import XGBRegressor
+
+    model = XGBRegressor(n_estimators=40, max_depth=1).fit(X[:300], X[:300].sum(axis=1))
+    found = debias.compare(model, X[300:], X[300:].sum(axis=1), ["native", "gain"], rows="held-out")
+    assert found.traits["interaction"].max() < 1e-9
+    assert found.traits["not_upheld"].isna().all()
+
+
+def test_scorers_of_data_stand_beside_those_of_models(drawn):
+    X, y, forest = drawn
+    marginal = debias.scorer("marginal_predictive_value", estimator=LinearRegression(), cv=2)
+    found = debias.compare(forest, X, y, ["mdi", marginal], seed=0)
+    assert found.table.columns[1].startswith("marginal_predictive_value")
+
+
+@pytest.mark.parametrize("scorers", [["mdi"], ["mdi", "mdi"], []])
+def test_fewer_than_two_scorers_are_refused(drawn, scorers):
+    X, y, forest = drawn
+    with pytest.raises(debias.CompositionError, match="two or more"):
+        debias.compare(forest, X, y, scorers)

@@ -1,0 +1,208 @@
+"""Contributions of rows, z and frozen-forest permutations against brute force (tests/support/oracle.py)."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import oracle
+import pandas as pd
+import pytest
+import xgboost
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+
+import debias
+
+N = 70
+SMALL = {"n_estimators": 4, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
+
+
+def drawn(task, n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 5, n), rng.normal(size=n)])
+    latent = X[:, 0] + X[:, 1] + rng.normal(size=n)
+    if task == "regression":
+        return X, latent + 3
+    return X, np.digitize(latent, [1.0] if task == "binary" else [-0.5, 1.2])
+
+
+def some_weight(n=N):
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 4, n) * rng.uniform(0.5, 2.0, n)
+
+
+def assert_agree(found, expected):
+    scale = np.abs(expected).max()
+    assert scale > 0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
+
+
+FORESTS = {
+    "regression": lambda: (RandomForestRegressor(**SMALL), "regression"),
+    "binary": lambda: (RandomForestClassifier(**SMALL, max_depth=4), "binary"),
+    "3-class": lambda: (RandomForestClassifier(**SMALL, min_samples_leaf=3), "3-class"),
+    "extra": lambda: (ExtraTreesClassifier(**SMALL, bootstrap=True), "3-class"),
+    "medians": lambda: (RandomForestRegressor(**SMALL, criterion="absolute_error", max_depth=4), "regression"),
+    "small-bags": lambda: (RandomForestRegressor(**SMALL, max_samples=0.3), "regression"),
+    "balanced-subsample": lambda: (
+        RandomForestClassifier(**SMALL, class_weight="balanced_subsample", max_depth=4),
+        "3-class",
+    ),
+    "balanced-draws": lambda: (RandomForestClassifier(**SMALL, class_weight="balanced", max_depth=4), "binary"),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_contributions_of_a_forest(kind, weighted):
+    model, task = FORESTS[kind]()
+    X, y = drawn(task)
+    weight = some_weight() if weighted else None
+    model.fit(X, y)
+    phi = debias.contributions(model, X, y, sample_weight=weight)
+    grown = oracle.grow_forest(model, X, y, weight)
+    assert_agree(phi.to_numpy(), oracle.contributions(oracle.sklearn_model(model), grown, X, y))
+    assert_agree(phi.sum().to_numpy(), debias.score(model, X, y, sample_weight=weight).values)
+
+
+@pytest.mark.parametrize("options", ["shrinkage=30", "weights='in_bag'", "weights='in_bag', shrinkage=5"])
+@pytest.mark.parametrize("task", ["regression", "3-class"])
+def test_contributions_sum_to_the_score_under_its_options(options, task):
+    X, y = drawn(task)
+    kind = RandomForestRegressor if task == "regression" else RandomForestClassifier
+    model = kind(**SMALL).fit(X, y)
+    phi = debias.contributions(model, X, y, f"mdi_oob({options})")
+    assert_agree(phi.sum().to_numpy(), debias.score(model, X, y, f"mdi_oob({options})").values)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_contributions_of_a_boosted_model(library, task, weighted):
+    X, y = drawn(task, 200)
+    fresh_X, fresh_y = drawn(task, 60, seed=1)
+    weight = some_weight(60) if weighted else None
+    settings = {"n_estimators": 4, "max_depth": 3, "n_jobs": 1}
+    if library == "xgboost":
+        kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
+        model = kind(**settings).fit(X, y)
+        form = oracle.xgboost_model(model)
+    else:
+        kind = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+        model = kind(**settings, verbose=-1).fit(X, y)
+        form = oracle.lightgbm_model(model)
+    given = {"rows": "held-out", "sample_weight": weight}
+    phi = debias.contributions(model, fresh_X, fresh_y, **given)
+    grown = oracle.grow_fixed(form, 60, weight)
+    assert_agree(phi.to_numpy(), oracle.contributions(form, grown, fresh_X, fresh_y))
+    assert_agree(phi.sum().to_numpy(), debias.score(model, fresh_X, fresh_y, **given).values)
+    scores = debias.score(model, fresh_X, fresh_y, se="naive", **given)
+    corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True)
+    error = np.sqrt(60) * corrected.std(axis=0, ddof=1)
+    assert_agree(scores.standard_error, error)
+    assert_agree(scores.z, np.divide(scores.values, error, out=np.zeros(4), where=error > 0))
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
+    """Permute y, make all node means anew by walking the trees, and studentise: the compiled draws are the same."""
+    model, task = FORESTS[kind]()
+    X, y = drawn(task)
+    weight = some_weight() if weighted else None
+    block = np.arange(N) // 2 if blocked else None
+    model.fit(X, y)
+    found = debias.audit(model, X, y, sample_weight=weight, blocks=block, seed=3, n_permutations=19).main
+    shuffle = np.random.default_rng(np.random.SeedSequence(3))
+    form = oracle.sklearn_model(model)
+
+    def z(response):
+        grown = oracle.grow_forest(model, X, response, weight, shrinkage=30, means=True, block=block)
+        return oracle.studentised(oracle.contributions(form, grown, X, response), block)
+
+    assert_agree(found.z, z(y))
+    for draw in found.null[:4]:
+        order = shuffle.permutation(N) if block is None else (2 * shuffle.permutation(N // 2)[:, None] + [0, 1]).ravel()
+        assert_agree(draw, z(y[order]))
+
+
+@pytest.mark.parametrize("task", ["regression", "3-class"])
+def test_frozen_permutations_of_held_out_rows(task):
+    X, y = drawn(task, 200)
+    fresh_X, fresh_y = drawn(task, 40, seed=1)
+    kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
+    model = kind(n_estimators=3, max_depth=3, n_jobs=1).fit(X, y)
+    found = debias.audit(model, fresh_X, fresh_y, rows="held-out", seed=3, n_permutations=19).main
+    form, shuffle = oracle.xgboost_model(model), np.random.default_rng(np.random.SeedSequence(3))
+    grown = oracle.grow_fixed(form, 40)
+    for draw in found.null[:3]:
+        phi = oracle.contributions(form, grown, fresh_X, fresh_y[shuffle.permutation(40)])
+        assert_agree(draw, oracle.studentised(phi))
+
+
+def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
+    X, y = drawn("3-class", 700)
+    model = RandomForestClassifier(**SMALL).fit(X, y)
+    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
+    monkeypatch.setattr("debias.frozen_test.LANES", 3)
+    again = debias.audit(model, X, y, seed=1, n_permutations=40)
+    np.testing.assert_allclose(again.main.null, first.main.null, rtol=1e-12)
+    assert not np.allclose(debias.audit(model, X, y, seed=2, n_permutations=40).main.null, first.main.null)
+
+
+def test_groups_are_summed_before_they_are_studentised():
+    X, y = drawn("regression")
+    model = RandomForestRegressor(**SMALL).fit(X, y)
+    groups = {"pair": ["x1", "x3"]}
+    found = debias.score(model, X, y, groups=groups, se="conservative")
+    assert found.feature_names == ("x0", "pair", "x2")
+    phi = oracle.contributions(
+        oracle.sklearn_model(model), oracle.grow_forest(model, X, y, shrinkage=30, means=True), X, y
+    )
+    grouped = np.column_stack([phi[:, 0], phi[:, 1] + phi[:, 3], phi[:, 2]])
+    assert_agree(found.z, oracle.studentised(grouped) / np.sqrt(2))
+    alone = debias.score(model, X, y).values
+    assert_agree(found.values, [alone[0], alone[1] + alone[3], alone[2]])
+
+
+def test_contributions_keep_the_index_and_come_in_the_order_of_the_rows(diabetes, models):
+    X, y = diabetes
+    X = X.set_index(pd.Index([f"patient {i}" for i in range(len(X))]))
+    model = models("sklearn").fit(X, y)
+    phi = debias.contributions(model, X, y)
+    assert phi.index.equals(X.index)
+    assert list(phi.columns) == list(X.columns)
+    blocked = debias.contributions(model, X, y, blocks=np.arange(len(y))[::-1])  # kept in another order inside
+    np.testing.assert_allclose(blocked, phi, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["regression", "3-class", "balanced-subsample"])
+def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
+    """Change the weight of one row a little, in the bags and out of them, and see how the score moves."""
+    model, task = FORESTS[kind]()
+    X, y = drawn(task, 40)
+    model.fit(X, y)
+    form, bags = oracle.sklearn_model(model), oracle.sklearn_bags(model, y)
+    response, step = form.response(y), 1e-5
+
+    def score(row, factor):
+        change = [factor if i == row else 1.0 for i in range(40)]
+        total = np.zeros(4)
+        for tree, bag in zip(form.trees, bags, strict=True):
+            inside = {i for i, _ in bag}
+            outside = [(i, change[i]) for i in range(40) if i not in inside]
+            rows = oracle.arrivals(tree, X, response, outside)
+            grown = oracle.arrivals(tree, X, response, [(i, w * change[i]) for i, w in bag])
+            for t, node in tree.splits():
+                for c in (node.left, node.right):
+                    if rows[c]:
+                        moved = oracle.minus(oracle.mean(rows[c]), oracle.mean(rows[t]))
+                        term = oracle.count(rows[c]) * oracle.dot(oracle.mean(grown[c]), moved)
+                        total[node.feature] += term / len(outside) / len(form.trees)
+        return total
+
+    influence = np.array([(score(i, 1 + step) - score(i, 1 - step)) / (2 * step) for i in range(40)])
+    found = debias.audit(model, X, y, n_permutations=19).main.standard_error
+    np.testing.assert_allclose(found, np.sqrt(40) * influence.std(axis=0, ddof=1), rtol=1e-6)

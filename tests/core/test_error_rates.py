@@ -1,0 +1,84 @@
+"""Error rates on simulated data: at or below nominal within 3 Monte-Carlo standard errors. Long: see README.
+
+The settings are those of ``debias bench significance``, which prints the same rates from more data sets.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, norm
+
+import debias
+from debias.benchmarks import significance as bench
+
+pytestmark = pytest.mark.slow
+
+N_DATA_SETS = 40
+SETTINGS = {each.name: each for each in bench.settings()}
+INVALID = "rows in pairs, no blocks"
+CALIBRATED = [name for name in SETTINGS if name != INVALID and "n = 2000" not in name]
+
+
+def rates(name, n_data_sets=N_DATA_SETS):
+    p, adjusted, relevant = (
+        np.array(part) for part in zip(*bench.p_values(SETTINGS[name], n_data_sets, seed=1), strict=True)
+    )
+    return np.where(relevant, np.nan, p), np.where(relevant, np.nan, adjusted)
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_noise_is_rejected_no_more_often_than_stated(name):
+    p, adjusted = rates(name)
+    assert np.nanmin(p) > 0
+    for u in bench.LEVELS:
+        by_data_set = np.nanmean(np.where(np.isnan(p), np.nan, p <= u), axis=1)
+        error = max(by_data_set.std(ddof=1), np.sqrt(u * (1 - u) / p.shape[1])) / np.sqrt(len(p))
+        assert by_data_set.mean() <= u + 3 * error
+    # One by one, the tolerance of 3 standard errors is widened for the number of features.
+    n = (~np.isnan(p)).sum(axis=0)
+    reach = norm.isf(norm.sf(3) / p.shape[1])
+    by_feature = np.nansum(p <= 0.05, axis=0) / np.maximum(n, 1)
+    assert (by_feature <= 0.05 + reach * np.sqrt(0.05 * 0.95 / np.maximum(n, 1))).all()
+    family = (np.nanmin(adjusted, axis=1) <= 0.05).mean()
+    assert family <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(p))
+
+
+def test_pairs_of_rows_taken_for_independent_are_all_found():
+    """What blocks are for: without them nearly every feature of noise comes out."""
+    p, _ = rates(INVALID, 5)
+    assert (p <= 0.05).mean() > 0.9
+
+
+def test_held_out_permutations_are_exact():
+    p, _ = rates("E0, XGBoost, held out", 60)
+    # One feature a data set: features of one are dependent. P-values are multiples of 1/200.
+    one = p[np.arange(len(p)), np.arange(len(p)) % p.shape[1]]
+    jitter = np.random.default_rng(0).random(len(one)) / 200
+    assert kstest(one - jitter, "uniform").pvalue > 0.01
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_false_discovery_rate(mirror):
+    """Five of fifty features matter; 999 permutations can find a single one."""
+    shares = []
+    for each in range(15):
+        rng = np.random.default_rng([2, each])
+        X, y, relevant = bench.li_rows(rng, mirror)
+        forest = bench.classifier(each).fit(X, y)
+        found = debias.audit(forest, X, y, ["mdi_oob"], error="fdr", n_permutations=999, seed=each).main.selected
+        shares.append((found & ~relevant).sum() / max(1, found.sum()))
+    error = max(np.std(shares, ddof=1), np.sqrt(0.05 * 0.95)) / np.sqrt(len(shares))
+    assert np.mean(shares) <= 0.05 + 3 * error
+
+
+@pytest.mark.parametrize("model", ["E3", "E5"])
+def test_power_is_not_below_that_of_a_hundred_refits(model):
+    frozen, pimp, _ = bench.power(model, 8)
+    difference = frozen - pimp
+    error = max(difference.std(ddof=1), 0.25) / np.sqrt(len(difference))
+    assert difference.mean() >= -3 * error
+
+
+def test_power_is_there():
+    """A test that never rejects would pass all others."""
+    p = np.array([bench._one(SETTINGS["strong signals beside, R2 = 0.9"], 99, 3, each)[1][[0, 4]] for each in range(5)])
+    assert (p <= 0.05).all()

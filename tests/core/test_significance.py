@@ -1,0 +1,262 @@
+"""What audits say of significance, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from xgboost import XGBRegressor
+
+import debias
+
+pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Two relevant features, two of noise and one that is constant, so that no tree uses it."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(240, 5)), columns=["strong", "weak", "noise", "values", "constant"])
+    X["values"] = rng.integers(0, 3, 240)
+    X["constant"] = 1.0
+    return X, 2 * X["strong"] + 0.7 * X["weak"] + rng.normal(size=240)
+
+
+@pytest.fixture(scope="module")
+def forest(data):
+    return RandomForestRegressor(60, random_state=0, min_samples_leaf=3).fit(*data)
+
+
+@pytest.fixture(scope="module")
+def audit(forest, data):
+    return debias.audit(forest, *data, seed=0)
+
+
+def test_verdicts_tell_signal_from_noise(audit):
+    verdict = audit.table["verdict"]
+    assert verdict["strong"] == verdict["weak"] == "informative"
+    assert set(verdict[["noise", "values", "constant"]]) == {"indistinguishable"}
+    noise = audit.table.loc[verdict == "indistinguishable", "reported"].sum()
+    assert audit.unsupported_share == pytest.approx(noise)
+    assert f"with {noise:.1%} of the reported importance" in audit.summary()[1]
+    assert (audit.table["p_adjusted"] >= audit.table["p_value"]).all()
+
+
+def test_a_feature_no_tree_uses_has_z_0_and_p_1(audit):
+    row = audit.table.loc["constant"]
+    assert (row["mdi_oob"], row["standard_error"], row["z"], row["p_value"], row["p_adjusted"]) == (0, 0, 0, 1, 1)
+
+
+def test_the_minimum_detectable_z_is_where_single_step_p_crosses_alpha(audit):
+    scores = audit.main
+    largest = scores.null.max(axis=1)
+    above = (1 + (largest >= scores.threshold * (1 + 1e-6)).sum()) / (1 + len(largest))
+    below = (1 + (largest >= scores.threshold * (1 - 1e-6)).sum()) / (1 + len(largest))
+    assert above <= 0.05 < below
+
+
+def test_an_audit_with_its_null_survives_json(audit):
+    again = debias.Audit.from_json(audit.to_json())
+    np.testing.assert_array_equal(again.main.null, audit.main.null)
+    pd.testing.assert_frame_equal(again.table, audit.table)
+    assert json.loads(audit.to_json())["unsupported_share"] == audit.unsupported_share
+
+
+def test_without_a_test_everything_is_untested(forest, data):
+    audit = debias.audit(forest, *data, se=None)
+    assert set(audit.table["verdict"]) == {"untested"}
+    assert audit.table["p_value"].isna().all()
+    assert audit.unsupported_share is None
+    assert audit.main.standard_error is None
+    with pytest.raises(debias.DebiasError, match="without standard errors"):
+        audit.main.interval()
+
+
+@pytest.mark.filterwarnings("ignore:these are scores on training rows:debias.DebiasWarning")
+def test_training_rows_are_not_tested(data):
+    X, y = data
+    audit = debias.audit(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train")
+    assert set(audit.table["verdict"]) == {"untested"}
+
+
+def test_score_is_tested_on_request_and_as_the_audit_is(forest, data, audit):
+    assert debias.score(forest, *data).z is None
+    scores = debias.score(forest, *data, se="auto", seed=0)
+    np.testing.assert_array_equal(scores.z, audit.main.z)
+    assert list(scores.to_frame()) == ["mdi_oob", "standard_error", "z", "p_value", "p_adjusted", "selected"]
+
+
+def test_normal_tests(forest, data):
+    found = debias.score(forest, *data, se="conservative")
+    with pytest.warns(debias.DebiasWarning, match="too many"):
+        naive = debias.score(forest, *data, se="naive")
+    np.testing.assert_allclose(naive.z, found.z * np.sqrt(2))
+    np.testing.assert_allclose(naive.standard_error * np.sqrt(2), found.standard_error)
+    from scipy.stats import norm
+
+    used = naive.z != 0
+    np.testing.assert_allclose(naive.p_value[used], norm.sf(naive.z[used]))
+    assert found.null is None
+
+
+def test_intervals_are_normal(audit):
+    interval = audit.main.interval(0.9)
+    np.testing.assert_allclose(interval.mean(axis=1), audit.main.values)
+    np.testing.assert_allclose(interval["upper"] - audit.main.values, 1.6448536 * audit.main.standard_error)
+    with pytest.raises(debias.DebiasError, match="between 0 and 1"):
+        audit.main.interval(95)
+
+
+def test_drawing_stops_once_every_verdict_is_settled():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(100, 3)), rng.normal(size=100)
+    forest = RandomForestRegressor(30, random_state=0).fit(X, y)
+    early = debias.audit(forest, X, y, seed=0, n_permutations=999).main
+    full = debias.audit(forest, X, y, seed=0, n_permutations=999, adaptive=False).main
+    assert early.details["test"]["stopped"] == "settled"
+    assert len(early.null) < 300 < len(full.null) == 999
+    np.testing.assert_array_equal(early.null, full.null[: len(early.null)])
+    np.testing.assert_array_equal(early.selected, full.selected)
+
+
+def test_false_discoveries_rest_on_sequential_p_values(forest, data):
+    found = debias.audit(forest, *data, seed=0, n_permutations=999, error="fdr").main
+    test = found.details["test"]
+    used = np.array(test["draws_used"])
+    assert used.min() < used.max() == test["n_permutations"]
+    for k, (p, n) in enumerate(zip(found.p_value, used, strict=True)):
+        above = int((found.null[:n, k] >= found.z[k] - 1e-9 * abs(found.z[k])).sum())
+        assert p == (20 / n if above == 20 else (1 + above) / (1 + n))
+    from scipy.stats import false_discovery_control
+
+    np.testing.assert_allclose(found.p_adjusted, false_discovery_control(found.p_value))
+
+
+def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
+    with pytest.warns(debias.DebiasWarning, match=r"ended the test after 15 permutations"):
+        found = debias.audit(forest, *data, seed=0, budget=1e-9).main
+    assert found.details["test"]["stopped"] == "budget"
+    assert len(found.null) == 15
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"se": "bootstrap"}, "se='bootstrap' is none of"),
+        ({"error": "bonferroni"}, "error='bonferroni' is none of"),
+        ({"alpha": 1.5}, "alpha must be between 0 and 1"),
+        ({"n_permutations": 0}, "whole number from 1"),
+        ({"n_permutations": 10}, "pass n_permutations=19 or more"),
+        ({"n_permutations": 20, "error": "fdr_by"}, "can find nothing"),
+        ({"budget": 0}, "seconds above 0"),
+        ({"groups": ["strong"]}, "groups must be a mapping"),
+        ({"groups": {"g": ["stron"]}}, "Did you mean 'strong'"),
+        ({"groups": {"g": ["weak"], "h": ["weak"]}}, "is in the groups 'g' and 'h'"),
+        ({"groups": {"noise": ["weak"]}}, "rename the group"),
+        ({"blocks": np.zeros(240)}, "all rows are of one block"),
+        ({"blocks": np.zeros(3)}, "one label a row"),
+        ({"blocks": [None, *range(239)]}, "no label in row 0"),
+        ({"blocks": np.r_[0, 0, 0, np.arange(3, 240)]}, "Hold out whole blocks"),
+    ],
+)
+def test_wrong_use_is_refused(forest, data, given, message):
+    with pytest.raises((debias.CompositionError, debias.RowsError), match=message):
+        debias.audit(forest, *data, **given)
+
+
+def test_what_is_no_sum_over_rows_has_no_test(forest, data):
+    for scorer in ("ufi", "oob_loss", "mdi", "mdi_oob(centre='none')"):
+        with pytest.raises(debias.CompositionError, match="no (contributions of rows|rows, so)"):
+            debias.score(forest, *data, scorer, se="auto")
+    with pytest.raises(debias.CompositionError, match="no contributions"):
+        debias.contributions(forest, *data, scorer="oob_split")
+
+
+def test_conservative_is_for_out_of_bag_rows(forest, data):
+    X, y = data
+    with pytest.raises(debias.CompositionError, match="se='naive'"):
+        debias.score(forest, X + 0.01, y, rows="held-out", se="conservative")
+
+
+def test_few_permutations_are_warned_of_under_false_discovery(forest, data):
+    with pytest.warns(debias.DebiasWarning, match="together or none"):
+        debias.audit(forest, *data, error="fdr", n_permutations=30)
+
+
+def test_groups_add_up_in_every_column(forest, data):
+    groups = {"signal": ["strong", "weak"], "rest": ["noise", "values", "constant"]}
+    alone = debias.audit(forest, *data, seed=0)
+    audit = debias.audit(forest, *data, groups=groups, seed=0)
+    assert list(audit.main.feature_names) == ["signal", "rest"]
+    for name in ("reported", "mdi_oob", "oob_loss"):
+        expected = alone.table.loc[["strong", "weak"], name].sum()
+        assert audit.table.loc["signal", name] == pytest.approx(expected)
+    assert audit.table.loc["signal", "verdict"] == "informative"
+
+
+def test_a_row_is_out_of_bag_only_if_its_block_is(forest, data):
+    X, y = data
+    blocks = np.arange(240) % 120  # rows i and i + 120
+    inside = np.stack([np.bincount(s, minlength=240) > 0 for s in forest.estimators_samples_])
+    together = inside | np.roll(inside, 120, axis=1)
+    phi = debias.contributions(forest, X, y, blocks=blocks).to_numpy()
+    never = together.all(axis=0)
+    assert not phi[never].any()
+    assert (phi[~never] != 0).any(axis=1).mean() > 0.9
+    np.testing.assert_allclose(phi.sum(axis=0), debias.score(forest, X, y, blocks=blocks).values, atol=1e-12)
+
+
+def repeats(X, y, times):
+    return np.repeat(X, times, axis=0), np.repeat(y, times)
+
+
+@pytest.mark.parametrize("times", [2, 5])
+@pytest.mark.parametrize("kind", ["continuous", "mixed", "rounded"])
+def test_repeated_rows_are_warned_of(kind, times):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 4))
+    if kind == "mixed":
+        X[:, 1:] = rng.integers(0, 2, (100, 3))
+    if kind == "rounded":
+        X = np.round(100 * X)
+    X, y = repeats(X, rng.normal(size=100), times)
+    forest = RandomForestRegressor(5, random_state=0).fit(X, y)
+    with pytest.warns(debias.DebiasWarning, match="repeat the values of another row"):
+        debias.audit(forest, X, y, n_permutations=19)
+
+
+@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived"])
+def test_legitimate_equal_rows_are_not_warned_of(kind):
+    rng = np.random.default_rng(0)
+    n = 400
+    X = rng.integers(0, 4, (n, 3)).astype(float)
+    if kind == "counts":
+        X = rng.poisson(30, (n, 2)).astype(float)
+    if kind == "twins":  # the same column in two units
+        X = np.round(rng.normal(size=n), 2)[:, None] * [1, 1.8]
+    if kind == "one rounded":
+        X = np.column_stack([np.round(rng.normal(size=n), 2), X])
+    if kind == "derived":
+        age = rng.integers(18, 90, n).astype(float)
+        X = np.column_stack([age, age**2, np.sqrt(age), X])
+    y = rng.integers(0, 2, n)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    audit = debias.audit(forest, X, y, n_permutations=19)  # warnings are errors here
+    assert not audit.main.details["test"]["blocks"]
+
+
+def test_the_mirrored_null_needs_many_scores_that_are_not_positive():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 250)), None
+    y = X[:, 0] + 0.3 * rng.normal(size=300)
+    forest = RandomForestRegressor(40, random_state=0, max_features=0.3).fit(X, y)
+    scores = debias.score(forest, X, y).mirrored()
+    assert scores.p_value.argmin() == 0
+    assert scores.p_value.min() > 0
+    assert scores.selected[0]
+    assert not any("mirrored null is coarse" in note for note in scores.warnings)
+    few = debias.score(forest, X, y, groups={"rest": [f"x{k}" for k in range(20, 250)]}).mirrored()
+    assert "mirrored null is coarse" in few.warnings[-1]
