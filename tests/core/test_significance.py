@@ -230,7 +230,7 @@ def test_repeated_rows_are_warned_of(kind, times):
         debias.audit(forest, X, y, n_permutations=19)
 
 
-@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived"])
+@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived", "zeros", "missing"])
 def test_legitimate_equal_rows_are_not_warned_of(kind):
     rng = np.random.default_rng(0)
     n = 400
@@ -244,6 +244,9 @@ def test_legitimate_equal_rows_are_not_warned_of(kind):
     if kind == "derived":
         age = rng.integers(18, 90, n).astype(float)
         X = np.column_stack([age, age**2, np.sqrt(age), X])
+    if kind in ("zeros", "missing"):  # of one fine column, beside others that tell nothing or everything
+        X = np.column_stack([rng.normal(size=(n, 2)), X])
+        X[rng.random(n) < 0.3, 0] = 0 if kind == "zeros" else np.nan
     y = rng.integers(0, 2, n)
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     audit = debias.audit(forest, X, y, n_permutations=19)  # warnings are errors here
