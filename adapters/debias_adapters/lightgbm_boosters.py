@@ -111,6 +111,12 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             "response, so that its node counts prove nothing. Pass rows the model has not seen, with rows='held-out'."
         )
     bags = lightgbm_bags.replay(text, len(y), source)
+    if not _averages(text, text.objective(source) or _own_objective(model, source)):
+        # A standard error on out-of-bag rows needs node values that are means of the response.
+        raise InBagUnavailableError(
+            f"this {source} is a forest whose leaves are steps of a margin, not means of y; standard errors and tests "
+            "on its out-of-bag rows are not defined so far. Pass rows the model has not seen, with rows='held-out'."
+        )
     given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
     return InBag(lambda tree: bags[tree // text.n_outputs] * given, len(y), len(text.trees))
 
