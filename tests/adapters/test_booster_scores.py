@@ -425,7 +425,7 @@ def test_rows_of_other_forests_are_proven(objective):
 
 
 def test_oob_scores_of_a_forest_are_those_of_its_trees():
-    """By definition: the locally centred covariance on the rows out of each tree's bag, over its own number of them; a mean of trees."""
+    """By definition: the locally centred covariance on the rows out of each tree's bag, over its own number; a mean."""
     X, latent = draw()
     y = response("regression", latent)
     model = forest("regression", X, y)
