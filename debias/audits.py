@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ class Audit:
         What the library calls it.
     scores : dict of str to Scores
         By scorer name; ``"mdi_oob"`` is among them.
+    n_values : array of int64 of shape (n_features,), or None
+        Number of distinct values of each feature on these rows, missing ones apart.
+    fingerprints : dict of str to str
+        ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
 
     Notes
     -----
@@ -46,15 +50,24 @@ class Audit:
     reported: NDArray[np.float64] | None
     reported_kind: str
     scores: dict[str, Scores]
+    n_values: NDArray[np.int64] | None = None
+    fingerprints: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reported: NDArray[np.float64] | None, kind: str, scores: dict[str, Scores]) -> Audit:
+    def of(
+        cls,
+        reported: NDArray[np.float64] | None,
+        kind: str,
+        scores: dict[str, Scores],
+        n_values: NDArray[np.int64] | None = None,
+        fingerprints: dict[str, str] | None = None,
+    ) -> Audit:
         """Make an audit of unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores)
+        return cls(reported, kind, scores, n_values, fingerprints or {})
 
     @property
     def main(self) -> Scores:
@@ -98,6 +111,7 @@ class Audit:
             **self.main.settings,
             "reported": self.reported_kind,
             "n_rows": self.main.n_rows,
+            **self.fingerprints,
         }
 
     @property
@@ -186,6 +200,8 @@ class Audit:
             "share": self.share.tolist(),
             "verdict": self.verdict,
             "unsupported_share": self.unsupported_share,
+            "n_values": None if self.n_values is None else self.n_values.tolist(),
+            "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
             "scores": {name: each.to_dict() for name, each in self.scores.items()},
@@ -199,6 +215,59 @@ class Audit:
                 file.write(text + "\n")
         return text
 
+    def to_html(self, path: Any = None, title: str | None = None) -> str:
+        """Return the audit as one self-contained HTML page, and write it to `path` if one is given.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        title : str, optional
+            What stands on top; the kind of model by default.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ImportError
+            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+        """
+        from debias.report.html import page
+
+        text = page(self, title)
+        if path is not None:
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        return text
+
+    def plot(self, axes: Any = None, most: int = 30) -> Any:
+        """Draw debiased shares with their intervals beside the reported ones.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            New ones by default.
+        most : int
+            At most so many features.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.report import figures
+
+        return figures.on_axes(figures.draw_shares, self, axes, most)
+
+    def _repr_html_(self) -> str:
+        """Show the audit in a notebook; without the packages of reports, its table."""
+        from debias.report.html import fragment
+
+        try:
+            return fragment(self)
+        except ImportError:
+            return str(self.table.to_html())
+
     @classmethod
     def from_json(cls, text: str) -> Audit:
         """Read what ``to_json`` returned."""
@@ -207,11 +276,13 @@ class Audit:
             raise DebiasError(
                 f"an audit of schema version {plain.get('schema_version')!r}; this debias reads {SCHEMA_VERSION}"
             )
-        reported = plain["reported"]
+        reported, n_values = plain["reported"], plain["n_values"]
         return cls(
             reported=None if reported is None else np.array(reported, dtype=np.float64),
             reported_kind=plain["reported_kind"],
             scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
+            n_values=None if n_values is None else np.array(n_values, dtype=np.int64),
+            fingerprints=plain["fingerprints"],
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -51,8 +52,15 @@ def main() -> None:
 @main.command()
 @click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of noise, split, models.")
 @click.option("--jobs", default=2, callback=_threads, show_default=True, help="Threads.")
-def demo(seed: int, jobs: int) -> None:
-    """Train three models on real data plus two columns of noise, and audit them.
+@click.option(
+    "--html",
+    default="debias-demo.html",
+    type=click.Path(dir_okay=False, writable=True),
+    show_default=True,
+    help="File for the report on the forest.",
+)
+def demo(seed: int, jobs: int, html: str) -> None:
+    """Train three models on real data plus two columns of noise, audit them, and write a report.
 
     The data are scikit-learn's diabetes measurements; nothing is downloaded.
     """
@@ -67,9 +75,12 @@ def demo(seed: int, jobs: int) -> None:
             "on rows the trees have not seen:\n",
             highlight=False,
         )
-        for audit in demo_audits(seed, jobs):
+        for number, audit in enumerate(demo_audits(seed, jobs)):
             print_table(console, audit)
             console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
+            if number == 0:
+                audit.to_html(html)
+        console.print(f"The report on the forest, to open in a browser: {os.path.abspath(html)}", highlight=False)
 
 
 def _input_options(command: Any) -> Any:
@@ -119,6 +130,7 @@ def _input_options(command: Any) -> Any:
 )
 @click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report here.")
 def audit(
     model: str,
     data: str,
@@ -134,6 +146,7 @@ def audit(
     error: str,
     permutations: int,
     json_file: str | None,
+    html_file: str | None,
 ) -> None:
     r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
@@ -141,7 +154,7 @@ def audit(
     model has not seen.
 
     \b
-    Example: debias audit model.ubj heldout.csv --target outcome
+    Example: debias audit model.ubj heldout.csv --target outcome --html report.html
     """
     with _errors():
         import debias
@@ -153,6 +166,8 @@ def audit(
         _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
         if form == "table":
             print_audit(_console(), found)
         else:

@@ -47,7 +47,7 @@ def print_table(console: Console, audit: Audit) -> None:
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
         width = len("indistinguishable") if name == "verdict" else None
         table.add_column(heading, justify=justify, overflow="fold", min_width=width)
-    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
+    columns = [cells(name, frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
@@ -67,12 +67,17 @@ def print_scores(console: Console, scores: Scores) -> None:
     table.add_column("feature", overflow="fold")
     for name in shown:
         table.add_column(_plain(HEADING.get(name, name)), justify="right", overflow="fold")
-    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
+    columns = [cells(name, frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
     if scores.provenance:
         console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
+
+
+def cells(name: str, values: object) -> list[str]:
+    """Format a column of an audit or of scores for a reader, by its name."""
+    return FORMAT.get(name, _figures)(values)
 
 
 def _heading(audit: Audit, name: str) -> Text:
