@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.gate import Gate
+
 ROWS_TO_JUDGE = 30
 """With fewer rows the summary names no features."""
 INFLATED = 2.0
@@ -240,6 +242,32 @@ class Audit:
             with open(path, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)
         return text
+
+    def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
+        """Check the audit against a policy.
+
+        Parameters
+        ----------
+        policy : mapping of rules, or path of a TOML file
+            Rules are the parameters of :class:`debias.policy.Policy`.
+        baseline : Audit, optional
+            Of the model before, for rules that compare.
+
+        Returns
+        -------
+        Gate
+            ``gate.passed``, and one result a rule.
+
+        Raises
+        ------
+        PolicyError
+            The policy is wrong, or compares and there is no baseline.
+        RowsError
+            The audit is of training rows.
+        """
+        from debias.gate import check
+
+        return check(self, policy, baseline)
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
         """Draw debiased shares with their intervals beside the reported ones.
