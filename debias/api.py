@@ -12,6 +12,7 @@ from debias.blocks import warn_of_repeats
 from debias.data import Data
 from debias.discovery import plugin_manager
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
+from debias.fingerprints import Fingerprints, distinct_values
 from debias.groups import Grouping
 from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data
@@ -246,6 +247,7 @@ def audit(
         test = None
     scores: dict[str, list[Scores]] = {}
     reported, kind = None, "not reported"
+    fingerprints, n_values = Fingerprints(), None
     for member in members:
         ensemble, given, caught = prepare(
             *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
@@ -255,6 +257,10 @@ def audit(
         if scorers is None and not (ensemble.averaged or given.can_run_loss):
             del chosen[1:]  # no loss to run
         grouping = member.grouping(groups, ensemble)
+        matrix = given.table.matrix(ensemble)
+        fingerprints.add(ensemble, given, matrix)
+        n_values = distinct_values(matrix, grouping) if n_values is None else n_values
+        del matrix
         if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
             warn_of_repeats(given.table, caught)
         for each in chosen:
@@ -266,7 +272,8 @@ def audit(
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:
                 reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
-    return Audit.of(reported, kind, {name: combined(members, each) for name, each in scores.items()})
+    every = {name: combined(members, each) for name, each in scores.items()}
+    return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
 
 
 def contributions(

@@ -7,6 +7,7 @@
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
      +- InBagUnavailableError   (ValueError)    out-of-bag rows asked of a model that has none
      +- CompositionError        (ValueError)    a scorer that does not exist, or options it does not have
+     +- PolicyError             (ValueError)    a policy with a rule that does not exist, or a wrong limit
      +- PluginError             (RuntimeError)  a plugin that cannot be loaded, or two under one name
 
 Each is also the builtin it resembles, so code that knows nothing of debias can catch it. A message says what
@@ -51,6 +52,10 @@ class InBagUnavailableError(DebiasError, ValueError):
 
 class CompositionError(DebiasError, ValueError):
     """A scorer expression that names no scorer, or options the scorer does not have."""
+
+
+class PolicyError(DebiasError, ValueError):
+    """A policy has a rule that does not exist, a limit that cannot be, or nothing to compare with."""
 
 
 class PluginError(DebiasError, RuntimeError):

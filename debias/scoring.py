@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     NodeWeight = Callable[..., NDArray[np.float64] | None]
     ScoreFunction = Callable[..., NDArray[np.float64] | tuple[NDArray[np.float64], dict[str, Any]]]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @runtime_checkable
@@ -350,6 +350,29 @@ class Scores:
             warnings=(*self.warnings, few) if found < 100 else self.warnings,
             details={**self.details, "test": {"method": "mirror", "alpha": float(alpha), "null_size": int(null.size)}},
         )
+
+    def plot(self, axes: Any = None, most: int = 30) -> Any:
+        """Draw the scores, the largest on top, with 95% intervals where they have standard errors.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            New ones by default.
+        most : int
+            At most so many features.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.report import figures
+
+        return figures.on_axes(figures.draw_scores, self, axes, most)
+
+    def _repr_html_(self) -> str:
+        """Show the scores in a notebook, the largest first."""
+        frame = self.to_frame()
+        return str(frame.sort_values(frame.columns[0], ascending=False, kind="stable").to_html())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
