@@ -19,11 +19,14 @@ from debias.errors import (
     InBagUnavailableError,
     PluginError,
     ProvenanceError,
+    RefitError,
     RowsError,
     UnsupportedModelError,
 )
+from debias.experiment import Experiment
 from debias.inbag import InBag
 from debias.markers import hookimpl
+from debias.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
 from debias.preparation import extract
 from debias.refitting import refit
 from debias.rows import Rows
@@ -38,11 +41,15 @@ __all__ = [
     "Data",
     "DebiasError",
     "DebiasWarning",
+    "Experiment",
     "ExtractionError",
     "InBag",
     "InBagUnavailableError",
+    "MetaMethod",
     "PluginError",
+    "Problem",
     "ProvenanceError",
+    "RefitError",
     "Rows",
     "RowsError",
     "Scorer",
@@ -55,6 +62,8 @@ __all__ = [
     "extract",
     "hookimpl",
     "load_model",
+    "meta_method",
+    "meta_method_plugin",
     "plugins",
     "refit",
     "register",
