@@ -78,7 +78,7 @@ def score(
         Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
         the rows weighed in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), optional
-        Weights of the evaluation rows.
+        Weights of the evaluation rows. A meta-method that trains the model again on these rows trains with them too.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
         ``init_score``); the model does not keep it.
@@ -150,9 +150,9 @@ def score(
                 f"{chosen.name} trains the model again on rows of their own: leave se, blocks and base_margin out"
             )
         plain = innermost(chosen)
-        given: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
-        observed = score(model, X, y, plain, rows=rows, n_jobs=n_jobs, **given)
-        return refitted(chosen, Experiment.of(model, X, y, observed, params=params, engine=engine, **given), observed)
+        passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
+        observed = score(model, X, y, plain, rows=rows, n_jobs=n_jobs, **passed)
+        return refitted(chosen, Experiment.of(model, X, y, observed, params=params, engine=engine, **passed), observed)
     if "data-only" in chosen.needs:
         if rows != "auto" or train is not None:
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
@@ -374,7 +374,8 @@ def plugins() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``, ``version``.
+        One row a scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``,
+        ``version``.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from debias.data import as_frame
-from debias.errors import CompositionError, ProvenanceError, RowsError
+from debias.errors import CompositionError, RowsError
 from debias.groups import Grouping
 from debias.notes import Notes
 from debias.preparation import extract, prepare, training_rows
@@ -127,13 +127,12 @@ class Experiment:
         if observed.rows == "held-out":
             if given is None:
                 raise RowsError(
-                    "a meta-method trains the model again, and these rows are held out: pass the rows it was trained on "
-                    "as train=(X_train, y_train)"
+                    "a meta-method trains the model again, and these rows are held out: pass the rows it was trained "
+                    "on as train=(X_train, y_train)"
                 )
             training, held_out = given, Part(X, y)
         elif observed.rows == "oob":
-            weight = sample_weight if sample_weight is not None and not _unweighted(model, X, y) else None
-            training = Part(X, y, weight)
+            training = Part(X, y, sample_weight)
         else:
             if given is None and X is None:
                 raise RowsError("a meta-method trains the model again: pass the rows it was trained on as X and y")
@@ -256,16 +255,6 @@ def _stored(name: str) -> str:
 
 def _weights(weight: Any) -> NDArray[np.float64] | None:
     return None if weight is None else np.asarray(weight, dtype=np.float64)
-
-
-def _unweighted(model: Any, X: Any, y: Any) -> bool:
-    """Whether the bags are proven without weights, so that those of the rows are of the evaluation only."""
-    member = unwrap(model, X, y)[0]
-    try:
-        prepare(member.model, member.X, member.y, [], "oob", None, None, None, None)
-    except ProvenanceError:
-        return False
-    return True
 
 
 def _require_training(model: Any, part: Part) -> None:

@@ -53,7 +53,7 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
     else:
         raise _pointing(line, _column(line, node), f"this is no scorer; {_FORM}")
     name, at = head.id, _column(line, head)
-    options = {keyword.arg: _literal(keyword, line) for keyword in keywords}
+    options = [_option(keyword, line) for keyword in keywords]
     if name not in meta_methods():
         if arguments:
             is_scorer = name in scorers()
@@ -64,17 +64,17 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
         if len(arguments) != 1:
             raise _pointing(line, at, f"{name} wraps one scorer, not {len(arguments)}: write {name}(mdi_oob)")
         found = meta_methods()[name]
-    for keyword in keywords:
-        value = {keyword.arg: options[keyword.arg]}
-        found = _located(line, _column(line, keyword), found.with_options, **value)
+    for keyword, (option, value) in zip(keywords, options, strict=True):
+        found = _located(line, _column(line, keyword), found.with_options, **{option: value})
     return _located(line, at, found, _scorer(arguments[0], line)) if arguments else found
 
 
-def _literal(keyword: ast.keyword, line: str) -> Any:
+def _option(keyword: ast.keyword, line: str) -> tuple[str, Any]:
+    """Return name and value; the value is a literal."""
     if keyword.arg is None:
         raise _pointing(line, _column(line, keyword), f"options have names; {_FORM}")
     try:
-        return ast.literal_eval(keyword.value)
+        return keyword.arg, ast.literal_eval(keyword.value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         at = _column(line, keyword.value)
         raise _pointing(line, at, f"the value of {keyword.arg} is no plain number or text") from None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.replicates import Engine
+    from debias.scoring import FunctionScorer
 
     Details = dict[str, Any]
     MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]
@@ -138,7 +139,7 @@ class FunctionMetaMethod:
             raise CompositionError(f"{self.base_name} wraps a scorer, not {scorer!r}: debias.scorer(name) gives one")
         if "decision" in given_by(scorer):
             raise CompositionError(
-                f"{scorer.name} decides, and a decision is no score to draw replicates of: put {self.base_name} inside it"
+                f"{scorer.name} decides, and a decision is no score to draw replicates of: put {self.base_name} inside"
             )
         if self.check is not None:
             self.check(scorer, self.all_options)
@@ -295,9 +296,9 @@ def innermost(scorer: Scorer) -> Scorer:
     return scorer
 
 
-def by_name(plugin: Any) -> tuple[Any, ...] | None:
+def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
     """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
-    function = plugin.function
+    function: Any = plugin.function
     found = getattr(sys.modules.get(function.__module__), function.__qualname__, None)
     if getattr(found, "function", None) is not function:
         return None

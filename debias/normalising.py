@@ -122,6 +122,6 @@ def _refuse_means_around_zero(null: NDArray[np.float64]) -> None:
     unclear = (null < 0).any(axis=0) & (null.mean(axis=0) < 3 * error)
     if unclear.any():
         raise DebiasError(
-            f"rule='ratio' divides by the mean for noise, which for {int(unclear.sum())} of {null.shape[1]} features is "
-            "not clearly above 0: use rule='z' or 'difference', or a score of impurity such as mdi"
+            f"rule='ratio' divides by the mean for noise, which for {int(unclear.sum())} of {null.shape[1]} features "
+            "is not clearly above 0: use rule='z' or 'difference', or a score of impurity such as mdi"
         )

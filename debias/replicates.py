@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -84,13 +86,13 @@ class Replicates:
     def report(self) -> dict[str, Any]:
         """Return details for the scores; ``warnings`` among them, if there is cause."""
         found: dict[str, Any] = {"replicates": len(self.values), "stopped": self.stopped}
-        warnings = []
+        warned = []
         if self.stopped == "budget":
-            warnings.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
+            warned.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
         if self.failures:
             found["failures"] = list(self.failures)
-            warnings.append(f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}")
-        return found | ({"warnings": warnings} if warnings else {})
+            warned.append(f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}")
+        return found | ({"warnings": warned} if warned else {})
 
 
 @dataclass(eq=False)
@@ -154,9 +156,10 @@ def replicate(
     engine = engine or Engine()
     run, begun, stopped = _Run(), perf_counter(), "all drawn"
     with _checkpoint(engine, fingerprint) as (kept, keep), _progress(engine.progress) as show:
-        todo = [number for number in range(n) if number not in kept]
+        over = Event()
+        todo = (number for number in range(n) if number not in kept and not over.is_set())
         fresh = _results(function, arguments, todo, seed, engine.n_jobs)
-        with closing(fresh):
+        with _ended(fresh, over):
             for number in range(n):
                 known = kept.get(number)
                 result = next(fresh) if known is None else known
@@ -192,8 +195,8 @@ def _one(
 
 
 def _results(
-    function: Any, arguments: tuple[Any, ...], numbers: list[int], seed: int, n_jobs: int
-) -> Iterator[NDArray[np.float64] | Exception]:
+    function: Any, arguments: tuple[Any, ...], numbers: Iterable[int], seed: int, n_jobs: int
+) -> Generator[NDArray[np.float64] | Exception]:
     """Yield the results of some replicates in order."""
     if n_jobs == 1:
         yield from (_one(function, *arguments, seed=seed, number=number) for number in numbers)
@@ -202,7 +205,7 @@ def _results(
     from joblib.parallel import get_active_backend
 
     backend = get_active_backend()[0]
-    if backend.supports_sharedmem:
+    if getattr(backend, "uses_threads", False):
         tasks = (delayed(_one)(function, *arguments, seed=seed, number=number) for number in numbers)
     else:
         packed, key = _packed(function, arguments)
@@ -213,12 +216,27 @@ def _results(
         yield from Parallel(n_jobs=n_jobs)(tasks)
 
 
+@contextmanager
+def _ended(results: Generator[Any], over: Event) -> Iterator[None]:
+    """Begin no replicate after the block. What workers are at is waited for, or cut off where an error ends the run."""
+    try:
+        yield
+        over.set()
+        for _ in results:
+            pass
+    finally:
+        over.set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # joblib warns of what it cuts off
+            results.close()
+
+
 def _packed(function: Any, arguments: tuple[Any, ...]) -> tuple[NDArray[np.uint8], str]:
     """Return function and arguments as one array, which joblib hands to each worker once, and its digest."""
-    from joblib.externals import cloudpickle
+    import cloudpickle
 
     packed = np.frombuffer(cloudpickle.dumps((function, arguments)), dtype=np.uint8)
-    return packed, hashlib.sha256(packed).hexdigest()
+    return packed, hashlib.sha256(packed.data).hexdigest()
 
 
 _unpacked: dict[str, Any] = {}
@@ -228,7 +246,7 @@ _unpacked: dict[str, Any] = {}
 def _unpack_and_run(packed: NDArray[np.uint8], key: str, seed: int, number: int) -> NDArray[np.float64] | Exception:
     known = _unpacked.get(key)
     if known is None:
-        known = pickle.loads(memoryview(packed))
+        known = pickle.loads(packed.data)
         _unpacked.clear()
         _unpacked[key] = known
     function, arguments = known

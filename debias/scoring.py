@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from debias.data import Data
     from debias.ensemble import TreeEnsemble
     from debias.experiment import Experiment
+    from debias.meta_methods import Problem
     from debias.rows import Rows
 
     NullMean = Callable[..., NDArray[np.float64] | None]
@@ -61,7 +62,7 @@ class Scorer(Protocol):
         ...
 
     def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number a feature, shape (n_features,), and details worth reporting.
 
@@ -106,7 +107,7 @@ class FunctionScorer:
         return replace(self, options={**self.options, **plain_options(options)})
 
     def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Call the function and check what it returns."""
         features: Data | TreeEnsemble
@@ -241,7 +242,7 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
 
 def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """Part what a scorer reports: details, fields of :class:`Scores`, and warnings."""
-    details, fields = dict(found), {}
+    details, fields = dict(found), dict[str, Any]()
     warned = details.pop("warnings", [])
     for name in ("p_value", "p_adjusted", "null"):
         if name in details:

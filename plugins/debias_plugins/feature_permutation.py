@@ -25,7 +25,12 @@ def _gives(options: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({"p-value"}) if options["rule"] in ("z", "pvalue") else frozenset()
 
 
-@debias.meta_method_plugin("feature_permutation", unit="{rule} to its permuted values of: {unit}", gives=_gives, check=_check)  # fmt: skip
+@debias.meta_method_plugin(
+    "feature_permutation",
+    unit="{rule} to its permuted values of: {unit}",
+    gives=_gives,
+    check=_check,
+)
 def feature_permutation(
     inner: debias.Scorer,
     problem: debias.Problem,

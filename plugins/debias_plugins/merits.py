@@ -30,7 +30,7 @@ FORMS = ("normalized", "merit", "excess", "demerit", "log_p")
     "gini_merit",
     unit="ratio to noise of the same values",
     needs={"data-only"},
-    null_mean=lambda data, **options: _mean_for_noise(data, GINI, **options),
+    null_mean=lambda data, **options: _mean_for_noise(data, "gini_merit", **options),
 )
 def gini_merit(
     data: debias.Data,
@@ -73,7 +73,7 @@ def gini_merit(
     "entropy_merit",
     unit="ratio to noise of the same values",
     needs={"data-only"},
-    null_mean=lambda data, **options: _mean_for_noise(data, ENTROPY, **options),
+    null_mean=lambda data, **options: _mean_for_noise(data, "entropy_merit", **options),
 )
 def entropy_merit(
     data: debias.Data,
@@ -156,7 +156,7 @@ def symmetric_uncertainty(
     "chi_square",
     unit="ratio to noise of the same values",
     needs={"data-only"},
-    null_mean=lambda data, **options: _mean_for_noise(data, CHI_SQUARE, **options),
+    null_mean=lambda data, **options: _mean_for_noise(data, "chi_square", **options),
 )
 def chi_square(
     data: debias.Data,
@@ -335,10 +335,11 @@ def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
     return forms[form], details
 
 
-def _mean_for_noise(data: debias.Data, merit: Merit, **options: Any) -> NDArray[np.float64] | None:
+def _mean_for_noise(data: debias.Data, name: str, **options: Any) -> NDArray[np.float64] | None:
     """Return the exact mean of plain merits under permutation; None for other forms, and for bests of several."""
     if options.get("form") != "merit" or options.get("branching") == "binary" or options.get("null") == "approximate":
         return None
+    merit = {each.name: each for each in (GINI, ENTROPY, CHI_SQUARE)}[name]
     _, details = _score(data, merit, "merit", options.get("branching", "full"), options.get("bins", 10), 1)
     return np.asarray(details["expected"])
 

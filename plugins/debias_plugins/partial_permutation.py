@@ -26,7 +26,12 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
         )
 
 
-@debias.meta_method_plugin("partial_permutation", unit="share of replicates above a partly permuted copy", gives={"p-value"}, check=_check)  # fmt: skip
+@debias.meta_method_plugin(
+    "partial_permutation",
+    unit="share of replicates above a partly permuted copy",
+    gives={"p-value"},
+    check=_check,
+)
 def partial_permutation(
     inner: debias.Scorer, problem: debias.Problem, *, replicates: int = 200, share: float = 0.2
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:

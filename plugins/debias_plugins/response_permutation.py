@@ -23,7 +23,12 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
         raise debias.CompositionError(f"response_permutation: alpha={options['alpha']!r} must be between 0 and 1")
 
 
-@debias.meta_method_plugin("response_permutation", unit="{rule} to permuted responses of: {unit}", gives={"null", "p-value"}, check=_check)  # fmt: skip
+@debias.meta_method_plugin(
+    "response_permutation",
+    unit="{rule} to permuted responses of: {unit}",
+    gives={"null", "p-value"},
+    check=_check,
+)
 def response_permutation(
     inner: debias.Scorer,
     problem: debias.Problem,
