@@ -125,8 +125,7 @@ def test_groups_are_summed_before_the_null_is_formed():
         if column != "id"
     }
     outer = debias.audit(model, X, y, seed=0).table
-    with pytest.warns(debias.DebiasWarning, match="repeat the values"):  # those of the imputer
-        inner = debias.audit(forest, seen, y, groups=groups, seed=0).table
+    inner = debias.audit(forest, seen, y, groups=groups, seed=0).table
     columns = ["reported", "mdi_oob", "standard_error", "z", "oob_loss"]
     np.testing.assert_allclose(outer.loc[list(groups), columns], inner.loc[list(groups), columns], rtol=1e-9)
     assert (outer.loc[list(groups), "verdict"] == inner.loc[list(groups), "verdict"]).all()
@@ -450,3 +449,16 @@ def test_columns_selected_by_type():
     scores = debias.score(model, X, y).to_frame()["mdi_oob"]
     assert (scores[["town", "colour"]] == 0).all()
     assert scores["age"] > 0
+
+
+def test_what_looks_at_columns_and_not_at_trees_is_sent_to_them():
+    X, y = numeric(classes=True)
+    forest = RandomForestClassifier(5, random_state=0)
+    wrapped = make_pipeline(StandardScaler(), forest).fit(X, y)
+    merit = debias.score(wrapped, X, y, scorer="gini_merit")
+    np.testing.assert_array_equal(merit.values, debias.score(None, X, y, scorer="gini_merit").values)
+    with pytest.raises(debias.CompositionError, match="score X by itself"):
+        debias.audit(wrapped, X, y, scorers=["gini_merit"])
+    search = GridSearchCV(forest, {}, cv=2).fit(X, y)
+    expected = debias.compare(forest.fit(X, y), X, y, seed=0).table
+    pd.testing.assert_frame_equal(debias.compare(search, X, y, seed=0).table, expected)
