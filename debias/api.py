@@ -264,6 +264,8 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    wrapping = [each for each in chosen if "refit" in each.needs]
+    chosen = [each for each in chosen if each not in wrapping]
     members = unwrap(model, X, y, train)
     for each in chosen:
         if "data-only" in each.needs and any(member.columns is not None for member in members):
@@ -299,7 +301,11 @@ def audit(
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:
                 reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
-    return Audit.of(reported, kind, {name: combined(members, each) for name, each in scores.items()})
+    every = {name: combined(members, each) for name, each in scores.items()}
+    passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
+    for each in wrapping:
+        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, **passed)
+    return Audit.of(reported, kind, every)
 
 
 def contributions(

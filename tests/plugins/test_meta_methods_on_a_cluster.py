@@ -52,6 +52,7 @@ def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
     with joblib.parallel_config(backend="dask"):
         killer.start()
         found = debias.score(*given, seed=7, n_jobs=-1)
+    assert killer.finished.is_set()  # while the run went on
     assert pids[0] not in client.run(os.getpid).values()
     assert found.null.tobytes() == serial.null.tobytes()
     assert np.isfinite(found.values).all()
