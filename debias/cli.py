@@ -250,8 +250,8 @@ def bench(
     the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
     stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
     ones. `speed` prints ratios to the libraries' own calls, `replicates` to a bare loop of
-    refits, `rivals` to those of shap and of scikit-learn's permutation_importance, `significance` error rates, power and
-    cost.
+    refits, `rivals` to those of shap and of scikit-learn's permutation_importance, `significance` error rates, power
+    and cost.
 
     \b
     Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"

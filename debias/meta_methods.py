@@ -298,11 +298,11 @@ def innermost(scorer: Scorer) -> Scorer:
 
 def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
     """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
-    function: Any = plugin.function
-    found = getattr(sys.modules.get(function.__module__), function.__qualname__, None)
-    if getattr(found, "function", None) is not function:
+    module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
+    found = getattr(sys.modules.get(module), name, None)
+    if getattr(found, "function", None) is not plugin.function:
         return None
-    return _found_by_name, (function.__module__, function.__qualname__, dict(plugin.options))
+    return _found_by_name, (module, name, dict(plugin.options))
 
 
 def _found_by_name(module: str, name: str, options: dict[str, Any]) -> Any:

@@ -34,8 +34,8 @@ def run(console: Console, repeats: int = 3) -> None:
         Paired runs; the order within a pair alternates.
     """
     console.print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; {N_REPLICATES} refits "
-        f"of a forest to permuted responses, {N_JOBS} processes; medians of {repeats} paired runs",
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; {N_REPLICATES} "
+        f"refits of a forest to permuted responses, {N_JOBS} processes; medians of {repeats} paired runs",
         highlight=False,
     )
     pairs = []
