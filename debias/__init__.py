@@ -20,11 +20,14 @@ from debias.errors import (
     PluginError,
     PolicyError,
     ProvenanceError,
+    RefitError,
     RowsError,
     UnsupportedModelError,
 )
+from debias.experiment import Experiment
 from debias.inbag import InBag
 from debias.markers import hookimpl
+from debias.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
 from debias.preparation import extract
 from debias.refitting import refit
 from debias.rows import Rows
@@ -39,12 +42,16 @@ __all__ = [
     "Data",
     "DebiasError",
     "DebiasWarning",
+    "Experiment",
     "ExtractionError",
     "InBag",
     "InBagUnavailableError",
+    "MetaMethod",
     "PluginError",
     "PolicyError",
+    "Problem",
     "ProvenanceError",
+    "RefitError",
     "Rows",
     "RowsError",
     "Scorer",
@@ -57,6 +64,8 @@ __all__ = [
     "extract",
     "hookimpl",
     "load_model",
+    "meta_method",
+    "meta_method_plugin",
     "plugins",
     "refit",
     "register",

@@ -13,11 +13,14 @@ from debias.data import Data
 from debias.discovery import plugin_manager
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.fingerprints import Fingerprints, distinct_values
+from debias.experiment import Experiment
 from debias.groups import Grouping
+from debias.meta_methods import MetaMethod, innermost
 from debias.notes import Notes
-from debias.preparation import extract, prepare, prepare_data
+from debias.preparation import extract, prepare, prepare_data, threads
+from debias.replicates import Engine
 from debias.rows import Rows
-from debias.scoring import Scorer, Scores, scorer
+from debias.scoring import Scorer, Scores, decided, refitted, scorer
 from debias.significance import Procedure, significance
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.replicates import Progress
 
 
 def score(
@@ -43,8 +47,12 @@ def score(
     groups: Mapping[str, Any] | None = None,
     blocks: Any = None,
     se: str | None = None,
+    params: Mapping[str, Any] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
+    progress: Progress = False,
+    budget: float | None = None,
+    checkpoint: str | Path | None = None,
     **options: Any,
 ) -> Scores:
     """Score the features of a fitted model with one scorer.
@@ -60,7 +68,9 @@ def score(
     y : array-like of shape (n_rows,)
         Their response, as the model was trained on.
     scorer : str or Scorer
-        A name, an expression such as ``"mdi_oob(shrinkage=100)"``, or a scorer. ``debias.plugins()`` lists them.
+        A name, an expression such as ``"mdi_oob(shrinkage=100)"`` or ``"response_permutation(mdi)"``, or a scorer.
+        ``debias.plugins()`` lists them. Meta-methods train the model again: on X and y if these are its training rows,
+        else on `train`.
     rows : {"auto", "oob", "held-out", "train"}
         What the rows are. "oob": the training rows, in training order; each is used where it was out of a tree's bag,
         and that they are is proven. "held-out": rows the model has not seen. "train": training rows for what they are,
@@ -69,7 +79,7 @@ def score(
         Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
         the rows weighed in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), optional
-        Weights of the evaluation rows.
+        Weights of the evaluation rows. A meta-method that trains the model again on these rows trains with them too.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
         ``init_score``); the model does not keep it.
@@ -81,11 +91,20 @@ def score(
         a row is then out of a tree's bag only if its whole block is.
     se : {None, "auto", "permutation", "conservative", "naive"}
         Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
+    params : mapping, optional
+        Hyper-parameters to train the model again with, which go before those it kept; all of them where it kept none.
     seed : int, optional
         For all that is drawn; it is recorded with the scores. Without one permutations are those of seed 0, so that
         the same call gives the same numbers.
     n_jobs : int, optional
-        Threads; 1 by default.
+        Threads; 1 by default. Of a meta-method, workers of the active joblib backend; each trains with one thread.
+    progress : bool or callable
+        Of a meta-method: True shows a bar on stderr, if that is a terminal; a callable is called with the number of
+        replicates done and the number wanted.
+    budget : float, optional
+        Seconds the replicates of a meta-method may take; no limit by default. What was drawn until then counts.
+    checkpoint : str or Path, optional
+        File in which finished replicates of a meta-method are kept: the same call goes on from there.
     **options
         Options of the scorer.
 
@@ -104,7 +123,9 @@ def score(
     InBagUnavailableError
         Out-of-bag rows were asked of a model that has none.
     CompositionError
-        No such scorer or option; or `se` for a scorer that is no sum over rows.
+        No such scorer or option, a composition without meaning, or `se` for a scorer that is no sum over rows.
+    RefitError
+        No replicate of a meta-method could be run.
 
     Examples
     --------
@@ -121,6 +142,18 @@ def score(
     """
     chosen = _scorer(scorer, options)
     test = None if se is None else Procedure(se)
+    engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
+    if not hasattr(chosen, "inner") and (params, budget, checkpoint) != (None, None, None):
+        raise CompositionError(f"{chosen.name} trains nothing again: params, budget and checkpoint are of meta-methods")
+    if "refit" in chosen.needs:
+        if test is not None or blocks is not None or base_margin is not None:
+            raise CompositionError(
+                f"{chosen.name} trains the model again on rows of their own: leave se, blocks and base_margin out"
+            )
+        plain = innermost(chosen)
+        passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
+        observed = score(model, X, y, plain, rows=rows, n_jobs=n_jobs, **passed)
+        return refitted(chosen, Experiment.of(model, X, y, observed, params=params, engine=engine, **passed), observed)
     if "data-only" in chosen.needs:
         if rows != "auto" or train is not None:
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
@@ -129,7 +162,7 @@ def score(
         if groups is not None:
             raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
         alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
-        trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs)
+        trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs, engine)
         return _score(chosen, trees, data, Grouping.of(groups, data.feature_names), Notes(), seed)
     if model is None:
         raise UnsupportedModelError(
@@ -232,6 +265,8 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    wrapping = [each for each in chosen if "refit" in each.needs]
+    chosen = [each for each in chosen if each not in wrapping]
     members = unwrap(model, X, y, train)
     for each in chosen:
         if "data-only" in each.needs and any(member.columns is not None for member in members):
@@ -273,6 +308,9 @@ def audit(
             if importance is not None:
                 reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
     every = {name: combined(members, each) for name, each in scores.items()}
+    passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
+    for each in wrapping:
+        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, **passed)
     return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
 
 
@@ -354,7 +392,8 @@ def plugins() -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a scorer or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``, ``version``.
+        One row a scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``,
+        ``version``.
 
     Examples
     --------
@@ -374,6 +413,10 @@ def plugins() -> pd.DataFrame:
         where = distribution.get(impl.plugin_name, ("", ""))
         offered = cast("Sequence[Scorer]", impl.function())
         listed += [(each.name, "scorer", each.unit, impl.plugin_name, *where) for each in offered]
+    for impl in manager.hook.debias_meta_methods.get_hookimpls():
+        where = distribution.get(impl.plugin_name, ("", ""))
+        wrappers = cast("Sequence[MetaMethod]", impl.function())
+        listed += [(each.name, "meta-method", "", impl.plugin_name, *where) for each in wrappers]
     columns = ["name", "kind", "unit", "plugin", "distribution", "version"]
     return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
 
@@ -460,7 +503,9 @@ def _score(
 
     data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
     values, found = scorer.score(None if isinstance(data, Data) else ensemble, data)
-    details = {name: figure for name, figure in found.items() if name not in ("selected", "threshold")}
+    details, fields, warned = decided(found)
+    for text in warned:
+        notes.warn(text)
     proven = rows if isinstance(rows, Rows) and "rows" in scorer.needs else None
     return Scores(
         values=grouping.sum(values),
@@ -479,8 +524,7 @@ def _score(
             "debias_version": __version__,
             "seed": None if seed is None else int(seed),
         },
-        selected=np.asarray(found["selected"], dtype=bool) if "selected" in found else None,
-        threshold=found.get("threshold"),
+        **fields,
     )
 
 

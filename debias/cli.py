@@ -32,7 +32,7 @@ STUDY_NAMES = (
     "guide-sets",
     "predictive-value",
 )
-MEASUREMENTS = ("speed", "significance", "rivals")
+MEASUREMENTS = ("speed", "significance", "rivals", "replicates")
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 WIDE = 160
 """Columns to print on where standard output is no terminal, and nothing has to fit."""
@@ -348,8 +348,9 @@ def bench(
     A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
     the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
     stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
-    ones. `speed` prints ratios to the libraries' own calls, `rivals` to those of shap and of scikit-learn's
-    permutation_importance, `significance` error rates, power and cost.
+    ones. `speed` prints ratios to the libraries' own calls, `replicates` to a bare loop of
+    refits, `rivals` to those of shap and of scikit-learn's permutation_importance, `significance` error rates, power
+    and cost.
 
     \b
     Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
@@ -361,6 +362,11 @@ def bench(
             from debias.benchmarks import significance
 
             significance.run(_console(), repeats or 500)
+            return
+        if study == "replicates":
+            from debias.benchmarks import replicates
+
+            replicates.run(_console(), repeats or 3)
             return
         if study == "speed":
             from debias.benchmarks.speed import run

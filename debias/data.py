@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
+from debias.replicates import Engine
 from debias.response import one_column, refuse_missing
 from debias.table import column_order
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Self
+
     import pandas as pd
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.scoring import Scorer
 
 FEW = 20
 """Whole numbers with at most this many distinct values are taken for classes where nothing else says."""
@@ -63,6 +68,8 @@ class Data:
         For scorers that draw.
     n_jobs : int
         Threads.
+    engine : Engine
+        How a meta-method runs its replicates.
     """
 
     X: pd.DataFrame
@@ -71,6 +78,7 @@ class Data:
     weight: NDArray[np.float64] | None = None
     seed: int | None = None
     n_jobs: int = 1
+    engine: Engine = Engine()
 
     @property
     def n_rows(self) -> int:
@@ -138,15 +146,43 @@ class Data:
         if self.weight is not None:
             raise RowsError(f"{scorer} counts rows, and takes no sample_weight; leave it out, or repeat rows")
 
-    def with_response(self, y: NDArray[Any]) -> Data:
+    def with_response(self, y: NDArray[Any]) -> Self:
         """Return the same rows with another response of the same kind, shape (n_rows,), e.g. a permuted one."""
         return self._sharing(replace(self, y=y, classification=self.is_classification))
 
-    def with_features(self, X: pd.DataFrame) -> Data:
+    def with_features(self, X: pd.DataFrame) -> Self:
         """Return the same response beside other features, shape (n_rows, any)."""
         return replace(self, X=X)
 
-    def _sharing(self, other: Data) -> Data:
+    @property
+    def members(self) -> tuple[tuple[str, ...], ...]:
+        """Columns of each feature: itself."""
+        return tuple((name,) for name in self.feature_names)
+
+    def permuted(self, rng: np.random.Generator) -> Self:
+        """Return the same rows with the response permuted; weights stay with their rows."""
+        return self.with_response(rng.permutation(self.y))
+
+    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
+        """Return the same response beside other columns; see :class:`debias.Problem`."""
+        return self.with_features(change(self.X))
+
+    def inside(self, seed: int) -> Self:
+        """Return the data as they are within a replicate: another seed, one thread, a quiet engine."""
+        return self._sharing(replace(self, seed=seed, n_jobs=1, engine=self.engine.inner))
+
+    def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return one number a feature, and details."""
+        return scorer.score(None, self)
+
+    def fingerprint(self) -> str:
+        """Return a text that names the data and the version."""
+        from debias import __version__
+        from debias.fingerprint import fingerprint
+
+        return fingerprint(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
+
+    def _sharing(self, other: Self) -> Self:
         if "columns" in self.__dict__:
             other.__dict__["columns"] = self.columns
         return other
@@ -161,6 +197,7 @@ class Data:
         weight: NDArray[np.float64] | None = None,
         seed: int | None = None,
         n_jobs: int = 1,
+        engine: Engine | None = None,
     ) -> Data:
         """Take what the user passed.
 
@@ -170,7 +207,7 @@ class Data:
         y : array-like of shape (n_rows,)
         ensemble : TreeEnsemble, optional
             Of a model that is given with the data: gives the order of the columns, and says whether y is of classes.
-        weight, seed, n_jobs
+        weight, seed, n_jobs, engine
             As they are kept.
 
         Raises
@@ -178,7 +215,7 @@ class Data:
         RowsError
             X or y is not of the right shape, y has missing values, or X does not have the model's columns.
         """
-        frame = _frame(X)
+        frame = as_frame(X)
         if frame.shape[0] == 0 or frame.shape[1] == 0:
             raise RowsError(f"X has shape {frame.shape}: there is nothing to score")
         response = one_column(y)
@@ -191,10 +228,18 @@ class Data:
         if ensemble is not None:
             frame = _aligned(frame, ensemble, has_names=hasattr(X, "columns") or hasattr(X, "column_names"))
             classification = ensemble.classes is not None
-        return cls(X=frame, y=response, classification=classification, weight=weight, seed=seed, n_jobs=n_jobs)
+        return cls(
+            X=frame,
+            y=response,
+            classification=classification,
+            weight=weight,
+            seed=seed,
+            n_jobs=n_jobs,
+            engine=engine or Engine(),
+        )
 
 
-def _frame(X: Any) -> pd.DataFrame:
+def as_frame(X: Any) -> pd.DataFrame:
     """Return X as a pandas frame: itself, an array under made-up names, or a table of another library."""
     import narwhals.stable.v2 as nw
     import pandas as pd

@@ -16,6 +16,7 @@ from debias.markers import PROJECT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from debias.meta_methods import MetaMethod
     from debias.scoring import Scorer
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
@@ -71,7 +72,7 @@ def register(plugin: Any, name: str | None = None) -> None:
     Parameters
     ----------
     plugin : object
-        What carries the hook implementations, or a Scorer on its own.
+        What carries the hook implementations, or a scorer or meta-method on its own.
     name : str, optional
         The plugin's name; by default pluggy makes one of the object.
 
@@ -97,7 +98,7 @@ def register(plugin: Any, name: str | None = None) -> None:
     try:
         manager.register(holder, name=name or getattr(plugin, "name", None))
         manager.check_pending()
-        scorers(manager)
+        meta_methods(manager)
     except (ValueError, pluggy.PluginValidationError, PluginError) as error:
         if manager.is_registered(holder):
             manager.unregister(holder)
@@ -116,9 +117,26 @@ def scorers(manager: pluggy.PluginManager | None = None) -> dict[str, Scorer]:
     return dict(sorted(found.items()))
 
 
+def meta_methods(manager: pluggy.PluginManager | None = None) -> dict[str, MetaMethod]:
+    """Return every meta-method of every plugin by name, sorted, each name once, also among scorers."""
+    manager = manager or plugin_manager()
+    found: dict[str, MetaMethod] = {}
+    for offered in manager.hook.debias_meta_methods():
+        for meta in offered:
+            if meta.name in found:
+                raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
+            found[meta.name] = meta
+    both = sorted(set(found) & set(scorers(manager)))
+    if both:
+        raise PluginError(f"a scorer and a meta-method are both called {both[0]!r}; rename one, or disable its plugin")
+    return dict(sorted(found.items()))
+
+
 def find_scorer(name: str) -> Scorer:
     """Return the scorer of that name, or raise a CompositionError that lists those there are."""
     known = scorers()
+    if name in meta_methods():
+        raise CompositionError(f"{name} wraps a scorer: write {name}(mdi_oob)")
     if name not in known:
         raise CompositionError(f"there is no scorer {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
     return known[name]
@@ -145,20 +163,27 @@ def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
 
 
 def _catalogue_of(plugin: Any) -> Any:
-    """Wrap a bare scorer as a plugin that offers just it."""
+    """Wrap a bare scorer or meta-method as a plugin that offers just it."""
+    from debias.meta_methods import MetaMethod
     from debias.scoring import Scorer
 
-    if not isinstance(plugin, Scorer):
-        raise PluginError(
-            f"{plugin!r} has no function marked @debias.hookimpl and is no scorer: there is nothing to register"
-        )
-    return _Catalogue(plugin)
+    if isinstance(plugin, Scorer):
+        return _Catalogue([plugin], [])
+    if isinstance(plugin, MetaMethod):
+        return _Catalogue([], [plugin])
+    raise PluginError(
+        f"{plugin!r} has no function marked @debias.hookimpl and is no scorer: there is nothing to register"
+    )
 
 
 class _Catalogue:
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    def __init__(self, scorers: list[Scorer], metas: list[MetaMethod]) -> None:
+        self._scorers, self._metas = scorers, metas
 
     @pluggy.HookimplMarker(PROJECT)
     def debias_scorers(self) -> list[Scorer]:
-        return [self._scorer]
+        return self._scorers
+
+    @pluggy.HookimplMarker(PROJECT)
+    def debias_meta_methods(self) -> list[MetaMethod]:
+        return self._metas

@@ -6,7 +6,8 @@
      +- ProvenanceError         (ValueError)    the rows are not what they must be (training rows, fresh rows)
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
      +- InBagUnavailableError   (ValueError)    out-of-bag rows asked of a model that has none
-     +- CompositionError        (ValueError)    a scorer that does not exist, or options it does not have
+     +- RefitError              (RuntimeError)  no replicate of a meta-method could be run
+     +- CompositionError        (ValueError)    a scorer that does not exist, options it does not have, no meaning
      +- PolicyError             (ValueError)    a policy with a rule that does not exist, or a wrong limit
      +- PluginError             (RuntimeError)  a plugin that cannot be loaded, or two under one name
 
@@ -50,8 +51,12 @@ class InBagUnavailableError(DebiasError, ValueError):
         )
 
 
+class RefitError(DebiasError, RuntimeError):
+    """No replicate of a meta-method could be run; the message has the error of the first."""
+
+
 class CompositionError(DebiasError, ValueError):
-    """A scorer expression that names no scorer, or options the scorer does not have."""
+    """A scorer expression that names no scorer, has options the scorer does not have, or has no meaning."""
 
 
 class PolicyError(DebiasError, ValueError):

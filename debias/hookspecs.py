@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
+    from debias.meta_methods import MetaMethod
     from debias.scoring import Scorer
     from debias.unwrapping import Unwrapped
 
@@ -228,5 +229,18 @@ def debias_scorers() -> Sequence[Scorer]:
         Objects with unique names; two plugins that offer one name are refused. A scorer is called with the ensemble
         and its evaluation rows, or, if its `needs` say "data-only", with None and a :class:`debias.Data`: the user's
         columns with their types, the response, weights and seed, whether or not there is a model.
+    """
+    ...
+
+
+@hookspec
+def debias_meta_methods() -> Sequence[MetaMethod]:
+    """Return the meta-methods this plugin offers.
+
+    Returns
+    -------
+    sequence of MetaMethod
+        Objects with unique names, also among scorers. A meta-method is called with a scorer and returns a scorer; that
+        is called with None and a :class:`debias.Problem`, whose changes it scores with the scorer inside.
     """
     ...

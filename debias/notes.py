@@ -19,14 +19,18 @@ class Notes:
     ----------
     texts : iterable of str
         What is known of the model from the start, and no cause for a warning.
+    quiet : bool
+        Keep texts, and warn of none: those of a refit were warned of with the model itself.
     """
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
-        self.texts = list(texts)
+    def __init__(self, texts: Iterable[str] = (), quiet: bool = False) -> None:
+        self.texts, self._quiet = list(texts), quiet
 
     def warn(self, text: str) -> None:
         """Keep a text, and warn of it at the line of the user's that called debias."""
         self.texts.append(text)
+        if self._quiet:
+            return
         level, frame = 2, sys._getframe(1)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             level, frame = level + 1, frame.f_back

@@ -11,7 +11,7 @@ from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
-from debias.provenance import prove_training, resolve
+from debias.provenance import Provenance, known_bags, prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.replicates import Engine
     from debias.scoring import Scorer
 
+_KNOWN = Provenance("train", "known", "debias has trained the model itself on these rows")
 _TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
     "importance, and no judgement should rest on them"
@@ -78,10 +80,16 @@ def prepare(
     base_margin: Any = None,
     blocks: Any = None,
     wrapping: tuple[str, ...] = (),
+    known: bool = False,
+    train_weight: NDArray[np.float64] | None = None,
 ) -> tuple[TreeEnsemble, Rows | None, Notes]:
-    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores."""
+    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores.
+
+    A model that debias itself has trained is `known`, and nothing about the rows is left to prove; `train_weight` are
+    the weights it was trained with, where the rows are those of training.
+    """
     ensemble = extract(model)
-    notes = Notes((*wrapping, *ensemble.notes))
+    notes = Notes((*wrapping, *ensemble.notes), quiet=known)
     if X is None:
         for each in scorers:
             if "rows" in each.needs:
@@ -92,10 +100,13 @@ def prepare(
     if base_margin is not None and train is not None:
         raise RowsError("train= cannot be used beside base_margin=: the training rows' own margins are not known")
     weight = _weights(sample_weight, table.n_rows)
-    verify_prediction(ensemble, model, table)
-    kind, in_bag, provenance = resolve(
-        ensemble, model, table, response, rows, None if sample_weight is None else weight, notes
-    )
+    given_weight = None if sample_weight is None else weight
+    if known:
+        kind, in_bag = rows, known_bags(model, response, train_weight) if rows == "oob" else None
+        provenance = _KNOWN
+    else:
+        verify_prediction(ensemble, model, table)
+        kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
     if kind == "train":
         notes.warn(_TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)
@@ -109,11 +120,11 @@ def prepare(
         weight=weight,
         kind=kind,
         in_bag=in_bag,
-        train=None if train is None else _training_rows(ensemble, model, train, n_jobs, notes),
+        train=None if train is None else training_rows(ensemble, model, train, n_jobs, notes, known),
         provenance=provenance,
         seed=seed,
-        n_jobs=_threads(n_jobs),
-        data=_data(ensemble, X, y, scorers, None if sample_weight is None else weight, seed, n_jobs),
+        n_jobs=threads(n_jobs),
+        data=_data(ensemble, X, y, scorers, given_weight, seed, n_jobs),
         blocks=block,
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
@@ -121,14 +132,21 @@ def prepare(
 
 
 def prepare_data(
-    model: Any, X: Any, y: Any, scorer: Scorer, sample_weight: Any, seed: int | None, n_jobs: int | None
+    model: Any,
+    X: Any,
+    y: Any,
+    scorer: Scorer,
+    sample_weight: Any,
+    seed: int | None,
+    n_jobs: int | None,
+    engine: Engine | None = None,
 ) -> tuple[TreeEnsemble | None, Data]:
     """Return what a data-only scorer sees: the data as passed. A model, if given, only orders and names the columns."""
     if X is None:
         raise RowsError(f"{scorer.name} scores data: pass X and y")
     ensemble = None if model is None else extract(model)
     weight = None if sample_weight is None else _weights(sample_weight, np.shape(sample_weight)[0])
-    data = Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
+    data = Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=threads(n_jobs), engine=engine)
     return ensemble, data
 
 
@@ -143,7 +161,7 @@ def _data(
 ) -> Data | None:
     if not any("data-only" in each.needs for each in scorers):
         return None
-    return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=_threads(n_jobs))
+    return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=threads(n_jobs))
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:
@@ -157,16 +175,20 @@ def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeE
     return table, replace(ensemble, **{**changed, "feature_names": table.names})
 
 
-def _training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: Notes
+def training_rows(
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: Notes, known: bool
 ) -> Rows:
+    """Encode and prove training rows, given as (X, y) or (X, y, weight); nothing is proven of a `known` model."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
         raise RowsError("train must be a pair (X_train, y_train), or (X_train, y_train, weight)")
     X, y, *rest = train
     table = Table(X).aligned_to(ensemble, notes)
     response = encode(y, ensemble, table.n_rows, notes)
     weight = _weights(rest[0] if rest else None, table.n_rows)
-    in_bag, provenance = prove_training(ensemble, model, table, response, weight if rest else None, notes)
+    if known:
+        in_bag, provenance = known_bags(model, response, weight if rest else None), _KNOWN
+    else:
+        in_bag, provenance = prove_training(ensemble, model, table, response, weight if rest else None, notes)
     return Rows(
         ensemble=ensemble,
         model=model,
@@ -176,11 +198,12 @@ def _training_rows(
         kind="train",
         in_bag=in_bag,
         provenance=provenance,
-        n_jobs=_threads(n_jobs),
+        n_jobs=threads(n_jobs),
     )
 
 
-def _threads(n_jobs: int | None) -> int:
+def threads(n_jobs: int | None) -> int:
+    """Return the number of threads; 1 for None."""
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:

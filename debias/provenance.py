@@ -182,6 +182,26 @@ def prove_training(
     return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
 
 
+def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Return the bags of a model that debias itself has just trained on these rows; None if it has none.
+
+    Parameters
+    ----------
+    model, response
+        As for :func:`resolve`.
+    sample_weight : array of shape (n_rows,), or None
+        Weights of training.
+    """
+    from debias.discovery import plugin_manager
+
+    y = response.codes if response.codes is not None else response.values
+    try:
+        found: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
+    except InBagUnavailableError:
+        return None
+    return found
+
+
 def _prove_bags(
     ensemble: TreeEnsemble,
     model: Any,

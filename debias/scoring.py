@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 from collections.abc import Callable, Mapping
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
 
     from debias.data import Data
     from debias.ensemble import TreeEnsemble
+    from debias.experiment import Experiment
+    from debias.meta_methods import Problem
     from debias.rows import Rows
 
+    NullMean = Callable[..., NDArray[np.float64] | None]
     NodeWeight = Callable[..., NDArray[np.float64] | None]
     ScoreFunction = Callable[..., NDArray[np.float64] | tuple[NDArray[np.float64], dict[str, Any]]]
 
@@ -53,11 +55,14 @@ class Scorer(Protocol):
             No model: the scorer looks at X and y alone. It is called as ``score(None, data)`` with a
             :class:`debias.Data`, also where a model is given, and then scores whatever rows were passed, training or
             fresh. What wraps such a scorer declares the same need, and passes it other data.
+        "refit"
+            A model that can be trained again: what wraps a scorer of models. It is called as ``score(None, problem)``
+            with a :class:`debias.Problem`.
         """
         ...
 
     def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number a feature, shape (n_features,), and details worth reporting.
 
@@ -84,11 +89,12 @@ class FunctionScorer:
     needs: frozenset[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     node_weight_function: NodeWeight | None = None
+    null_mean_function: NullMean | None = None
 
     @property
     def name(self) -> str:
         """The registered name, followed by the options that were set."""
-        given = ", ".join(f"{key}={value!r}" for key, value in self.options.items())
+        given = shown_options(self.options)
         return f"{self.base_name}({given})" if given else self.base_name
 
     def with_options(self, **options: Any) -> FunctionScorer:
@@ -98,11 +104,10 @@ class FunctionScorer:
             if option not in known:
                 there = f"it has {', '.join(known)}" if known else "it has none"
                 raise CompositionError(f"{self.base_name} has no option {option!r}; {there}.{nearest(option, known)}")
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
-        return replace(self, options={**self.options, **plain})
+        return replace(self, options={**self.options, **plain_options(options)})
 
     def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Data | None
+        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Call the function and check what it returns."""
         features: Data | TreeEnsemble
@@ -130,9 +135,21 @@ class FunctionScorer:
             return None
         return self.node_weight_function(ensemble, rows, **self.options)
 
+    def null_mean(self, data: Data) -> NDArray[np.float64] | None:
+        """Return the mean score of each feature were its values permuted, in closed form; None if there is none."""
+        if self.null_mean_function is None:
+            return None
+        return self.null_mean_function(data, **self.options)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the plain function."""
         return self.function(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by name where the function's module has it, so that processes need no copy of the code."""
+        from debias.meta_methods import by_name
+
+        return by_name(self) or (type(self), tuple(getattr(self, name) for name in self.__dataclass_fields__))
 
 
 def scorer_plugin(
@@ -141,6 +158,7 @@ def scorer_plugin(
     unit: str,
     needs: frozenset[str] | set[str] = frozenset({"rows"}),
     node_weight: NodeWeight | None = None,
+    null_mean: NullMean | None = None,
 ) -> Callable[[ScoreFunction], FunctionScorer]:
     """Turn a function ``(ensemble, rows, *, option=default, ...)`` into a scorer.
 
@@ -158,6 +176,9 @@ def scorer_plugin(
         For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
         ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
         errors and p-values. It returns None for options with which the score is no such sum.
+    null_mean : callable, optional
+        For data-only scores whose mean over permutations of a feature's values is known: a function
+        ``(data, *, options) -> array of shape (n_features,)``, or None for options with which it is not known.
 
     Returns
     -------
@@ -176,7 +197,9 @@ def scorer_plugin(
     """
 
     def decorate(function: ScoreFunction) -> FunctionScorer:
-        return FunctionScorer(name, unit, function, frozenset(needs), node_weight_function=node_weight)
+        return FunctionScorer(
+            name, unit, function, frozenset(needs), node_weight_function=node_weight, null_mean_function=null_mean
+        )
 
     return decorate
 
@@ -187,9 +210,9 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     Parameters
     ----------
     expression : str or Scorer
-        ``"mdi_oob"``, ``"mdi_oob(shrinkage=100)"``, or a scorer.
+        ``"mdi_oob"``, ``"mdi_oob(shrinkage=100)"``, ``"response_permutation(mdi, replicates=50)"``, or a scorer.
     **options
-        Options of the scorer.
+        Options of the scorer, of an expression those of the outermost.
 
     Returns
     -------
@@ -198,7 +221,7 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     Raises
     ------
     CompositionError
-        No such scorer or option; the message lists those there are.
+        No such scorer, meta-method or option, or a composition without meaning; the message points at the character.
 
     Examples
     --------
@@ -206,18 +229,55 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     >>> debias.scorer("mdi_oob(shrinkage=100)").name
     'mdi_oob(shrinkage=100)'
     """
-    from debias.discovery import find_scorer
+    from debias.expressions import parse
 
-    if not isinstance(expression, str):
-        found: Scorer = expression
-        written: dict[str, Any] = {}
-        if not isinstance(expression, Scorer):
-            raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
+    if isinstance(expression, str):
+        found = parse(expression)
+    elif isinstance(expression, Scorer):
+        found = expression
     else:
-        name, written = _parse(expression)
-        found = find_scorer(name)
-    merged = {**written, **options}
-    return found.with_options(**merged) if merged else found
+        raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
+    return found.with_options(**options) if options else found
+
+
+def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Part what a scorer reports: details, fields of :class:`Scores`, and warnings."""
+    details, fields = dict(found), dict[str, Any]()
+    warned = details.pop("warnings", [])
+    for name in ("p_value", "p_adjusted", "null"):
+        if name in details:
+            fields[name] = np.asarray(details.pop(name), dtype=np.float64)
+    if "selected" in details:
+        fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
+    if "threshold" in details:
+        fields["threshold"] = details.pop("threshold")
+    return details, fields, warned
+
+
+def refitted(scorer: Scorer, experiment: Experiment, observed: Scores) -> Scores:
+    """Score an experiment; `observed` are the scores of the model as it is, with what is known of the rows."""
+    from debias.notes import Notes
+
+    values, found = scorer.score(None, experiment)
+    details, fields, warned = decided(found)
+    notes = Notes(observed.warnings)
+    for text in warned:
+        notes.warn(text)
+    return replace(
+        observed,
+        **{"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields},
+        warnings=tuple(notes.texts),
+    )
+
+
+def shown_options(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in an expression."""
+    return ", ".join(f"{key}={value!r}" for key, value in options.items())
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with numpy's scalars as Python's, which read back from a name."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -255,7 +315,8 @@ class Scores:
         The z a feature must exceed to be found family-wise at alpha were it the only one: the minimum detectable z.
         Of a scorer that decides by itself, the score from which on it selects.
     null : array of shape (n_permutations, n_features), or None
-        z of the permuted responses.
+        z of the permuted responses. Of a meta-method, what the scorer inside gave in each replicate: scores of permuted
+        responses, or of copies.
     """
 
     values: NDArray[np.float64]
@@ -406,27 +467,3 @@ class Scores:
             plain[name] = None if plain[name] is None else np.array(plain[name], dtype=np.float64)
         plain["selected"] = None if plain["selected"] is None else np.array(plain["selected"], dtype=bool)
         return cls(**plain)
-
-
-def _parse(expression: str) -> tuple[str, dict[str, Any]]:
-    """Split ``name(option=literal, ...)``; nothing is ever evaluated but literals."""
-    wrong = CompositionError(f"{expression!r} is no scorer expression; write name or name(option=value)")
-    try:
-        tree = ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
-        raise wrong from None
-    if isinstance(tree, ast.Name):
-        return tree.id, {}
-    if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.args:
-        raise wrong
-    options = {}
-    for keyword in tree.keywords:
-        if keyword.arg is None:
-            raise wrong
-        try:
-            options[keyword.arg] = ast.literal_eval(keyword.value)
-        except ValueError:
-            raise CompositionError(
-                f"in {expression!r}: the value of {keyword.arg} is no plain number or text"
-            ) from None
-    return tree.func.id, options

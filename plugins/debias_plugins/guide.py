@@ -12,13 +12,13 @@ Loh and Zhou (2020), sections 2, 6 and 7; for classes, Loh (2009).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
+from debias.decision import check_alpha, critical_value, decide
 from debias.errors import CompositionError, RowsError
 from debias.scoring import Scorer
 
@@ -109,7 +109,7 @@ def guide(
         return v[0], details
     mean = v[1:].mean(axis=0)
     importance = np.divide(v[0], mean, out=np.zeros_like(mean), where=mean > 0)
-    critical = float(np.sort(v[1:].max(axis=1))[math.ceil((1 - alpha) * (replicates + 1) - 1e-9) - 1])
+    critical = critical_value(v[1:], alpha)
     important, threshold = decide(importance, v[0], critical)
     details |= {
         "unadjusted": v[0].tolist(),
@@ -120,34 +120,6 @@ def guide(
         "selected": important,
     }
     return importance, details
-
-
-def decide(
-    importance: NDArray[np.float64], unadjusted: NDArray[np.float64], critical: float
-) -> tuple[NDArray[np.bool_], float]:
-    """Return which features are important, and the threshold between them and the others (section 6).
-
-    Parameters
-    ----------
-    importance, unadjusted : array of shape (n_features,)
-        Scores of eq. 2 and eq. 1.
-    critical : float
-        Quantile of the largest unadjusted score of permuted responses.
-
-    Returns
-    -------
-    (array of bool of shape (n_features,), float)
-        The m largest by importance, where m unadjusted scores exceed `critical`.
-    """
-    m = int((unadjusted > critical).sum())
-    order = np.argsort(-importance, kind="stable")
-    important = np.zeros(importance.size, dtype=bool)
-    important[order[:m]] = True
-    if 0 < m < importance.size:
-        return important, float(importance[order[m - 1 : m + 1]].mean())
-    edge = order[0] if m == 0 else order[-1]
-    own = float(unadjusted[edge])
-    return important, float(importance[edge]) * (critical / own) if own > 0 else 0.0
 
 
 @debias.hookimpl
@@ -163,11 +135,7 @@ def _check(data: debias.Data, replicates: int, alpha: float, task: str, levels: 
     for name, number, least in whole:
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
             raise CompositionError(f"guide: {name}={number!r} must be a whole number of {least} or more")
-    if not 1 / (replicates + 1) <= alpha < 1:
-        raise CompositionError(
-            f"guide: with {replicates} permuted responses alpha={alpha!r} must be from {1 / (replicates + 1):.3g} to "
-            "below 1; raise replicates for smaller ones"
-        )
+    check_alpha("guide", alpha, replicates)
     data.refuse_weights("guide")
     if data.n_rows < 2 * min_node_size:
         raise RowsError(f"guide needs {2 * min_node_size} rows to split once, but there are {data.n_rows}")

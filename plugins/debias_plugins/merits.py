@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 FORMS = ("normalized", "merit", "excess", "demerit", "log_p")
 
 
-@debias.scorer_plugin("gini_merit", unit="ratio to noise of the same values", needs={"data-only"})
+@debias.scorer_plugin(
+    "gini_merit",
+    unit="ratio to noise of the same values",
+    needs={"data-only"},
+    null_mean=lambda data, **options: _mean_for_noise(data, "gini_merit", **options),
+)
 def gini_merit(
     data: debias.Data,
     *,
@@ -74,7 +79,12 @@ def gini_merit(
     return _score(data, GINI, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin("entropy_merit", unit="ratio to noise of the same values", needs={"data-only"})
+@debias.scorer_plugin(
+    "entropy_merit",
+    unit="ratio to noise of the same values",
+    needs={"data-only"},
+    null_mean=lambda data, **options: _mean_for_noise(data, "entropy_merit", **options),
+)
 def entropy_merit(
     data: debias.Data,
     *,
@@ -152,7 +162,12 @@ def symmetric_uncertainty(
     return _score(data, SYMMETRIC_UNCERTAINTY, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin("chi_square", unit="ratio to noise of the same values", needs={"data-only"})
+@debias.scorer_plugin(
+    "chi_square",
+    unit="ratio to noise of the same values",
+    needs={"data-only"},
+    null_mean=lambda data, **options: _mean_for_noise(data, "chi_square", **options),
+)
 def chi_square(
     data: debias.Data,
     *,
@@ -328,6 +343,15 @@ def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
         return _ratio(left, left_expected, 1.0), details
     forms = {"merit": found, "excess": found - expected, "normalized": _ratio(found, expected, 1.0), "log_p": tail}
     return forms[form], details
+
+
+def _mean_for_noise(data: debias.Data, name: str, **options: Any) -> NDArray[np.float64] | None:
+    """Return the exact mean of plain merits under permutation; None for other forms, and for bests of several."""
+    if options.get("form") != "merit" or options.get("branching") == "binary" or options.get("null") == "approximate":
+        return None
+    merit = {each.name: each for each in (GINI, ENTROPY, CHI_SQUARE)}[name]
+    _, details = _score(data, merit, "merit", options.get("branching", "full"), options.get("bins", 10), 1)
+    return np.asarray(details["expected"])
 
 
 def _check(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> None:

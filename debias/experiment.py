@@ -1,0 +1,297 @@
+"""A model with the rows it was trained on and is scored on: what meta-methods change, train again and score."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from debias.data import as_frame
+from debias.errors import CompositionError, RowsError
+from debias.groups import Grouping
+from debias.notes import Notes
+from debias.preparation import extract, prepare, training_rows
+from debias.refitting import refit
+from debias.replicates import Engine
+from debias.unwrapping import Member, unwrap
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from debias.scoring import Scorer, Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows, their response and their weights, all as the user gave them.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    weight : array of shape (n_rows,), or None
+    """
+
+    X: Any
+    y: Any
+    weight: Any = None
+
+    def permuted(self, rng: np.random.Generator) -> Part:
+        """Return the same rows, the response among them permuted; weights stay with their rows."""
+        return replace(self, y=rng.permutation(np.asarray(self.y)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Experiment:
+    """A fitted model, and what it takes to train it again on changed rows. Immutable.
+
+    Parameters
+    ----------
+    model : object
+        The user's. Never changed.
+    training : Part
+        The rows it was trained on, with their weights in training.
+    held_out : Part, or None
+        The rows scores are evaluated on, where those are not the training rows.
+    evaluation_weight : array of shape (n_rows,), or None
+        Weights of the evaluation rows.
+    kind : {"oob", "held-out", "train", None}
+        What the evaluation rows are to the model; None if the scorer looks at no rows.
+    feature_names : tuple of str
+        Columns, or groups of them, in the order of their scores.
+    members : tuple of tuples of str
+        Columns of each.
+    params : mapping or None
+        Settings that go before those the model kept.
+    seed : int or None
+    engine : Engine
+    observed : Scores or None
+        Scores of the model as it is; None of a changed experiment, whose model has to be trained.
+    """
+
+    model: Any
+    training: Part
+    held_out: Part | None
+    evaluation_weight: Any
+    kind: str | None
+    feature_names: tuple[str, ...]
+    members: tuple[tuple[str, ...], ...]
+    params: Mapping[str, Any] | None = None
+    seed: int | None = None
+    engine: Engine = Engine()
+    observed: Scores | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, or groups."""
+        return len(self.feature_names)
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        observed: Scores,
+        *,
+        train: tuple[Any, ...] | None,
+        sample_weight: Any,
+        groups: Any,
+        params: Mapping[str, Any] | None,
+        seed: int | None,
+        engine: Engine,
+    ) -> Experiment:
+        """Take what the user passed.
+
+        Parameters
+        ----------
+        model, X, y, train, sample_weight, groups, params, seed
+            As for :func:`debias.score`.
+        observed : Scores
+            Of the model as it is, with what the rows were found to be.
+        engine : Engine
+
+        Raises
+        ------
+        RowsError
+            There are no rows to train on.
+        ProvenanceError
+            Rows that have to be the training rows are not.
+        """
+        given = None if train is None else Part(*train)
+        held_out = None
+        if observed.rows == "held-out":
+            if given is None:
+                raise RowsError(
+                    "a meta-method trains the model again, and these rows are held out: pass the rows it was trained "
+                    "on as train=(X_train, y_train)"
+                )
+            training, held_out = given, Part(X, y)
+        elif observed.rows == "oob":
+            training = Part(X, y, sample_weight)
+        else:
+            if given is None and X is None:
+                raise RowsError("a meta-method trains the model again: pass the rows it was trained on as X and y")
+            training = given or Part(X, y, sample_weight)
+            if observed.rows is None:
+                _require_training(model, training)
+        if training.weight is not None:
+            _refuse_class_weights(model, given)
+        names, members = _grouped(model, training.X, groups, observed)
+        return cls(
+            model=model,
+            training=training,
+            held_out=held_out,
+            evaluation_weight=sample_weight,
+            kind=observed.rows,
+            feature_names=names,
+            members=members,
+            params=params,
+            seed=seed,
+            engine=engine,
+            observed=observed,
+        )
+
+    def permuted(self, rng: np.random.Generator) -> Self:
+        """Return the experiment with permuted responses: of training rows, and of held-out rows, among themselves."""
+        held_out = self.held_out
+        training = self.training.permuted(rng)
+        return replace(
+            self, training=training, held_out=None if held_out is None else held_out.permuted(rng), observed=None
+        )
+
+    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
+        """Return the experiment with other columns, of training and of held-out rows."""
+        if copies:
+            _refuse_more_columns(self.model, self.training.X)
+        parts = [
+            None if part is None else replace(part, X=change(as_frame(part.X)))
+            for part in (self.training, self.held_out)
+        ]
+        copy_of = {_stored(original): copy for copy, original in (copies or {}).items()}
+        added = [tuple(copy_of[_stored(column)] for column in columns) for columns in self.members] if copies else []
+        training, held_out = parts
+        assert training is not None
+        return replace(
+            self,
+            training=training,
+            held_out=held_out,
+            feature_names=(*self.feature_names, *(" + ".join(columns) for columns in added)),
+            members=(*self.members, *added),
+            observed=None,
+        )
+
+    def inside(self, seed: int) -> Self:
+        """Return the experiment as it is within a replicate."""
+        return replace(self, seed=seed, engine=self.engine.inner)
+
+    def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return the scores of the model, trained again if anything was changed."""
+        if "refit" in scorer.needs:
+            return scorer.score(None, self)
+        if self.observed is not None:
+            return self.observed.values, self.observed.details
+        part = self.training
+        again = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
+        seen = self.held_out or part
+        train = None if self.held_out is None else (part.X, part.y, *(() if part.weight is None else (part.weight,)))
+        total = np.zeros(self.n_features)
+        for member in unwrap(again, seen.X, seen.y, train):
+            total += member.weight * self._member_scores(member, scorer)
+        return total, {}
+
+    def fingerprint(self) -> str:
+        """Return a text that names data, model, settings and versions."""
+        from debias import __version__
+        from debias.fingerprint import fingerprint
+
+        trees = [extract(member.model) for member in unwrap(self.model)]
+        parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
+        return fingerprint(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
+
+    def _member_scores(self, member: Member, scorer: Scorer) -> NDArray[np.float64]:
+        """Return scores, by group, of trees that were just trained: what their rows are is known."""
+        if self.kind is None:
+            ensemble, rows = extract(member.model), None
+        else:
+            ensemble, rows, _ = prepare(
+                *(member.model, member.X, member.y, [scorer], self.kind, member.train, self.evaluation_weight),
+                *(self.seed, 1, None, None, (), True, _weights(self.training.weight)),
+            )
+        values, _ = scorer.score(ensemble, rows)
+        if member.columns is not None:
+            values, names = member.columns.sum(values), member.columns.names
+        else:
+            names = ensemble.feature_names if ensemble.named else tuple(map(str, as_frame(self.training.X).columns))
+        place = {_stored(name): k for k, name in enumerate(names)}
+        return np.array([sum(values[place[_stored(column)]] for column in columns) for columns in self.members])
+
+
+def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the names of what is scored, and the columns of each."""
+    member = unwrap(model)[0]
+    ensemble = extract(member.model)
+    if member.columns is not None:
+        columns = labels = member.columns.names
+    elif ensemble.named:
+        columns = labels = ensemble.feature_names
+    else:
+        columns = tuple(map(str, as_frame(X).columns))
+        labels = columns if hasattr(X, "columns") else ensemble.feature_names
+    grouping = Grouping.of(None if isinstance(groups, str) else groups, labels)
+    return observed.feature_names, tuple(
+        tuple(columns[k] for k in np.flatnonzero(grouping.index == number)) for number in range(len(grouping.names))
+    )
+
+
+def _stored(name: str) -> str:
+    """Return a name as every library stores it: LightGBM replaces white space."""
+    return re.sub(r"\s", "_", name)
+
+
+def _weights(weight: Any) -> NDArray[np.float64] | None:
+    return None if weight is None else np.asarray(weight, dtype=np.float64)
+
+
+def _require_training(model: Any, part: Part) -> None:
+    """Refuse rows that are not those of training, as far as that can be told: scores of refits would be of others."""
+    weight = () if part.weight is None else (part.weight,)
+    for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
+        assert member.train is not None
+        training_rows(extract(member.model), member.model, member.train, None, Notes(), False)
+
+
+def _refuse_class_weights(model: Any, train: Part | None) -> None:
+    for member in unwrap(model):
+        if train is not None and getattr(member.model, "class_weight", None) is not None:
+            raise RowsError(
+                "train has weights that include those of classes, and the model would weigh classes again when it is "
+                "trained; leave the third entry of train out if rows have no weights of their own"
+            )
+
+
+def _refuse_more_columns(model: Any, X: Any) -> None:
+    """Refuse to add columns that the model would not treat as it treats the originals."""
+    import pandas as pd
+
+    frame = as_frame(X)
+    for member in unwrap(model):
+        if member.columns is not None:
+            raise CompositionError(
+                f"this meta-method adds copies of columns, and a {member.path[0]} transforms columns by their names: "
+                "score the model inside on the transformed rows, or use response_permutation"
+            )
+        ensemble = extract(member.model)
+        if ensemble.category_set is None:
+            continue
+        by_set = np.unique(ensemble.feature[ensemble.category_set >= 0])
+        plain = [str(frame.columns[k]) for k in by_set if not isinstance(frame.iloc[:, k].dtype, pd.CategoricalDtype)]
+        if plain:
+            raise CompositionError(
+                f"the model splits {', '.join(plain)} by categories, but X has numbers there, so that copies would be "
+                "split as numbers: train it on a frame with columns of dtype category"
+            )

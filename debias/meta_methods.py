@@ -1,0 +1,312 @@
+"""Meta-methods: Scorer -> Scorer. Each draws replicates of what it is given and scores them with the scorer inside."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
+
+import numpy as np
+
+from debias.errors import CompositionError, DebiasError, nearest
+from debias.scoring import Scorer, plain_options, shown_options
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from debias.replicates import Engine
+    from debias.scoring import FunctionScorer
+
+    Details = dict[str, Any]
+    MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]
+    Gives = Callable[[Mapping[str, Any]], frozenset[str]]
+    Check = Callable[[Scorer, Mapping[str, Any]], None]
+
+
+class Problem(Protocol):
+    """What a meta-method changes and scores: rows of data, and the model, if any, that is trained on them.
+
+    :class:`debias.Data` for scorers that need only data, else :class:`debias.Experiment`, which trains the model again
+    for each change.
+    """
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of what is scored: columns, or groups of them."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """Number of what is scored."""
+        ...
+
+    @property
+    def members(self) -> tuple[tuple[str, ...], ...]:
+        """Columns of each of `feature_names`."""
+        ...
+
+    @property
+    def seed(self) -> int | None:
+        """Of all that is drawn; None is 0."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """How replicates are run."""
+        ...
+
+    def permuted(self, rng: np.random.Generator) -> Self:
+        """Return the problem with the response permuted; of training and held-out rows each among themselves."""
+        ...
+
+    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
+        """Return the problem with other columns.
+
+        Parameters
+        ----------
+        change : callable
+            Called with the columns of the training rows, and of held-out rows if there are such.
+        copies : mapping of str to str, optional
+            Names of columns that `change` adds at the end, to the column each is a copy of. Scores of copies follow
+            those of the originals, in the same order.
+        """
+        ...
+
+    def inside(self, seed: int) -> Self:
+        """Return the problem as it is within a replicate: another seed, and a quiet engine."""
+        ...
+
+    def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], Details]:
+        """Return one number a feature, shape (n_features,), and details; the model is trained if it has to be."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Return a text that names data, model, settings and versions, for checkpoints."""
+        ...
+
+
+@runtime_checkable
+class MetaMethod(Protocol):
+    """Anything that makes a scorer of a scorer."""
+
+    @property
+    def name(self) -> str:
+        """Unique name, also among scorers."""
+        ...
+
+    def with_options(self, **options: Any) -> MetaMethod:
+        """Return this meta-method with other options."""
+        ...
+
+    def __call__(self, scorer: Scorer) -> Scorer:
+        """Wrap a scorer; raise a CompositionError if that has no meaning."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionMetaMethod:
+    """A meta-method made of a function ``(inner, problem, *, options) -> (array of shape (n_features,), details)``."""
+
+    base_name: str
+    unit: str
+    function: MetaFunction
+    gives: Gives
+    check: Check | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The registered name."""
+        return self.base_name
+
+    def with_options(self, **options: Any) -> FunctionMetaMethod:
+        """Return this meta-method with other options; unknown ones are refused by name."""
+        known = [p.name for p in inspect.signature(self.function).parameters.values() if p.kind == p.KEYWORD_ONLY]
+        for option in options:
+            if option not in known:
+                there = ", ".join(known)
+                raise CompositionError(
+                    f"{self.base_name} has no option {option!r}; it has {there}.{nearest(option, known)}"
+                )
+        return replace(self, options={**self.options, **plain_options(options)})
+
+    def __call__(self, scorer: Scorer) -> Wrapped:
+        """Wrap a scorer."""
+        if not isinstance(scorer, Scorer):
+            raise CompositionError(f"{self.base_name} wraps a scorer, not {scorer!r}: debias.scorer(name) gives one")
+        if "decision" in given_by(scorer):
+            raise CompositionError(
+                f"{scorer.name} decides, and a decision is no score to draw replicates of: put {self.base_name} inside"
+            )
+        if self.check is not None:
+            self.check(scorer, self.all_options)
+        return Wrapped(self, scorer)
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """Options that were set, and the defaults of the others."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY} | dict(self.options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by name where the function's module has it, so that processes need no copy of the code."""
+        return by_name(self) or (type(self), tuple(getattr(self, name) for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """A scorer in a meta-method: a scorer again."""
+
+    meta: FunctionMetaMethod
+    inner: Scorer
+
+    @property
+    def name(self) -> str:
+        """Both names, and the options that were set."""
+        options = shown_options(self.meta.options)
+        return f"{self.meta.base_name}({self.inner.name}{', ' if options else ''}{options})"
+
+    @property
+    def unit(self) -> str:
+        """What one unit of the score is."""
+        return self.meta.unit.format(unit=self.inner.unit, **self.meta.all_options)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Data only, if the scorer inside needs no more; else a model that can be trained again."""
+        return frozenset({"data-only"} if "data-only" in self.inner.needs else {"refit"})
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What is there beside values: "null" (scores of permuted responses), "p-value", "decision"."""
+        return self.meta.gives(self.meta.all_options)
+
+    def with_options(self, **options: Any) -> Wrapped:
+        """Return this scorer with other options of the meta-method."""
+        return self.meta.with_options(**options)(self.inner)
+
+    def score(self, ensemble: Any, rows: Any) -> tuple[NDArray[np.float64], Details]:
+        """Call the function on a problem."""
+        problem = cast(Problem, rows)
+        values, details = self.meta.function(self.inner, problem, **self.meta.options)
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != (problem.n_features,):
+            raise DebiasError(f"{self.name} returned shape {values.shape} for {problem.n_features} features")
+        if not np.isfinite(values).all():
+            bad = [problem.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
+            raise DebiasError(f"{self.name} returned scores that are not finite, for {bad}")
+        return values, details
+
+
+def meta_method_plugin(
+    name: str, *, unit: str, gives: Gives | frozenset[str] | set[str] = frozenset(), check: Check | None = None
+) -> Callable[[MetaFunction], FunctionMetaMethod]:
+    """Turn a function ``(inner, problem, *, option=default, ...)`` into a meta-method.
+
+    Parameters
+    ----------
+    name : str
+        Unique among all meta-methods and scorers.
+    unit : str
+        What one unit of the result is; ``{unit}`` stands for that of the scorer inside, ``{option}`` for an option.
+    gives : set of str, or callable
+        What the details have beside values, or a function of the options that returns it. "null": ``null``, scores
+        of the scorer inside for permuted responses, and ``unadjusted``, that for the true one; "p-value": ``p_value``;
+        "decision": ``selected`` and ``threshold``.
+    check : callable, optional
+        Called with the scorer to wrap and all options; raises a CompositionError for what has no meaning.
+
+    Returns
+    -------
+    callable
+        A decorator. The function gets the scorer inside and a :class:`debias.Problem`, and returns values and details.
+
+    Examples
+    --------
+    >>> import debias
+    >>> @debias.meta_method_plugin("doubled", unit="2 x {unit}")
+    ... def doubled(inner, problem):
+    ...     values, _ = problem.score(inner)
+    ...     return 2 * values, {}
+    >>> doubled(debias.scorer("mdi_oob")).name
+    'doubled(mdi_oob)'
+    """
+
+    def decorate(function: MetaFunction) -> FunctionMetaMethod:
+        given = gives if callable(gives) else lambda options: frozenset(gives)
+        return FunctionMetaMethod(name, unit, function, given, check)
+
+    return decorate
+
+
+def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
+    """Return a meta-method by name, with options set; call it with a scorer to wrap that.
+
+    Parameters
+    ----------
+    name : str or MetaMethod
+    **options
+        Options of the meta-method.
+
+    Returns
+    -------
+    MetaMethod
+
+    Raises
+    ------
+    CompositionError
+        No such meta-method or option; the message lists those there are.
+
+    Examples
+    --------
+    >>> import debias
+    >>> wrapped = debias.meta_method("response_permutation", replicates=50)(debias.scorer("mdi"))
+    >>> wrapped.name
+    'response_permutation(mdi, replicates=50)'
+    >>> debias.scorer(wrapped.name) == wrapped
+    True
+    """
+    from debias.discovery import meta_methods
+
+    if isinstance(name, str):
+        known = meta_methods()
+        if name not in known:
+            there = ", ".join(known)
+            raise CompositionError(f"there is no meta-method {name!r}.{nearest(name, known)} There are: {there}")
+        found = known[name]
+    elif isinstance(name, MetaMethod):
+        found = name
+    else:
+        raise CompositionError(f"{name!r} is no meta-method: pass a name, or an object that wraps scorers")
+    return found.with_options(**options) if options else found
+
+
+def given_by(scorer: Scorer) -> frozenset[str]:
+    """Return what a scorer gives beside values; nothing, if it does not say."""
+    return cast("frozenset[str]", getattr(scorer, "gives", frozenset()))
+
+
+def innermost(scorer: Scorer) -> Scorer:
+    """Return the scorer under all meta-methods."""
+    while hasattr(scorer, "inner"):
+        scorer = scorer.inner
+    return scorer
+
+
+def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
+    """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
+    module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
+    found = getattr(sys.modules.get(module), name, None)
+    if getattr(found, "function", None) is not plugin.function:
+        return None
+    return _found_by_name, (module, name, dict(plugin.options))
+
+
+def _found_by_name(module: str, name: str, options: dict[str, Any]) -> Any:
+    from importlib import import_module
+
+    found = getattr(import_module(module), name)
+    return found.with_options(**options) if options else found

@@ -1,0 +1,284 @@
+"""Hundreds of refits without losing one: seeds, workers, progress, budgets, checkpoints.
+
+Replicate b draws from ``numpy.random.SeedSequence(seed, spawn_key=(b,))`` wherever it runs, and results are taken in
+order, so that serial, threads, processes and a cluster give the same numbers; what a time budget leaves is the first
+so many replicates, not the quickest ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import CompositionError, RefitError, RowsError, UnsupportedModelError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Progress = bool | Callable[[int, int], None]
+
+FATAL = (CompositionError, UnsupportedModelError)
+"""What is wrong with every replicate alike, and ends the run."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Engine:
+    """How replicates are run.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Workers, of the joblib backend that is active (``joblib.parallel_config``): processes by default.
+    progress : bool or callable
+        True: a bar on stderr, if that is a terminal. A callable gets the number done and the number wanted.
+    budget : float, optional
+        Seconds after which no replicate is waited for but the first; no limit by default.
+    checkpoint : str or Path, optional
+        File in which finished replicates are kept; the same run goes on from there.
+    """
+
+    n_jobs: int = 1
+    progress: Progress = False
+    budget: float | None = None
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not self.budget > 0:
+            raise RowsError(f"budget={self.budget!r} must be a number of seconds above 0")
+
+    @property
+    def inner(self) -> Engine:
+        """The engine inside a replicate: one worker, and silent."""
+        return Engine()
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """What was drawn.
+
+    Parameters
+    ----------
+    values : array of float64 of shape (n_done, ...)
+        Results of the replicates that survived, in order.
+    n_wanted : int
+    stopped : str
+        "all drawn", "budget" or "settled".
+    failures : tuple of str
+        A sentence for each replicate that failed: its number, seed and error.
+    """
+
+    values: NDArray[np.float64]
+    n_wanted: int
+    stopped: str
+    failures: tuple[str, ...] = ()
+
+    def report(self) -> dict[str, Any]:
+        """Return details for the scores; ``warnings`` among them, if there is cause."""
+        found: dict[str, Any] = {"replicates": len(self.values), "stopped": self.stopped}
+        warned = []
+        if self.stopped == "budget":
+            warned.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
+        if self.failures:
+            found["failures"] = list(self.failures)
+            warned.append(f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}")
+        return found | ({"warnings": warned} if warned else {})
+
+
+@dataclass(eq=False)
+class _Run:
+    """Results as they come."""
+
+    results: list[NDArray[np.float64]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def take(self, number: int, seed: int, result: NDArray[np.float64] | Exception) -> None:
+        if isinstance(result, FATAL):
+            raise result
+        if isinstance(result, Exception):
+            self.failures.append(
+                f"replicate {number}, numpy.random.SeedSequence({seed}, spawn_key=({number},)): "
+                f"{type(result).__name__}: {result}"
+            )
+        else:
+            self.results.append(result)
+
+
+def replicate(
+    function: Callable[..., NDArray[np.float64]],
+    *arguments: Any,
+    n: int,
+    seed: int,
+    engine: Engine | None = None,
+    fingerprint: Callable[[], str] | None = None,
+    settled: Callable[[NDArray[np.float64]], bool] | None = None,
+) -> Replicates:
+    """Call a function once a replicate, each time with a seed of its own.
+
+    Parameters
+    ----------
+    function : callable
+        Called as ``function(*arguments, child)``, `child` a ``numpy.random.SeedSequence``; returns an array, always of
+        one shape. It and its arguments have to be picklable where workers are processes.
+    *arguments
+        The same for all; large ones are passed to each worker once.
+    n : int
+        Number of replicates.
+    seed : int
+    engine : Engine, optional
+        Serial by default.
+    fingerprint : callable, optional
+        Called where there is a checkpoint: names all that the results depend on but `n`.
+    settled : callable, optional
+        Gets the results so far, shape (b, ...), after each; the run ends when it says True.
+
+    Returns
+    -------
+    Replicates
+
+    Raises
+    ------
+    RefitError
+        Every replicate failed.
+    DebiasError
+        What is wrong with every replicate alike: a model that cannot be trained again, say.
+    """
+    engine = engine or Engine()
+    run, begun, stopped = _Run(), perf_counter(), "all drawn"
+    with _checkpoint(engine, fingerprint) as (kept, keep), _progress(engine.progress) as show:
+        over = Event()
+        todo = (number for number in range(n) if number not in kept and not over.is_set())
+        fresh = _results(function, arguments, todo, seed, engine.n_jobs)
+        with _ended(fresh, over):
+            for number in range(n):
+                known = kept.get(number)
+                result = next(fresh) if known is None else known
+                run.take(number, seed, result)
+                if known is None and not isinstance(result, Exception):
+                    keep(number, result)
+                show(number + 1, n)
+                if settled is not None and run.results and settled(np.array(run.results)):
+                    stopped = "settled"
+                    break
+                if engine.budget is not None and perf_counter() - begun > engine.budget and number + 1 < n:
+                    stopped = "budget"
+                    break
+    if not run.results:
+        raise RefitError(f"none of {len(run.failures)} replicates could be run; the first: {run.failures[0]}")
+    return Replicates(np.array(run.results), n, stopped, tuple(run.failures))
+
+
+def child_seed(child: np.random.SeedSequence) -> int:
+    """Return a seed for what a replicate trains or scores, of 31 bits as the libraries take them."""
+    return int(child.generate_state(1)[0] >> 1)
+
+
+def _one(
+    function: Callable[..., NDArray[np.float64]], *arguments: Any, seed: int, number: int
+) -> NDArray[np.float64] | Exception:
+    """Run one replicate; an error is a result too, so that it does not end the others."""
+    try:
+        child = np.random.SeedSequence(seed, spawn_key=(number,))
+        return np.asarray(function(*arguments, child), dtype=np.float64)
+    except Exception as error:  # whatever a library raises belongs to this replicate alone
+        return error
+
+
+def _results(
+    function: Any, arguments: tuple[Any, ...], numbers: Iterable[int], seed: int, n_jobs: int
+) -> Generator[NDArray[np.float64] | Exception]:
+    """Yield the results of some replicates in order."""
+    if n_jobs == 1:
+        yield from (_one(function, *arguments, seed=seed, number=number) for number in numbers)
+        return
+    from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
+
+    backend = get_active_backend()[0]
+    if getattr(backend, "uses_threads", False):
+        tasks = (delayed(_one)(function, *arguments, seed=seed, number=number) for number in numbers)
+    else:
+        packed, key = _packed(function, arguments)
+        tasks = (delayed(_unpack_and_run)(packed, key, seed, number) for number in numbers)
+    if backend.supports_return_generator:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+    else:
+        yield from Parallel(n_jobs=n_jobs)(tasks)
+
+
+@contextmanager
+def _ended(results: Generator[Any], over: Event) -> Iterator[None]:
+    """Begin no replicate after the block. What workers are at is waited for, or cut off where an error ends the run."""
+    try:
+        yield
+        over.set()
+        for _ in results:
+            pass
+    finally:
+        over.set()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # joblib warns of what it cuts off
+            results.close()
+
+
+def _packed(function: Any, arguments: tuple[Any, ...]) -> tuple[NDArray[np.uint8], str]:
+    """Return function and arguments as one array, which joblib hands to each worker once, and its digest."""
+    import cloudpickle
+
+    packed = np.frombuffer(cloudpickle.dumps((function, arguments)), dtype=np.uint8)
+    return packed, hashlib.sha256(packed.data).hexdigest()
+
+
+_unpacked: dict[str, Any] = {}
+"""What this worker process has unpacked: one run's at a time."""
+
+
+def _unpack_and_run(packed: NDArray[np.uint8], key: str, seed: int, number: int) -> NDArray[np.float64] | Exception:
+    known = _unpacked.get(key)
+    if known is None:
+        known = pickle.loads(packed.data)
+        _unpacked.clear()
+        _unpacked[key] = known
+    function, arguments = known
+    return _one(function, *arguments, seed=seed, number=number)
+
+
+@contextmanager
+def _checkpoint(engine: Engine, fingerprint: Callable[[], str] | None) -> Iterator[tuple[dict[int, Any], Any]]:
+    if engine.checkpoint is None or fingerprint is None:
+        yield {}, lambda number, values: None
+        return
+    from debias.checkpoint import Checkpoint
+
+    with Checkpoint(engine.checkpoint, fingerprint()) as file:
+        yield file.read(), file.write
+
+
+@contextmanager
+def _progress(progress: Progress) -> Iterator[Callable[[int, int], None]]:
+    if callable(progress):
+        yield progress
+        return
+    if not progress:
+        yield lambda done, wanted: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, wanted: None
+        return
+    with Bar(console=console, transient=True) as bar:
+        task = bar.add_task("replicates", total=None)
+        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)

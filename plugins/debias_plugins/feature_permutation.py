@@ -1,0 +1,106 @@
+"""A score against what the feature has when its own values are permuted (Hong, Hosking and Winograd 1996)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.fingerprint import fingerprint
+from debias.normalising import check_rule, normalise, tail_p_values
+from debias.replicates import child_seed, replicate
+from debias.shadows import with_permuted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+    check_rule("feature_permutation", options["rule"], options["tail"], options["replicates"])
+
+
+def _gives(options: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({"p-value"}) if options["rule"] in ("z", "pvalue") else frozenset()
+
+
+@debias.meta_method_plugin(
+    "feature_permutation",
+    unit="{rule} to its permuted values of: {unit}",
+    gives=_gives,
+    check=_check,
+)
+def feature_permutation(
+    inner: debias.Scorer,
+    problem: debias.Problem,
+    *,
+    replicates: int = 50,
+    rule: str = "ratio",
+    tail: str = "empirical",
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Permute one feature, train and score again, one feature after the other.
+
+    Unlike a permuted response this keeps what the others say of the response. A replicate trains a model a feature; for
+    "ratio" and "difference" of a score whose mean is known in closed form, such as ``gini_merit(form='merit')``,
+    nothing is drawn.
+
+    Parameters
+    ----------
+    replicates : int
+        Number of permutations of each feature.
+    rule : {"ratio", "difference", "z", "pvalue"}
+        v / mean v*; v - mean v*; (v - mean v*) / sd v*; -log10 of the p-value.
+    tail : {"empirical", "normal", "gamma"}
+        How p-values are had, as for ``response_permutation``.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        ``null``: scores of each feature when it is permuted, (replicates, n_features), and ``p_value``; or
+        ``null_mean`` in closed form.
+    """
+    v, _ = problem.score(inner)
+    if rule in ("ratio", "difference"):
+        closed = getattr(inner, "null_mean", None)
+        mean = closed(problem) if closed is not None and isinstance(problem, debias.Data) else None
+        if mean is not None:
+            return normalise(v, mean[None, :], rule), {
+                "rule": rule,
+                "unadjusted": v.tolist(),
+                "null_mean": mean.tolist(),
+            }
+    drawn = replicate(
+        scores_of_permuted,
+        inner,
+        problem,
+        n=replicates,
+        seed=problem.seed or 0,
+        engine=problem.engine,
+        fingerprint=lambda: fingerprint("feature_permutation", inner.name, problem.fingerprint()),
+    )
+    null = drawn.values
+    return normalise(v, null, rule, tail), {
+        **drawn.report(),
+        "rule": rule,
+        "unadjusted": v.tolist(),
+        "null": null,
+        "p_value": tail_p_values(v, null, tail),
+    }
+
+
+def scores_of_permuted(
+    inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence
+) -> NDArray[np.float64]:
+    """Return the score each feature has when it alone is permuted, shape (n_features,)."""
+    rng, seed = np.random.default_rng(child), child_seed(child)
+    found = np.empty(problem.n_features)
+    for k, columns in enumerate(problem.members):
+        found[k] = problem.changed(with_permuted(rng, columns)).inside(seed).score(inner)[0][k]
+    return found
+
+
+@debias.hookimpl
+def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+    """Offer feature permutation."""
+    return [feature_permutation]

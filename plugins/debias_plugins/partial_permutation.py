@@ -1,0 +1,101 @@
+"""How often a feature beats a copy of itself with some values permuted (Deng, Runger and Tuv 2011, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.fingerprint import fingerprint
+from debias.replicates import child_seed, replicate
+from debias.shadows import names_of_copies, with_copies
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+    share, replicates = options["share"], options["replicates"]
+    if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 < share <= 1:
+        raise debias.CompositionError(f"partial_permutation: share={share!r} must be above 0 and at most 1")
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise debias.CompositionError(
+            f"partial_permutation: replicates={replicates!r} must be a whole number of 1 or more"
+        )
+
+
+@debias.meta_method_plugin(
+    "partial_permutation",
+    unit="share of replicates above a partly permuted copy",
+    gives={"p-value"},
+    check=_check,
+)
+def partial_permutation(
+    inner: debias.Scorer, problem: debias.Problem, *, replicates: int = 200, share: float = 0.2
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Share of replicates in which a feature's score is above that of its partly permuted copy.
+
+    A copy has the values of the feature, so it gains as much by their number; what it lacks is the order of some rows.
+
+    Parameters
+    ----------
+    replicates : int
+        Number of times copies are made and the model trained.
+    share : float
+        Share of the rows whose values are permuted among them, drawn afresh for each copy; 1 for all rows.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        ``p_value``: binomial, of so many wins at one half. ``ties``: replicates with equal scores, which are no wins.
+        ``null``: scores of the copies, (replicates, n_features).
+
+    Notes
+    -----
+    A feature that others stand in for falls below one half: its score is shared with them, and that of its copy is not.
+    The p-value counts trainings on the same rows: it tells whether more trainings would change the verdict, not
+    whether other rows would.
+    """
+    from scipy.special import bdtrc
+
+    copies = names_of_copies(tuple(name for columns in problem.members for name in columns))
+    k = problem.n_features
+    drawn = replicate(
+        scores_beside_copies,
+        inner,
+        problem,
+        copies,
+        share,
+        n=replicates,
+        seed=problem.seed or 0,
+        engine=problem.engine,
+        fingerprint=lambda: fingerprint("partial_permutation", share, inner.name, problem.fingerprint()),
+    )
+    own, null = drawn.values[:, :k], drawn.values[:, k:]
+    wins = (own > null).sum(axis=0)
+    return wins / len(own), {
+        **drawn.report(),
+        "null": null,
+        "p_value": np.where(wins > 0, bdtrc(wins - 1.0, len(own), 0.5), 1.0),
+        "ties": (own == null).sum(axis=0).tolist(),
+    }
+
+
+def scores_beside_copies(
+    inner: debias.Scorer,
+    problem: debias.Problem,
+    copies: dict[str, str],
+    share: float,
+    child: np.random.SeedSequence,
+) -> NDArray[np.float64]:
+    """Return scores of the columns and, after them, of their copies, shape (2 n_features,)."""
+    change = with_copies(np.random.default_rng(child), copies, share)
+    return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
+
+
+@debias.hookimpl
+def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+    """Offer partial permutation."""
+    return [partial_permutation]

@@ -1,0 +1,110 @@
+"""A score against that of permuted copies of the columns, which the model is trained on beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.fingerprint import fingerprint
+from debias.replicates import child_seed, replicate
+from debias.shadows import names_of_copies, with_copies
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+    for name, known in (("rule", ("subtract", "max")), ("permute", ("joint", "column"))):
+        if options[name] not in known:
+            raise debias.CompositionError(f"shadow: {name}={options[name]!r} is none of {', '.join(map(repr, known))}")
+    replicates = options["replicates"]
+    if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
+        raise debias.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
+
+
+def _gives(options: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset({"p-value"}) if options["rule"] == "max" else frozenset()
+
+
+@debias.meta_method_plugin("shadow", unit="rule {rule} against copies of: {unit}", gives=_gives, check=_check)
+def shadow(
+    inner: debias.Scorer,
+    problem: debias.Problem,
+    *,
+    replicates: int = 20,
+    rule: str = "subtract",
+    permute: str = "joint",
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Train on the columns and permuted copies of them, and compare the scores of the two.
+
+    Copies keep dtype, categories and missing values, are made afresh in each replicate, and of a group of columns there
+    is a group of copies.
+
+    Parameters
+    ----------
+    replicates : int
+        Number of times copies are made and the model trained.
+    rule : {"subtract", "max"}
+        "subtract": the mean of score(X_k) - score(Z_k) (Sandri and Zuccolotto 2008), 0 on average for noise. "max": the
+        share of replicates in which score(X_k) is above that of every copy (Kursa and Rudnicki 2010), with the binomial
+        p-value of so many hits at one half.
+    permute : {"joint", "column"}
+        Permute whole rows of copies, which keeps their correlations, or each column by itself.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        ``null``: scores of the copies, (replicates, n_features). "subtract": ``standard_error`` over replicates, which
+        knows nothing of the draw of the rows. "max": ``p_value`` and the number of ``hits``.
+
+    Notes
+    -----
+    The p-value of "max" counts trainings on the same rows. It tells whether more trainings would change the verdict,
+    not whether other rows would.
+    """
+    copies = names_of_copies(tuple(name for columns in problem.members for name in columns))
+    k = problem.n_features
+    drawn = replicate(
+        scores_beside_copies,
+        inner,
+        problem,
+        copies,
+        permute == "joint",
+        n=replicates,
+        seed=problem.seed or 0,
+        engine=problem.engine,
+        fingerprint=lambda: fingerprint("shadow", permute, inner.name, problem.fingerprint()),
+    )
+    own, null = drawn.values[:, :k], drawn.values[:, k:]
+    details: dict[str, Any] = {**drawn.report(), "null": null}
+    if rule == "subtract":
+        gap = own - null
+        if len(gap) > 1:
+            details["standard_error"] = (gap.std(axis=0, ddof=1) / np.sqrt(len(gap))).tolist()
+        return gap.mean(axis=0), details
+    from scipy.special import bdtrc
+
+    hits = (own > null.max(axis=1, keepdims=True)).sum(axis=0)
+    details |= {"hits": hits.tolist(), "p_value": np.where(hits > 0, bdtrc(hits - 1.0, len(own), 0.5), 1.0)}
+    return hits / len(own), details
+
+
+def scores_beside_copies(
+    inner: debias.Scorer,
+    problem: debias.Problem,
+    copies: dict[str, str],
+    jointly: bool,
+    child: np.random.SeedSequence,
+) -> NDArray[np.float64]:
+    """Return scores of the columns and, after them, of their copies, shape (2 n_features,)."""
+    change = with_copies(np.random.default_rng(child), copies, jointly=jointly)
+    return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
+
+
+@debias.hookimpl
+def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+    """Offer shadows."""
+    return [shadow]

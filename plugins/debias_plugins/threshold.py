@@ -1,0 +1,110 @@
+"""Which scores are more than chance: GUIDE's rule, the family-wise error rate, the false discovery rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias import nulls
+from debias.decision import check_alpha, critical_value, decide
+from debias.meta_methods import given_by, innermost
+from debias.normalising import RULES, normalise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OWN_RULES = ("guide", "fwer", "fdr", "fdr_by")
+
+
+def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
+    rule, alpha = options["rule"], options["alpha"]
+    if rule not in OWN_RULES:
+        raise debias.CompositionError(f"threshold: rule={rule!r} is none of {', '.join(map(repr, OWN_RULES))}")
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+        raise debias.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
+    gives = given_by(inner)
+    if rule == "guide" and "null" not in gives:
+        raise debias.CompositionError(
+            f"threshold(rule='guide') compares scores with those of permuted responses, and {inner.name} keeps none: "
+            f"write threshold(response_permutation({innermost(inner).name}))"
+        )
+    if not gives & {"null", "p-value"}:
+        raise debias.CompositionError(
+            f"threshold(rule={rule!r}) needs p-values, and {inner.name} has none: response_permutation, "
+            "partial_permutation, shadow(rule='max') and feature_permutation(rule='pvalue') give them"
+        )
+
+
+@debias.meta_method_plugin("threshold", unit="{unit}", gives={"decision"}, check=_check)
+def threshold(
+    inner: debias.Scorer, problem: debias.Problem, *, alpha: float = 0.05, rule: str = "guide"
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Select features; their scores stay as they are.
+
+    Parameters
+    ----------
+    alpha : float
+        Error rate.
+    rule : {"guide", "fwer", "fdr", "fdr_by"}
+        "guide": the m features with the largest scores, where m unadjusted scores exceed the level that the largest
+        unadjusted score of a permuted response exceeds with probability alpha (Loh and Zhou 2020, section 6); if no
+        feature matters, one or more are selected with probability at most alpha. "fwer": step-down max of the scores,
+        each standardised over its draws and itself (Westfall and Young 1993), or Holm where there are p-values only.
+        "fdr": Benjamini and Hochberg (1995); "fdr_by": Benjamini and Yekutieli (2001), under any dependence.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        The scores of the scorer inside. ``selected``; "guide": ``threshold``, half-way between the m-th and the next
+        largest score, ``critical``, and ``normalized``, scores over the threshold where that is above 0; else
+        ``p_adjusted``.
+
+    Raises
+    ------
+    CompositionError
+        So few replicates cannot reach alpha.
+    """
+    values, details = problem.score(inner)
+    details = dict(details)
+    null = details.get("null") if "null" in given_by(inner) else None
+    if null is not None:
+        check_alpha("threshold", alpha, len(null))
+    if rule == "guide":
+        assert null is not None
+        unadjusted, inner_rule = np.asarray(details["unadjusted"]), details.get("rule")
+
+        def at_level(k: int) -> float:
+            if inner_rule not in RULES:
+                return float(values[k])
+            return float(normalise(np.array([critical]), null[:, [k]], inner_rule)[0])
+
+        critical = critical_value(null, alpha)
+        selected, level = decide(values, unadjusted, critical, at_level)
+        normalized = {"normalized": (values / level).tolist()} if level > 0 else {}
+        return values, {**details, **normalized, "critical": critical, "threshold": level, "selected": selected}
+    p = np.asarray(details["p_value"])
+    if rule == "fwer":
+        adjusted = nulls.holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
+    else:
+        adjusted = nulls.false_discovery(p, any_dependence=rule == "fdr_by")
+        if null is not None and len(p) / (len(null) + 1) > alpha:
+            few = f"with {len(null)} replicates a feature alone cannot be selected among {len(p)} at alpha={alpha}: "
+            details["warnings"] = [*details.get("warnings", []), f"{few}raise replicates to {int(len(p) / alpha)}"]
+    return values, {**details, "p_adjusted": adjusted, "selected": adjusted <= alpha}
+
+
+def _step_down(unadjusted: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return adjusted p-values; the true scores are one more draw, so that under chance all draws are alike."""
+    every = np.vstack([unadjusted, null])
+    spread = every.std(axis=0)
+    z = np.divide(every - every.mean(axis=0), spread, out=np.zeros_like(every), where=spread > 0)
+    return nulls.step_down_max(z[0], z[1:])
+
+
+@debias.hookimpl
+def debias_meta_methods() -> Sequence[debias.MetaMethod]:
+    """Offer thresholds."""
+    return [threshold]

@@ -1,0 +1,162 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import joblib
+import numpy as np
+import pytest
+
+import debias
+from debias.fingerprint import fingerprint
+from debias.replicates import Engine, child_seed, replicate
+
+
+def draw(scale, child):
+    return scale * np.random.default_rng(child).normal(size=3)
+
+
+def draw_unless_third(scale, child):
+    if child.spawn_key == (2,):
+        raise ValueError("a bad draw")
+    return draw(scale, child)
+
+
+def impossible(child):
+    raise debias.UnsupportedModelError("cannot be trained again")
+
+
+def test_replicate_b_draws_from_the_bth_child_whatever_runs_it():
+    def draw(scale, child):  # test modules cannot be imported in other processes, and what is local goes by value
+        return scale * np.random.default_rng(child).normal(size=3)
+
+    expected = [2 * np.random.default_rng(child).normal(size=3) for child in np.random.SeedSequence(5).spawn(7)]
+    np.testing.assert_array_equal(replicate(draw, 2.0, n=7, seed=5).values, expected)
+    for backend in ("threading", "loky"):
+        with joblib.parallel_config(backend=backend):
+            found = replicate(draw, 2.0, n=7, seed=5, engine=Engine(n_jobs=2))
+        np.testing.assert_array_equal(found.values, expected)
+        assert (found.stopped, found.failures) == ("all drawn", ())
+
+
+def test_a_failed_replicate_names_its_seed_and_the_others_survive():
+    found = replicate(draw_unless_third, 1.0, n=5, seed=9)
+    children = np.random.SeedSequence(9).spawn(5)
+    np.testing.assert_array_equal(found.values, [draw(1.0, children[b]) for b in (0, 1, 3, 4)])
+    assert found.failures == ("replicate 2, numpy.random.SeedSequence(9, spawn_key=(2,)): ValueError: a bad draw",)
+    assert "1 of 5 replicates failed" in found.report()["warnings"][0]
+    with pytest.raises(debias.RefitError, match="none of 1 replicates could be run"):
+        replicate(lambda child: 1 / 0, n=1, seed=0)
+    with pytest.raises(debias.UnsupportedModelError, match="cannot be trained again"):
+        replicate(impossible, n=5, seed=0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_budget_or_a_verdict_ends_the_run_and_keeps_the_first_replicates(n_jobs):
+    children = np.random.SeedSequence(0).spawn(40)
+    with joblib.parallel_config(backend="threading"):
+        for given in ({"settled": lambda values: len(values) == 3}, {"engine": Engine(n_jobs=n_jobs, budget=1e-9)}):
+            given.setdefault("engine", Engine(n_jobs=n_jobs))
+            found = replicate(draw, 1.0, n=40, seed=0, **given)
+            done = len(found.values)
+            assert (found.stopped, done) == (("settled", 3) if "settled" in given else ("budget", 1))
+            np.testing.assert_array_equal(found.values, [draw(1.0, child) for child in children[:done]])
+    with pytest.raises(debias.RowsError, match="budget=0"):
+        Engine(budget=0)
+
+
+def test_progress_is_told_after_each_replicate_and_never_in_a_pipe(capfd):
+    told = []
+    replicate(draw, 1.0, n=3, seed=0, engine=Engine(progress=lambda done, wanted: told.append((done, wanted))))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    replicate(draw, 1.0, n=3, seed=0, engine=Engine(progress=True))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_checkpoint_spares_what_is_done_and_keeps_runs_apart(tmp_path):
+    calls = []
+
+    def counted(child):
+        calls.append(child.spawn_key)
+        return draw(1.0, child)
+
+    engine = Engine(checkpoint=tmp_path / "run.sqlite")
+    first = replicate(counted, n=4, seed=1, engine=engine, fingerprint=lambda: "a")
+    more = replicate(counted, n=6, seed=1, engine=engine, fingerprint=lambda: "a")
+    assert calls == [(0,), (1,), (2,), (3,), (4,), (5,)]
+    assert more.values[:4].tobytes() == first.values.tobytes()
+    replicate(counted, n=1, seed=1, engine=engine, fingerprint=lambda: "b")
+    assert len(calls) == 7
+    (tmp_path / "other.txt").write_text("not a database, but a text that is long enough to be read as a header of one")
+    other = Engine(checkpoint=tmp_path / "other.txt")
+    with pytest.raises(debias.RowsError, match="cannot be used"):
+        replicate(draw, 1.0, n=1, seed=0, engine=other, fingerprint=lambda: "a")
+
+
+SCRIPT = """
+import sys, time, numpy as np, debias
+from debias.replicates import Engine, replicate
+def slow(child):
+    time.sleep(0.05)
+    return np.random.default_rng(child).normal(size=4)
+def tell(done, wanted):
+    print(done, flush=True)
+found = replicate(slow, n=12, seed=3, engine=Engine(checkpoint=sys.argv[1], progress=tell), fingerprint=lambda: "run")
+sys.stdout.write(found.values.tobytes().hex())
+"""
+
+
+def test_a_run_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
+    def run(path):
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE, text=True)
+
+    with run(tmp_path / "killed.sqlite") as first:
+        while first.stdout.readline().strip() != "5":
+            pass
+        os.kill(first.pid, signal.SIGKILL)
+    assert first.returncode == -signal.SIGKILL
+    from debias.checkpoint import Checkpoint
+
+    with Checkpoint(tmp_path / "killed.sqlite", "run") as file:
+        assert 5 <= len(file.read()) < 12
+    with run(tmp_path / "killed.sqlite") as again, run(tmp_path / "whole.sqlite") as whole:
+        ends = [each.stdout.read().splitlines()[-1] for each in (again, whole)]
+    assert len(ends[0]) == 12 * 4 * 8 * 2
+    assert ends[0] == ends[1]
+
+
+def test_two_writers_of_one_file_are_refused(tmp_path):
+    from debias.checkpoint import Checkpoint
+
+    begun = time.perf_counter()
+    with Checkpoint(tmp_path / "run.sqlite", "a") as file:
+        file.write(0, np.zeros(2))
+        with pytest.raises(debias.RowsError, match="Another run may be writing"):
+            Checkpoint(tmp_path / "run.sqlite", "a")
+    assert time.perf_counter() - begun < 10
+
+
+def test_fingerprints_tell_apart_what_differs_and_nothing_else():
+    import pandas as pd
+    from sklearn.ensemble import RandomForestRegressor
+
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical(["x", "y"])})
+    assert fingerprint(frame, {"k": 1, "j": 2}) == fingerprint(frame.copy(), {"j": 2, "k": 1})
+    others = [
+        frame.assign(a=[1.0, 3.0]),
+        frame.rename(columns={"a": "c"}),
+        frame.astype({"a": int}),
+        frame.assign(b=pd.Categorical(["x", "y"], categories=["y", "x"])),
+        frame.to_numpy(dtype=object),
+    ]
+    assert len({fingerprint(each) for each in [frame, *others]}) == 6
+    forests = [RandomForestRegressor(max_depth=d) for d in (2, 2, 3)]
+    prints = [fingerprint(each) for each in forests]
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_child_seeds_are_those_the_libraries_take_and_all_different():
+    seeds = [child_seed(child) for child in np.random.SeedSequence(0).spawn(500)]
+    assert len(set(seeds)) == 500
+    assert 0 <= min(seeds) < max(seeds) < 2**31

@@ -1,0 +1,58 @@
+"""Replicates on a real Dask cluster of two workers, also where one dies."""
+
+import os
+import signal
+from threading import Timer
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+import debias
+from debias.simulate import loh
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = [
+    pytest.mark.integration,
+    # A killed worker leaves sockets and logs behind that distributed itself tidies up later.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+TEXT = "response_permutation(mdi_oob, replicates=24)"
+
+
+@pytest.fixture(scope="module")
+def given():
+    drawn = loh("E1", 400, seed=0)
+    forest = RandomForestRegressor(150, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
+    return forest, drawn.numeric, drawn.y, TEXT
+
+
+@pytest.fixture
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_gives_the_numbers_of_a_serial_run(given, client):
+    serial = debias.score(*given, seed=7)
+    with joblib.parallel_config(backend="dask"):
+        found = debias.score(*given, seed=7, n_jobs=-1)
+    assert found.null.tobytes() == serial.null.tobytes()
+
+
+def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
+    serial = debias.score(*given, seed=7)
+    pids = list(client.run(os.getpid).values())
+    killer = Timer(1.0, os.kill, (pids[0], signal.SIGKILL))
+    with joblib.parallel_config(backend="dask"):
+        killer.start()
+        found = debias.score(*given, seed=7, n_jobs=-1)
+    assert killer.finished.is_set()  # while the run went on
+    assert pids[0] not in client.run(os.getpid).values()
+    assert found.null.tobytes() == serial.null.tobytes()
+    assert np.isfinite(found.values).all()
