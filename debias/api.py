@@ -12,8 +12,8 @@ from debias.blocks import warn_of_repeats
 from debias.data import Data
 from debias.discovery import plugin_manager
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.fingerprints import Fingerprints, distinct_values
 from debias.experiment import Experiment
+from debias.fingerprints import Fingerprints, distinct_values
 from debias.groups import Grouping
 from debias.meta_methods import MetaMethod, innermost
 from debias.notes import Notes

@@ -65,11 +65,13 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     -------
     array of int64 of shape (n_groups,)
     """
+    import pandas as pd
+
     counts = np.zeros(len(grouping.names), dtype=np.int64)
     for group in range(counts.size):
         part = X[:, grouping.index == group]
         if part.shape[1] == 1:
-            counts[group] = np.unique(part[~np.isnan(part)]).size
+            counts[group] = pd.unique(part[~np.isnan(part)]).size  # by hashing, several times as fast as by sorting
         else:
             codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
             counts[group] = len(np.unique(np.column_stack(codes), axis=0))
