@@ -247,8 +247,8 @@ def _warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
         notes.warn(
             f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time and those of another "
             f"class {most:.0%}, as where weights decide which rows are drawn: out-of-bag rows tell little of what sets "
-            "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the model "
-            "has not seen, with rows='held-out'"
+            "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the "
+            "model has not seen, with rows='held-out'"
         )
 
 
@@ -302,9 +302,10 @@ def _check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> No
 class _Settled:
     """Whether further draws can change a decision.
 
-    Never before the minimum detectable z is known. Family-wise: whether the adjusted p-value of every feature lies on its side of alpha but for the resampling risk
-    (Gandy 2009). False discoveries need the p-values themselves: whether every feature has had 20 exceedances, after
-    which its p-value rests on the draws until then (Besag and Clifford 1991).
+    Never before the minimum detectable z is known. Family-wise: whether the adjusted p-value of every feature lies on
+    its side of alpha but for the resampling risk (Gandy 2009). False discoveries need the p-values themselves: whether
+    every feature has had 20 exceedances, after which its p-value rests on the draws until then (Besag and Clifford
+    1991).
     """
 
     def __init__(self, procedure: Procedure) -> None:

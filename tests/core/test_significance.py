@@ -171,6 +171,11 @@ def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
         audit.main.interval()
 
 
+def test_error_rates_are_told_as_they_were_asked_for(forest, data):
+    audit = debias.audit(forest, *data, alpha=0.025, se="conservative")
+    assert "(family-wise error 2.5%, conservative standard errors" in audit.summary()[1]
+
+
 def test_false_discoveries_rest_on_sequential_p_values(forest, data):
     found = debias.audit(forest, *data, seed=0, n_permutations=999, error="fdr").main
     test = found.details["test"]
