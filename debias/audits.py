@@ -190,7 +190,7 @@ class Audit:
         )
         return (
             f"These {self.main.n_rows} rows cannot tell {n_noise} of {self.share.size} features{share} from noise "
-            f"({error} {test['alpha']:.0%}, {how}{reach})."
+            f"({error} {100 * test['alpha']:g}%, {how}{reach})."
         )
 
     def to_dict(self) -> dict[str, Any]:
