@@ -330,7 +330,9 @@ def plugins() -> None:
 )
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of a million rows (trains for minutes).")
+@click.pass_context
 def bench(
+    context: click.Context,
     study: str,
     more: tuple[str, ...],
     repeats: int | None,
@@ -357,6 +359,13 @@ def bench(
     """
     if more and not scorers:
         raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
+    measured = {"repeats", "memory"} if study == "speed" else {"repeats"}
+    taken = measured if study in MEASUREMENTS else {*context.params} - {"memory"}
+    for name in sorted({*context.params} - taken - {"study", "more"}):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{study} takes no --{name}")
+    if drop and data is None:
+        raise click.UsageError("--drop is about the matrix of --data, and there is none")
     with _errors():
         if study == "significance":
             from debias.benchmarks import significance
@@ -372,11 +381,6 @@ def bench(
             from debias.benchmarks.speed import run
 
             run(_console(), repeats or 7, memory)
-            return
-        if study == "significance":
-            from debias.benchmarks import significance
-
-            significance.run(_console(), repeats or 500)
             return
         if study == "rivals":
             from debias.benchmarks import rivals
