@@ -22,6 +22,7 @@ from debias.errors import (
     ProvenanceError,
     RowsError,
     UnsupportedModelError,
+    UntrustedModelError,
 )
 from debias.inbag import InBag
 from debias.markers import hookimpl
@@ -50,6 +51,7 @@ __all__ = [
     "Scores",
     "TreeEnsemble",
     "UnsupportedModelError",
+    "UntrustedModelError",
     "audit",
     "compare",
     "contributions",
