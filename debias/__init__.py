@@ -27,6 +27,7 @@ from debias.errors import (
 from debias.inbag import InBag
 from debias.markers import hookimpl
 from debias.preparation import extract
+from debias.refitting import refit
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer, scorer_plugin
 
@@ -59,6 +60,7 @@ __all__ = [
     "hookimpl",
     "load_model",
     "plugins",
+    "refit",
     "register",
     "score",
     "scorer",

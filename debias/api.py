@@ -18,7 +18,7 @@ from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, scorer
-from debias.significance import Test, significance
+from debias.significance import Procedure, significance
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def score(
     'bmi'
     """
     chosen = _scorer(scorer, options)
-    test = None if se is None else Test(se)
+    test = None if se is None else Procedure(se)
     if "data-only" in chosen.needs:
         if rows != "auto" or train is not None:
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
@@ -231,8 +231,14 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    test = None if se is None else Test(se, alpha, error, n_permutations, budget, adaptive)
+    test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
     members = unwrap(model, X, y, train)
+    for each in chosen:
+        if "data-only" in each.needs and any(member.columns is not None for member in members):
+            raise CompositionError(
+                f"{each.name} scores data, and this {members[0].path[0]} shows its trees other columns than X has: "
+                f"score X by itself, debias.score(None, X, y, {each.name!r})"
+            )
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
     if test is not None and not is_one(members):
@@ -439,7 +445,9 @@ def _node_weight(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[
     return weight
 
 
-def _tested(scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Test, notes: Notes) -> Scores:
+def _tested(
+    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: Notes
+) -> Scores:
     if rows is None:
         raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
     return significance(scores, rows, _node_weight(scorer, rows.ensemble, rows), grouping, test, notes)

@@ -21,6 +21,8 @@ REPEATED = 0.01
 BEYOND_CHANCE = 3
 """and repeated rows are no chance if they are this many times as many as chance would make."""
 ROWS_TO_JUDGE = 20
+LARGEST_BLOCK, SHARE_OF_MASS = 10, 0.05
+"""A value of more rows than both, ten and a share of all, is a point mass of its column and no trace of a block."""
 
 
 def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
@@ -70,6 +72,7 @@ def warn_of_repeats(table: Table, notes: Notes) -> None:
         return
     joint, chance = np.zeros(n_rows, dtype=np.int64), 1.0
     for codes, coincidence in table.fine_columns(FINE):
+        codes = _without_masses(codes)
         if (np.bincount(codes)[codes] > 1).mean() <= REPEATED:
             continue
         finer = np.unique(joint * (codes.max() + 1) + codes, return_inverse=True)[1].ravel()
@@ -83,3 +86,13 @@ def warn_of_repeats(table: Table, notes: Notes) -> None:
             "If they are measurements of the same thing they depend on one another, and p-values are too small: pass "
             "blocks=, one label a row, or hold out whole groups of rows"
         )
+
+
+def _without_masses(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tell apart the rows at values that very many share: zero among amounts, a limit of detection; -1 is missing.
+
+    Such a value is a fact about the column, not about the rows, as a value that a few rows share is.
+    """
+    count = np.bincount(codes + 1)[codes + 1]
+    mass = (codes < 0) | (count > max(LARGEST_BLOCK, SHARE_OF_MASS * codes.size))
+    return np.where(mass, codes.max() + 1 + np.arange(codes.size), codes)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError
+from debias.errors import CompositionError, UnsupportedModelError
 from debias.notes import Notes
 from debias.preparation import extract
 from debias.table import Table
+from debias.unwrapping import unwrap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,6 +131,8 @@ def compare(
     ------
     CompositionError
         Fewer than two scorers, or one twice.
+    UnsupportedModelError
+        The model is a wrapper that makes several columns of one, or holds several models.
     DebiasError
         As for :func:`debias.score`.
 
@@ -153,15 +156,28 @@ def compare(
     names = [each.name for each in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
+    inner, table = _inner(model, X)
     scores = {}
     for each in chosen:
         given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}
         scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
-    ensemble = extract(model)
-    table = Table(X).aligned_to(ensemble, Notes())
-    every = table.matrix(ensemble)
+    ensemble = extract(inner)
+    every = Table(table).aligned_to(ensemble, Notes()).matrix(ensemble)
     some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
     return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
+
+
+def _inner(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model of trees inside a wrapper and X as it sees it, if its columns are those of X one by one."""
+    members = unwrap(model, X)
+    columns = members[0].columns
+    if len(members) > 1 or (columns is not None and columns.index.tolist() != list(range(len(columns.names)))):
+        raise UnsupportedModelError(
+            f"the traits that explain disagreements are of the columns the trees see, and those of this "
+            f"{type(model).__name__} are not one to one with the columns of X: compare the model inside, with X as it "
+            "comes out of the steps before"
+        )
+    return members[0].model, members[0].X
 
 
 def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:

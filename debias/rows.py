@@ -156,8 +156,9 @@ class Rows:
         sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
         if ensemble.weight is not None and not np.allclose(sums.n, ensemble.weight, rtol=1e-6):
             raise RowsError(
-                f"the training rows do not have the weight that the nodes of this {ensemble.source} store; it was "
-                "trained with weights of rows or classes: pass train=(X_train, y_train, weight) with their product"
+                f"the training rows do not have the weight that the nodes of this {ensemble.source} store. If it was "
+                "trained with weights of rows or classes, pass train=(X_train, y_train, weight) with their product; if "
+                "each tree was grown on a part of the rows, use mdi_oob, oob_split or oob_loss: they need no such sums"
             )
         return sums
 

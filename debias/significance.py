@@ -36,7 +36,7 @@ ENOUGH_EXCEEDANCES = 20
 
 
 @dataclass(frozen=True)
-class Test:
+class Procedure:
     """How to test.
 
     Parameters
@@ -95,7 +95,7 @@ def significance(
     rows: Rows,
     node_weight: NDArray[np.float64],
     grouping: Grouping,
-    test: Test,
+    procedure: Procedure,
     notes: Notes,
 ) -> Scores:
     """Return the scores with standard errors, z, p-values and decisions.
@@ -108,7 +108,7 @@ def significance(
     node_weight : array of shape (n_nodes,)
         What the scorer multiplies the centred covariance of each split with.
     grouping : Grouping
-    test : Test
+    procedure : Procedure
     notes : Notes
         Takes what a reader must know of the decisions.
 
@@ -119,80 +119,98 @@ def significance(
     Raises
     ------
     RowsError
-        Blocks of different sizes cannot change places.
+        The rows are training rows, or blocks of different sizes cannot change places.
     CompositionError
         So few permutations, or this `se`, can never reject.
     """
-    paths = rows.paths
-    method = test.method(rows)
-    shrunk = _shrunk(rows)
-    node_weights = node_weight * shrunk
-    out_of_bag = rows.kind == "oob"
-    if method == "permutation" and out_of_bag:
-        error = influence_error(paths, rows, node_weight, grouping)
-    else:
-        error = standard_error(paths, rows, node_weight, grouping, inflated=not out_of_bag)
-    details = {
-        "se": method,
-        "alpha": float(test.alpha),
-        "error": test.error,
+    if rows.kind == "train":
+        raise RowsError(
+            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
+            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
+        )
+    paths, shrunk = rows.paths, _shrunk(rows)
+    chosen = procedure.method(rows)
+    details: dict[str, object] = {
+        "se": chosen,
+        "alpha": float(procedure.alpha),
+        "error": procedure.error,
         "shrinkage": SHRINKAGE if shrunk.min() < 1 else 0.0,
         "n_independent": paths.n_blocks,
         "blocks": rows.blocks is not None,
     }
-    null: NDArray[np.float64] | None = None
-    if method == "permutation":
-        _refuse_what_cannot_be_permuted(rows, paths.block)
-        seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
-        _check_resolution(test, len(grouping.names), notes)
-        from debias.frozen_test import permutation_draws
-
-        draws = permutation_draws(
-            paths, rows, node_weights, grouping, int(test.n_permutations), seed, _Settled(test), test.budget
-        )
-        z, null = draws.z, draws.null
-        p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
-        if test.error == "fwer":
-            p_value, n_draws = nulls.permutation_p_values(z, null), np.full(z.size, len(null))
-            p_adjusted = nulls.step_down_max(z, null)
-        else:
-            p_adjusted = nulls.false_discovery(p_value, test.error == "fdr_by")
-        threshold = _critical(null, test.alpha)
-        details |= {"n_permutations": len(null), "draws_used": n_draws.tolist(), "stopped": draws.stopped, "seed": seed}
-        if draws.stopped == "budget" and (1 + len(null)) * test.alpha < 1:
-            notes.warn(
-                f"the time budget ended the test after {len(null)} permutations: too few to reject at {test.alpha:g}"
-            )
+    method = _by_permutation if chosen == "permutation" else _by_normal_law
+    found = method(rows, node_weight * shrunk, grouping, procedure, notes)
+    if chosen == "permutation" and rows.kind == "oob":
+        error = influence_error(paths, rows, node_weight, grouping)
     else:
-        from scipy.special import log_ndtr, ndtri
-
-        z = z_scores(paths, rows, node_weights, grouping, not out_of_bag)
-        if method == "conservative":
-            z, error = z / np.sqrt(2), error * np.sqrt(2)
-        elif out_of_bag:
-            notes.warn(
-                "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
-                "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
-            )
-        p_value = np.exp(log_ndtr(-z))
-        p_value = np.where(z == 0, 1.0, np.maximum(p_value, np.finfo(float).tiny))
-        if test.error == "fwer":
-            p_adjusted = nulls.holm(p_value)
-        else:
-            p_adjusted = nulls.false_discovery(p_value, test.error == "fdr_by")
-        threshold = float(-ndtri(test.alpha / z.size))
+        error = standard_error(paths, rows, node_weight, grouping, inflated=rows.kind != "oob")
     return replace(
         scores,
-        standard_error=error,
-        z=z,
-        p_value=p_value,
-        p_adjusted=p_adjusted,
-        selected=p_adjusted <= test.alpha,
-        threshold=threshold,
-        null=null,
+        standard_error=error * (np.sqrt(2) if chosen == "conservative" else 1.0),
+        z=found.z,
+        p_value=found.p_value,
+        p_adjusted=found.p_adjusted,
+        selected=found.p_adjusted <= procedure.alpha,
+        threshold=found.threshold,
+        null=found.null,
         warnings=tuple(notes.texts),
-        details={**scores.details, "test": details},
+        details={**scores.details, "test": details | found.details},
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    z: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    threshold: float | None
+    null: NDArray[np.float64] | None
+    details: dict[str, object]
+
+
+def _by_permutation(
+    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
+) -> _Found:
+    from debias.frozen_test import permutation_draws
+
+    _refuse_unequal_blocks(rows)
+    _check_resolution(procedure, len(grouping.names), notes)
+    seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
+    most, settled = int(procedure.n_permutations), _Settled(procedure)
+    draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
+    z, null, alpha = draws.z, draws.null, procedure.alpha
+    if procedure.error == "fwer":
+        p_value, n_draws = nulls.permutation_p_values(z, null), np.full(z.size, len(null))
+        p_adjusted = nulls.step_down_max(z, null)
+    else:
+        p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
+        p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
+    if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
+        notes.warn(f"the budget ended the test after {len(null)} permutations: too few to reject at {alpha:g}")
+    done = {"n_permutations": len(null), "draws_used": n_draws.tolist(), "stopped": draws.stopped, "seed": seed}
+    return _Found(z, p_value, p_adjusted, _critical(null, alpha), null, done)
+
+
+def _by_normal_law(
+    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
+) -> _Found:
+    from scipy.special import log_ndtr, ndtri
+
+    out_of_bag = rows.kind == "oob"
+    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=not out_of_bag)
+    if procedure.se == "conservative":
+        z = z / np.sqrt(2)
+    elif out_of_bag:
+        notes.warn(
+            "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
+            "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
+        )
+    p_value = np.where(z == 0, 1.0, np.maximum(np.exp(log_ndtr(-z)), np.finfo(float).tiny))
+    if procedure.error == "fwer":
+        p_adjusted = nulls.holm(p_value)
+    else:
+        p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
+    return _Found(z, p_value, p_adjusted, float(-ndtri(procedure.alpha / z.size)), None, {})
 
 
 def _shrunk(rows: Rows) -> NDArray[np.float64]:
@@ -207,41 +225,44 @@ def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
     return float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
 
 
-def _refuse_what_cannot_be_permuted(rows: Rows, block: NDArray[np.int64]) -> None:
-    sizes = np.unique(np.unique(block, return_counts=True)[1])
-    if sizes.size > 1:
-        raise RowsError(
-            f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
-            "permutation. Hold out whole blocks and score those rows with rows='held-out' and se='naive', or pass "
-            "se='conservative'"
-            if rows.kind == "oob"
-            else f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
-            "permutation: pass se='naive', which needs none"
-        )
-
-
-def _check_resolution(test: Test, n_features: int, notes: Notes) -> None:
-    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
-    smallest = 1 / (1 + test.n_permutations)
-    if smallest > test.alpha:
-        raise CompositionError(
-            f"{test.n_permutations} permutations give no p-value below {smallest:.3g}, so nothing could be found at "
-            f"alpha={test.alpha:g}: pass n_permutations={int(np.ceil(1 / test.alpha)) - 1} or more"
-        )
-    if test.error == "fwer":
+def _refuse_unequal_blocks(rows: Rows) -> None:
+    sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
+    if sizes.size == 1:
         return
-    factor = (1 / np.arange(1, n_features + 1)).sum() if test.error == "fdr_by" else 1.0
-    least = int(np.ceil(smallest * n_features * factor / test.alpha))
-    if least > n_features:
+    how = (
+        "Hold out whole blocks and test on those rows with rows='held-out' and se='naive', or pass se='conservative'"
+        if rows.kind == "oob"
+        else "Pass se='naive', which needs no permutation"
+    )
+    raise RowsError(
+        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
+        f"permutation. {how}"
+    )
+
+
+def _check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> None:
+    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
+    drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
+    smallest = 1 / (1 + drawn)
+    if smallest > alpha:
         raise CompositionError(
-            f"with {test.n_permutations} permutations and {n_features} features error={test.error!r} can find nothing "
-            f"at alpha={test.alpha:g}: pass n_permutations={int(np.ceil(factor / test.alpha))} or more, or error='fwer'"
+            f"{drawn} permutations give no p-value below {smallest:.3g}, so nothing could be found at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
         )
-    if least > 1:
+    if error == "fwer":
+        return
+    factor = (1 / np.arange(1, n_features + 1)).sum() if error == "fdr_by" else 1.0
+    together = int(np.ceil(smallest * n_features * factor / alpha))
+    if together > n_features:
+        raise CompositionError(
+            f"with {drawn} permutations and {n_features} features error={error!r} can find nothing at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(factor / alpha))} or more, or error='fwer'"
+        )
+    if together > 1:
         notes.warn(
-            f"{test.n_permutations} permutations give no p-value below {smallest:.3g}: error={test.error!r} finds "
-            f"{least} of {n_features} features together or none. n_permutations="
-            f"{int(np.ceil(n_features * factor / test.alpha))} would find a single one; error='fwer' does so with these"
+            f"{drawn} permutations give no p-value below {smallest:.3g}: error={error!r} finds {together} of "
+            f"{n_features} features together or none. n_permutations={int(np.ceil(n_features * factor / alpha))} "
+            "would find a single one; error='fwer' does so with these"
         )
 
 
@@ -253,17 +274,17 @@ class _Settled:
     which its p-value rests on the draws until then (Besag and Clifford 1991).
     """
 
-    def __init__(self, test: Test) -> None:
-        self.test = test
+    def __init__(self, procedure: Procedure) -> None:
+        self.procedure = procedure
         self.boundaries: nulls.Boundaries | None = None
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
-        if not self.test.adaptive:
+        if not self.procedure.adaptive:
             return False
-        if self.test.error != "fwer":
+        if self.procedure.error != "fwer":
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
         exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
         if self.boundaries is None:
-            self.boundaries = nulls.Boundaries.of(self.test.alpha, int(self.test.n_permutations), RISK)
+            self.boundaries = nulls.Boundaries.of(self.procedure.alpha, int(self.procedure.n_permutations), RISK)
         return bool(self.boundaries.settled(exceeding).all())

@@ -108,7 +108,7 @@ class Table:
         Yields
         ------
         codes : array of int64 of shape (n_rows,)
-            Number of each row's value among the distinct ones.
+            Number of each row's value among the distinct ones; -1 where it is missing.
         coincidence : float
             Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
         """
@@ -128,7 +128,7 @@ class Table:
             gaps = np.diff(finite)
             gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
             if high - low > steps * gap:
-                yield codes.ravel().astype(np.int64), float(gap / (high - low))
+                yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(gap / (high - low))
 
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None

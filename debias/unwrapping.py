@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,20 @@ class Inner:
     columns: NDArray[np.int64] | None = None
 
 
+class Again(NamedTuple):
+    """What a wrapper is trained again with.
+
+    ``train(model, X, y, number)`` trains the models inside, each with a number of its own.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: NDArray[np.float64] | None
+    seed: int | None
+    n_jobs: int | None
+    train: Callable[[Any, Any, Any, int], Any]
+
+
 @dataclass(frozen=True, eq=False)
 class Unwrapped:
     """What an adapter's ``debias_unwrap`` returns: the models inside, and what the outer one knows of its columns.
@@ -63,12 +77,15 @@ class Unwrapped:
         The outer model's columns; needed where an `Inner` has `columns`.
     note : str, or None
         What a reader of the scores must know.
+    rewrap : callable, or None
+        Makes an outer model around inner ones that are trained again; None if that cannot be.
     """
 
     kind: str
     inner: tuple[Inner, ...]
     feature_names: tuple[str, ...] | None = None
     note: str | None = None
+    rewrap: Callable[[Again], Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,8 +92,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
         return None
     booster = _booster(model)
     raw = np.asarray(booster.predict(X, raw_score=True), dtype=np.float64).reshape(len(X), -1)
-    forest = "\naverage_output\n" in booster.model_to_string(num_iteration=1)
-    return raw / (booster.num_trees() // raw.shape[1]) if forest else raw
+    return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
 
 @debias.hookimpl
@@ -101,9 +100,10 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Replay the bags of a forest; refuse for boosted trees, whose every training row has been seen."""
     if not _is_mine(model):
         return None
-    source, text = _source(model), _text(model)
-    if not text.is_forest:
+    source = _source(model)
+    if not _is_forest(_booster(model)):
         raise InBagUnavailableError.of_boosted(f"a {source}")
+    text = _text(model)
     weight = _bag_weights(text)
     if weight is None:
         raise InBagUnavailableError(
@@ -111,6 +111,12 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             "response, so that its node counts prove nothing. Pass rows the model has not seen, with rows='held-out'."
         )
     bags = lightgbm_bags.replay(text, len(y), source)
+    if not _averages(text, text.objective(source) or _own_objective(model, source)):
+        # A standard error on out-of-bag rows needs node values that are means of the response.
+        raise InBagUnavailableError(
+            f"this {source} is a forest whose leaves are steps of a margin, not means of y; standard errors and tests "
+            "on its out-of-bag rows are not defined so far. Pass rows the model has not seen, with rows='held-out'."
+        )
     given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
     return InBag(lambda tree: bags[tree // text.n_outputs] * given, len(y), len(text.trees))
 
@@ -158,7 +164,9 @@ def debias_load_model(path: Path) -> Any | None:
     text = path.read_text(encoding="utf-8")
     require_whole(text, str(path))
     try:
-        return lightgbm.Booster(model_str=text)
+        if b"\r\n" in head:  # Windows line ends abort LightGBM's own reader, and the process with it
+            return lightgbm.Booster(model_str=text)
+        return lightgbm.Booster(model_file=path)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
 
@@ -178,6 +186,10 @@ def _booster(model: Any) -> Any:
 
 def _source(model: Any) -> str:
     return f"LightGBM {type(model).__name__}"
+
+
+def _is_forest(booster: Any) -> bool:
+    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)  # without reading every tree
 
 
 def _text(model: Any) -> ModelText:

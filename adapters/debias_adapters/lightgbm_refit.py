@@ -63,6 +63,11 @@ def refit_booster(
             "this LightGBM Booster was trained with an objective of your own, which it does not keep: it cannot be "
             "trained again. Train the scikit-learn wrapper with objective=your_function"
         )
+    if not model.params and params is None:  # LightGBM 4.6 reads parameters back from files, but not from strings
+        raise UnsupportedModelError(
+            "this LightGBM Booster kept no hyper-parameters; pass them as params={...} (params={} if it was trained "
+            "with the defaults)"
+        )
     settings = {
         name: value
         for name, value in model.params.items()

@@ -12,10 +12,11 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
+from debias_adapters._sklearn_refit import fitted
 from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_means
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -95,6 +96,21 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
     excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
     return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Fit a clone."""
+    if not _is_mine(model):
+        return None
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})})
 
 
 def _is_mine(model: Any) -> bool:

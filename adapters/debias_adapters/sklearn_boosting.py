@@ -10,9 +10,12 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias_adapters._sklearn_refit import fitted
 from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, objective_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from debias.inbag import InBag
@@ -71,6 +74,22 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``."""
     return (model.feature_importances_, "mean decrease in impurity") if _is_mine(model) else None
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Fit a clone with the stages that are there, and without early stopping."""
+    if not _is_mine(model):
+        return None
+    settings = {"n_estimators": model.n_estimators_, "n_iter_no_change": None, **(params or {})}
+    return fitted(model, X, y, sample_weight, seed, settings)
 
 
 def _is_mine(model: Any) -> bool:

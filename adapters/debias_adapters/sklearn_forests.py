@@ -12,10 +12,11 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
+from debias_adapters._sklearn_refit import fitted
 from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, values_are_means
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Flatten the trees of a forest, or a single tree."""
+    _refuse(model)
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -119,6 +121,21 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     return (model.feature_importances_, "mean decrease in impurity") if _is_mine(model) else None
 
 
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Fit a clone."""
+    if not _is_mine(model):
+        return None
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})})
+
+
 def _is_mine(model: Any) -> bool:
     ensemble, tree = sys.modules.get("sklearn.ensemble"), sys.modules.get("sklearn.tree")
     if tree is not None and isinstance(model, (tree.DecisionTreeClassifier, tree.DecisionTreeRegressor)):
@@ -132,6 +149,20 @@ def _is_mine(model: Any) -> bool:
             ensemble.ExtraTreesRegressor,
         ),
     )
+
+
+def _refuse(model: Any) -> None:
+    """Raise for ensembles of scikit-learn's whose trees say nothing of a response, or are not added."""
+    ensemble = sys.modules.get("sklearn.ensemble")
+    if ensemble is None:
+        return
+    if isinstance(model, (ensemble.IsolationForest, ensemble.RandomTreesEmbedding)):
+        raise UnsupportedModelError(f"a {type(model).__name__} is grown without a response: there is none to score on")
+    if isinstance(model, (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)):
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} takes votes or medians of its trees, over which scores do not add. Score its "
+            "members, model.estimators_, one by one."
+        )
 
 
 def _trees(model: Any) -> list[Any]:

@@ -10,9 +10,12 @@ import numpy as np
 import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias_adapters._sklearn_refit import fitted
 from debias_adapters._sklearn_trees import names_of, objective_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from debias.inbag import InBag
@@ -90,6 +93,22 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_mine(model):
         return None
     raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Fit a clone with the rounds that are there, and without early stopping."""
+    if not _is_mine(model):
+        return None
+    settings = {"max_iter": model.n_iter_, "early_stopping": False, **(params or {})}
+    return fitted(model, X, y, sample_weight, seed, settings)
 
 
 def _is_mine(model: Any) -> bool:

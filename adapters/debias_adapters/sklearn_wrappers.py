@@ -11,6 +11,7 @@ import numpy as np
 import debias
 from debias.errors import UnsupportedModelError
 from debias.unwrapping import Inner, Unwrapped
+from debias_adapters import _sklearn_rewrap
 from debias_adapters._sklearn_columns import sources
 
 if TYPE_CHECKING:
@@ -33,44 +34,47 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
 
 def _pipeline(model: Any) -> Unwrapped:
     name, last = model.steps[-1]
-    before = model[:-1]
+    before, rewrap = model[:-1], partial(_sklearn_rewrap.pipeline, model)
     if not before.steps:
-        return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),))
+        return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
     names = _names(model)
     inner = Inner(last, f"step {name!r}", transform=before.transform, columns=sources(before, len(names)))
-    return Unwrapped("Pipeline", (inner,), names)
+    return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap)
 
 
 def _search(model: Any) -> Unwrapped:
     kind = type(model).__name__
     if not hasattr(model, "best_estimator_"):
         raise UnsupportedModelError(f"this {kind} has no best_estimator_: it was fitted with refit=False. Refit it.")
-    return Unwrapped(kind, (Inner(model.best_estimator_, "best_estimator_"),))
+    return Unwrapped(
+        kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(_sklearn_rewrap.best, model)
+    )
 
 
 def _attribute(name: str, model: Any) -> Unwrapped:
-    return Unwrapped(type(model).__name__, (Inner(getattr(model, name), name),))
+    rewrap = partial(_sklearn_rewrap.attribute, name, model)
+    return Unwrapped(type(model).__name__, (Inner(getattr(model, name), name),), rewrap=rewrap)
 
 
 def _elimination(model: Any) -> Unwrapped:
     names = _names(model)
     inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
-    return Unwrapped(type(model).__name__, (inner,), names)
+    return Unwrapped(type(model).__name__, (inner,), names, rewrap=partial(_sklearn_rewrap.whole, model))
 
 
 def _calibrated(model: Any) -> Unwrapped:
     """Return the models under the calibration; there is one for each fold, if it was fitted so."""
     parts = model.calibrated_classifiers_
     inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
-    return Unwrapped(
-        "CalibratedClassifierCV", inner, note="scores are of the trees before their probabilities are calibrated"
-    )
+    note = "scores are of the trees before their probabilities are calibrated"
+    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(_sklearn_rewrap.whole, model))
 
 
 def _transformed_target(model: Any) -> Unwrapped:
     note = "scores are on the scale of the transformed response, which the trees were grown for"
     inner = Inner(model.regressor_, "regressor_", response=partial(_transform_target, model.transformer_))
-    return Unwrapped("TransformedTargetRegressor", (inner,), note=note)
+    rewrap = partial(_sklearn_rewrap.transformed_target, _transform_target, model)
+    return Unwrapped("TransformedTargetRegressor", (inner,), note=note, rewrap=rewrap)
 
 
 def _multi_output(model: Any) -> Unwrapped:
@@ -79,7 +83,8 @@ def _multi_output(model: Any) -> Unwrapped:
     inner = tuple(
         Inner(part, f"response {k}", response=partial(_one_of, k, len(parts))) for k, part in enumerate(parts)
     )
-    return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses")
+    rewrap = partial(_sklearn_rewrap.members, [each.response for each in inner], model)
+    return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses", rewrap=rewrap)
 
 
 def _vote(model: Any) -> Unwrapped:
@@ -99,9 +104,9 @@ def _vote(model: Any) -> Unwrapped:
         Inner(each, f"member {name!r}", float(w), response=response)
         for name, each, w in zip(names, model.estimators_, share, strict=True)
     )
-    return Unwrapped(
-        kind, inner, note=f"scores are those of {len(inner)} members, averaged by their weights in the vote"
-    )
+    note = f"scores are means over {len(inner)} members, by their weights in the vote"
+    rewrap = partial(_sklearn_rewrap.members, [response] * len(inner), model)
+    return Unwrapped(kind, inner, note=note, rewrap=rewrap)
 
 
 def _stack(model: Any) -> Unwrapped:
@@ -119,7 +124,8 @@ def _stack(model: Any) -> Unwrapped:
         Inner(each, f"member {name!r}", float(w))
         for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
     )
-    return Unwrapped(kind, inner, note=f"scores are sums over {len(inner)} members, times their coefficients")
+    note = f"scores are sums over {len(inner)} members, times their coefficients"
+    return Unwrapped(kind, inner, note=note, rewrap=partial(_sklearn_rewrap.whole, model))
 
 
 def _chain(model: Any) -> Unwrapped:

@@ -97,6 +97,11 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     def joined(name: str) -> NDArray[Any]:
         return np.concatenate([tree[name][keep] for tree, keep in zip(trees, kept, strict=True)])
 
+    if "sum_hessian" not in trees[0]:
+        raise UnsupportedModelError(
+            f"this {source} has vector leaves (multi_output_tree) without the sums of hessians that node values are "
+            "rebuilt with; train it with XGBoost 3.2 or later, or with one_output_per_tree"
+        )
     leaf = left < 0
     values = [_leaf_values(tree, keep, factor) for tree, keep, factor in zip(trees, kept, scale, strict=True)]
     start = np.cumsum([0] + [keep.size for keep in kept])
@@ -199,10 +204,8 @@ def _leaf_values(tree: dict[str, Any], keep: NDArray[np.int64], factor: float) -
     width = int(tree["tree_param"]["size_leaf_vector"])
     if width <= 1:
         return tree["split_conditions"][keep].astype(np.float64)[:, None] * factor
-    vectors = np.asarray(tree.get("leaf_weights", ()), dtype=np.float64).reshape(-1, width)
+    vectors = tree["leaf_weights"].astype(np.float64).reshape(-1, width)
     leaf = tree["left_children"][keep] < 0
-    if len(vectors) != (tree["left_children"] < 0).sum():  # XGBoost 3.1 has them at the nodes
-        return np.asarray(tree["base_weights"], dtype=np.float64).reshape(-1, width)[keep] * factor
     at_leaf = np.where(leaf, tree["right_children"][keep], 0)
     return vectors[at_leaf] * factor
 

@@ -11,94 +11,88 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Judge = Callable[[NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_] | None], float]
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Scores of one trial and the truth about them.
+
+    Parameters
+    ----------
+    score : array of float64 of shape (n_features,)
+    rank : array of int64 of the same shape
+        Expected place of each feature's group, 0 the most important.
+    relevant : array of bool of the same shape
+    selected : array of bool of the same shape, or None
+        What the scorer calls important, if it decides.
+    """
+
+    score: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    relevant: NDArray[np.bool_]
+    selected: NDArray[np.bool_] | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether there are both relevant features and noise."""
+        return bool(self.relevant.any() and not self.relevant.all())
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number judged of one trial: (scores, expected rank, relevant, selected) -> float, NaN where undefined."""
+    """A number judged of one trial, NaN where it is undefined."""
 
     title: str
     explained: str
-    of: Judge
+    of: Callable[[Outcome], float]
 
 
-def auc(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def auc(trial: Outcome) -> float:
     """Return the share of (relevant, noise) pairs in which the relevant feature scores higher; ties count half."""
-    if relevant.all() or not relevant.any():
+    if not trial.told_apart:
         return np.nan
-    return float(_comparisons(score, relevant).mean() / 2 + 0.5)
+    ahead = np.sign(trial.score[trial.relevant][:, None] - trial.score[~trial.relevant][None, :])
+    return float(ahead.mean() / 2 + 0.5)
 
 
-def first(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def first(trial: Outcome) -> float:
     """Return whether the highest score is that of a relevant feature; of a tie, the share of relevant ones in it."""
-    if relevant.all() or not relevant.any():
+    if not trial.told_apart:
         return np.nan
-    return float(relevant[score == score.max()].mean())
+    return float(trial.relevant[trial.score == trial.score.max()].mean())
 
 
-def on_top(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def on_top(trial: Outcome) -> float:
     """Return whether every relevant feature scores higher than every noise feature."""
-    if relevant.all() or not relevant.any():
+    if not trial.told_apart:
         return np.nan
-    return float(score[relevant].min() > score[~relevant].max())
+    return float(trial.score[trial.relevant].min() > trial.score[~trial.relevant].max())
 
 
-def order(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def order(trial: Outcome) -> float:
     """Return Kendall's concordance with the expected groups: 1 in order, 0 by chance, -1 reversed.
 
     Concordant less discordant pairs over the pairs of features of different groups (Somers' D of the score given the
     group): pairs within a group have no expected order, and a tie in the score counts as neither.
     """
-    above = np.sign(rank[:, None] - rank[None, :])
+    above = np.sign(trial.rank[:, None] - trial.rank[None, :])
     pairs = np.abs(above).sum()
     if not pairs:
         return np.nan
-    return float((-above * np.sign(score[:, None] - score[None, :])).sum() / pairs)
+    return float((-above * np.sign(trial.score[:, None] - trial.score[None, :])).sum() / pairs)
 
 
-def false_alarm(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def false_alarm(trial: Outcome) -> float:
     """Return whether a noise feature was selected; the mean over trials is the family-wise error."""
-    if selected is None or relevant.all():
+    if trial.selected is None or trial.relevant.all():
         return np.nan
-    return float((selected & ~relevant).any())
+    return float((trial.selected & ~trial.relevant).any())
 
 
-def found(
-    score: NDArray[np.float64],
-    rank: NDArray[np.int64],
-    relevant: NDArray[np.bool_],
-    selected: NDArray[np.bool_] | None = None,
-) -> float:
+def found(trial: Outcome) -> float:
     """Return the share of relevant features that were selected."""
-    if selected is None or not relevant.any():
+    if trial.selected is None or not trial.relevant.any():
         return np.nan
-    return float(selected[relevant].mean())
+    return float(trial.selected[trial.relevant].mean())
 
 
 MEASURES = {
@@ -155,7 +149,3 @@ def homogeneity(scores: NDArray[np.float64]) -> float:
         return np.nan
     statistic = n * mean @ inverse @ mean * (n - rank) / (rank * (n - 1))
     return float(stats.f.sf(statistic, rank, n - rank))
-
-
-def _comparisons(score: NDArray[np.float64], relevant: NDArray[np.bool_]) -> NDArray[np.float64]:
-    return np.sign(score[relevant][:, None] - score[~relevant][None, :])

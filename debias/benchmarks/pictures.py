@@ -59,10 +59,10 @@ def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> N
             panel.plot(number.published.value, y, "D", mfc="none", ms=5, color=colour)
     for table, panel in panels.items():
         panel.set_title(table, fontsize=8)
-        panel.set_xlabel(MEASURES[measure].title if measure in MEASURES else measure)
         panel.grid(axis="x", color="#dddddd", lw=0.6)
         if measure == "auc":
             panel.axvline(0.5, color="#888888", lw=0.8)
+    figure.supxlabel(MEASURES[measure].title if measure in MEASURES else measure, fontsize=8)
     first = panels[tables[0]]
     first.set_yticks(range(len(scorers)), scorers)
     first.invert_yaxis()
@@ -148,5 +148,6 @@ def _grid(figure: Any, of: list[Cell], draw_panel: Any, what: str) -> None:
             panel.set_title(f"{design.column}: {label}", fontsize=7)
             panel.ticklabel_format(axis="x", style="sci", scilimits=(-2, 3))
             panel.tick_params(labelsize=6)
+            panel.locator_params(axis="x", nbins=5)
             panel.xaxis.get_offset_text().set_fontsize(6)
     figure.supxlabel(what, fontsize=8)

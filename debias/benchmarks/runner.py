@@ -76,7 +76,7 @@ def run_study(
     numbers = summary.summarise(study, of)
     summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g")
     took = sum(trial["seconds"] for trial in trials)
-    how = f"{count} repeats, seed {seed}; {took:.0f} s of computing in one process each; {machine_line()}."
+    how = f"{count} repeats, seed {seed}; the trials took {took:.0f} s, one by one; {machine_line()}."
     page = markdown.page(study, of, numbers, how)
     (out / f"{study.name}.md").write_text(page)
     try:

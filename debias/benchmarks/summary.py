@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.benchmarks.measures import MEASURES, correlation, homogeneity, mean_and_error
+from debias.benchmarks.measures import MEASURES, Outcome, correlation, homogeneity, mean_and_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,13 +77,9 @@ class Cell:
     def judged(self, measure: str) -> NDArray[np.float64]:
         """Return one measure of every trial."""
         score = np.maximum(self.values, 0) if self.design.clip else self.values
-        of = MEASURES[measure].of
-        return np.array(
-            [
-                of(score[i], self.rank[i], self.relevant[i], None if self.selected is None else self.selected[i])
-                for i in range(len(score))
-            ]
-        )
+        chosen = [None] * len(score) if self.selected is None else self.selected
+        outcomes = (Outcome(*trial) for trial in zip(score, self.rank, self.relevant, chosen, strict=True))
+        return np.array([MEASURES[measure].of(outcome) for outcome in outcomes], dtype=np.float64)
 
 
 def cells(study: Study, trials: list[dict[str, Any]], labels: list[str]) -> list[Cell]:

@@ -41,18 +41,21 @@ class Metric:
             assert response.codes is not None
             self._codes, self._y = response.codes, np.asarray(ensemble.classes)[response.codes]
         elif response.target is not None:
-            self._y = _columns(response.target)
+            target = response.target  # of LightGBM's reg_sqrt on the scale of margins
+            self._y = _columns(np.sign(target) * target**2 if ensemble.objective.root else target)
         else:
             assert response.values is not None
             self._y = _columns(response.values + ensemble.centre)
+        self._margin = response.margin
         self._weight = None if (rows.weight == rows.weight[0]).all() else rows.weight
 
     def __call__(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the metric of each of several outputs for the rows `at`.
+        """Return the metric of each of several outputs of trees for the rows `at`.
 
         Parameters
         ----------
         raw : array of shape (n_outcomes, n, n_outputs)
+            Without the constant, or the margin of each row, that comes before any tree.
         at : array of shape (n,)
 
         Returns
@@ -60,6 +63,7 @@ class Metric:
         array of shape (n_outcomes,)
         """
         weight = None if self._weight is None else self._weight[at]
+        raw = raw + (self.ensemble.base if self._margin is None else self._margin[at])
         if self.name == "accuracy" and self.ensemble.is_classifier:
             return np.average(_codes(raw) == self._codes[at], axis=1, weights=weight)
         if self.name == "neg_mean_squared_error" and not self.ensemble.is_classifier:
@@ -122,6 +126,8 @@ def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
             return np.asarray(ensemble.classes)[_codes(raw)]
 
         def predict_proba(self, X: Any) -> NDArray[np.float64]:
+            if ensemble.objective.name not in ("logistic", "softmax", "squared_error"):
+                raise AttributeError(f"outputs of {ensemble.objective.name} are no probabilities")
             return np.column_stack([1 - mean, mean]) if mean.shape[1] == 1 else mean
 
     class Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]

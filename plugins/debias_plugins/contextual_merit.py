@@ -1,6 +1,13 @@
 """Contextual merit: how much a feature tells rows of different classes apart that agree in the other features.
 
 Hong, Hosking and Winograd (1996), section 3.
+
+>>> import debias
+>>> from debias.simulate import hong_exor
+>>> drawn = hong_exor(seed=0)  # the class is the parity of X1, X2 and X3
+>>> scores = debias.score(None, drawn.X, drawn.y, "contextual_merit").to_frame()["contextual_merit"]
+>>> sorted(scores.nlargest(3).index)
+['X1', 'X2', 'X3']
 """
 
 from __future__ import annotations

@@ -3,6 +3,16 @@
 Hong, Hosking and Winograd (1996), section 2. A feature splits the N rows into F branches with a_j rows, the class has
 frequencies b_i, and x_ij rows are of class i in branch j. A noise feature is the feature with its values permuted, so
 that x_ij is hypergeometric: the expectations below are exact.
+
+>>> import debias
+>>> y = [0, 0, 0, 0, 1, 1, 1, 1]
+>>> X = [[0, row] for row in range(8)]
+>>> for row in (4, 5, 6):
+...     X[row][0] = 1
+>>> debias.score(None, X, y, "gini_merit", form="merit").values  # a name for every row explains it all
+array([0.3, 0.5])
+>>> debias.score(None, X, y, "gini_merit").values  # as any other names would
+array([4.2, 1. ])
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError, nearest
+from debias.errors import CompositionError, RowsError
+from debias.groups import Grouping
 from debias.scoring import Scorer
 from debias_plugins._metrics import Metric
 
@@ -28,7 +29,7 @@ def permutation(
     *,
     metric: str | Callable[..., float] | None = None,
     n_repeats: int = 5,
-    groups: Mapping[str, Sequence[str]] | None = None,
+    together: Mapping[str, Sequence[str]] | None = None,
     conditional: float | None = None,
     stratum_size: int = 30,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
@@ -45,8 +46,10 @@ def permutation(
         gets an estimator that predicts what the model, or the tree, does, an X without columns, and y.
     n_repeats : int
         Permutations of each column.
-    groups : mapping of str to sequence of str, optional
-        Columns to permute together. Each column of a group carries the group's score.
+    together : mapping of str to sequence of str, optional
+        Groups of columns to permute together. The columns of a group share its score equally, so that they sum to it;
+        ``details["together"]`` has it whole. (``groups=`` of :func:`debias.score` sums scores of columns that were
+        permuted one at a time, which is another figure.)
     conditional : float, optional
         Permute within strata: rows alike in the features whose rank correlation with the column is at least this, in
         absolute value (Strobl et al. 2008 take 0.2). Strata are the leaves of a regression tree of the column on those
@@ -64,9 +67,9 @@ def permutation(
     Raises
     ------
     CompositionError
-        No such metric, an option out of range, or groups that overlap or name no column.
+        No such metric, or an option out of range.
     RowsError
-        No row is out of bag, or the metric is not a number on the rows.
+        No row is out of bag, the metric is not a number on the rows, or groups overlap or name no column.
 
     Notes
     -----
@@ -78,7 +81,8 @@ def permutation(
     _whole("stratum_size", stratum_size)
     if conditional is not None and not (isinstance(conditional, (int, float)) and 0 <= conditional <= 1):
         raise CompositionError(f"conditional must be a correlation from 0 to 1, not {conditional!r}")
-    group, names = _grouped(ensemble, groups or {})
+    grouping = Grouping.of(together, ensemble.feature_names)
+    group, size = grouping.index, np.bincount(grouping.index)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rows.seed is None else int(rows.seed)
     X = rows.table.matrix(ensemble)
     strata = None if conditional is None else _strata(X, group, conditional, stratum_size)
@@ -89,13 +93,13 @@ def permutation(
     if rows.in_bag is not None:
         details["trees_without_rows"] = trees_without
     if len(drop) > 1:
-        details["standard_error"] = (drop.std(axis=0, ddof=1) / np.sqrt(len(drop)))[group].tolist()
-    if groups:
-        means = drop.mean(axis=0)
-        details["groups"] = {name: float(means[number]) for number, name in enumerate(names) if name in groups}
+        details["standard_error"] = (drop.std(axis=0, ddof=1) / np.sqrt(len(drop)) / size)[group].tolist()
+    mean = drop.mean(axis=0)
+    if together:
+        details["together"] = {name: float(mean[grouping.names.index(name)]) for name in together}
     if strata is not None:
         details["strata"] = (strata.max(axis=1) + 1)[group].tolist()
-    return drop.mean(axis=0)[group], details
+    return (mean / size)[group], details
 
 
 @debias.hookimpl
@@ -200,9 +204,9 @@ def _outputs(
     group: NDArray[np.int64],
     which: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the raw output of some trees with each of the groups `which` permuted; if there is none, with none so.
+    """Return the output of some trees, without any constant, with each of the groups `which` permuted.
 
-    Shape (len(which) or 1, len(at), n_outputs).
+    Shape (len(which), len(at), n_outputs); if `which` is empty, one outcome with nothing permuted.
     """
     from debias import permutation_kernels as kernels
     from debias.routing import tree_nodes
@@ -216,7 +220,6 @@ def _outputs(
         kernels.add_permuted_outputs(X, at, donors, nodes, value, int(ensemble.tree_output[tree]), number[group], raw)
     if ensemble.averaged:
         raw /= len(trees)
-    raw += ensemble.base
     return raw.transpose(1, 0, 2)
 
 
@@ -248,26 +251,6 @@ def _strata(X: NDArray[np.floating[Any]], group: NDArray[np.int64], correlation:
         tree.fit(X[known][:, others], X[known][:, own])
         strata[number] = np.unique(tree.apply(X[:, others]), return_inverse=True)[1]
     return strata
-
-
-def _grouped(ensemble: TreeEnsemble, groups: Mapping[str, Sequence[str]]) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the number of each column's group, named groups first, and the groups' names."""
-    known = list(ensemble.feature_names)
-    group = np.full(len(known), -1, dtype=np.int64)
-    if not isinstance(groups, Mapping):
-        raise CompositionError("groups must be a mapping of names to the columns they hold")
-    for number, (name, columns) in enumerate(groups.items()):
-        if isinstance(columns, str) or not len(columns):
-            raise CompositionError(f"the group {name!r} must be a list of columns, not {columns!r}")
-        for column in columns:
-            if column not in known:
-                raise CompositionError(f"the group {name!r} names no column {column!r}.{nearest(str(column), known)}")
-            if group[known.index(column)] >= 0:
-                raise CompositionError(f"the column {column!r} is in two groups, or twice in {name!r}")
-            group[known.index(column)] = number
-    alone = group < 0
-    group[alone] = len(groups) + np.arange(int(alone.sum()))
-    return group, [*groups, *np.array(known, dtype=object)[alone]]
 
 
 def _whole(option: str, value: Any) -> None:

@@ -27,7 +27,7 @@ def refit(model, X, y, sample_weight=None, seed=None, params=None):
 def draw(seed=0):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
-    X["c"] = pd.Categorical.from_codes(rng.integers(0, 6, N), list("uvwxyz"))
+    X["c"] = pd.Categorical.from_codes(rng.integers(0, 6, N), pd.Index(list("uvwxyz"), dtype=object))
     y = X["a"].to_numpy() + (X["c"] == "w").to_numpy() * 2.0 + rng.normal(size=N)
     return X, y
 
@@ -165,9 +165,9 @@ LGB_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("how", ["live", "pickled", "text"])
+@pytest.mark.parametrize("how", ["live", "pickled", "file"])
 @pytest.mark.parametrize("name", LGB_SETTINGS)
-def test_a_lightgbm_booster_keeps_its_settings(name, how):
+def test_a_lightgbm_booster_keeps_its_settings(name, how, tmp_path):
     X, y = draw()
     settings = {"num_threads": 1, "verbose": -1, "min_data_per_group": 5, **LGB_SETTINGS[name]}
     y = np.digitize(y, [0.0, 1.0]) if name == "classes" else y
@@ -176,8 +176,9 @@ def test_a_lightgbm_booster_keeps_its_settings(name, how):
     before = model.predict(X)
     if how == "pickled":
         model = pickle.loads(pickle.dumps(model))
-    elif how == "text":
-        model = lightgbm.Booster(model_str=model.model_to_string())
+    elif how == "file":
+        model.save_model(tmp_path / "model.txt")
+        model = debias.load_model(tmp_path / "model.txt")
     params = dict(model.params)
     again = refit(model, X, y, weight)
     np.testing.assert_array_equal(again.predict(X), before)
@@ -229,7 +230,8 @@ def test_tables_of_numbers_train_the_same_model():
     X = X.drop(columns="c")
     model = lightgbm.LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=1).fit(X.to_numpy(), y)
     for table in (pl.from_pandas(X), pl.from_pandas(X).to_arrow()):
-        np.testing.assert_array_equal(refit(model, table, y).predict(X.to_numpy()), model.predict(X.to_numpy()))
+        again = refit(model, table, y).booster_.predict(X.to_numpy())
+        np.testing.assert_array_equal(again, model.booster_.predict(X.to_numpy()))
 
 
 def test_a_lightgbm_booster_of_an_objective_of_ones_own_is_refused():
@@ -238,3 +240,14 @@ def test_a_lightgbm_booster_of_an_objective_of_ones_own_is_refused():
     model = lightgbm.train(own, lightgbm.Dataset(X, y), 3)
     with pytest.raises(debias.UnsupportedModelError, match="cannot be trained again"):
         refit(model, X, y)
+
+
+def test_a_lightgbm_booster_without_settings_needs_the_parameters():
+    X, y = draw()
+    model = lightgbm.train({"num_leaves": 5, "verbose": -1, "num_threads": 1}, lightgbm.Dataset(X, y), 3)
+    bare = lightgbm.Booster(model_str=model.model_to_string())
+    bare.params = {}  # as LightGBM 4.6 leaves it
+    with pytest.raises(debias.UnsupportedModelError, match="kept no hyper-parameters; pass them as params="):
+        refit(bare, X, y)
+    again = refit(bare, X, y, params={"num_leaves": 5, "num_threads": 1})
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))

@@ -6,11 +6,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import (
+    AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
@@ -19,11 +22,14 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    RandomTreesEmbedding,
 )
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
+from threadpoolctl import threadpool_limits
 
 import debias
 from debias.notes import Notes
@@ -33,6 +39,13 @@ from debias.table import Table
 N = 160
 TASKS = ["regression", "binary", "3-class"]
 VARIED = settings(max_examples=15, deadline=None, derandomize=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Small models wait longer for threads than they compute."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
 
 
 def draw(task="regression", missing=False, seed=0):
@@ -247,6 +260,20 @@ def test_bags_of_anything_but_trees_are_refused():
         debias.extract(BaggingRegressor())
 
 
+@pytest.mark.parametrize(
+    ("kind", "complaint"),
+    [
+        (IsolationForest, "without a response"),
+        (RandomTreesEmbedding, "without a response"),
+        (AdaBoostRegressor, "medians"),
+    ],
+)
+def test_ensembles_that_cannot_be_scored_are_refused_by_name(kind, complaint):
+    X, y = draw()
+    with pytest.raises(debias.UnsupportedModelError, match=f"{kind.__name__} .*{complaint}"):
+        debias.score(kind(n_estimators=3).fit(X, y), X, y)
+
+
 # --- gradient boosting ---------------------------------------------------------------------------------
 
 
@@ -451,9 +478,106 @@ def test_categories_given_as_numbers():
     assert_predicts_alike(model, X_new, hist_raw(model, X_new), hist_leaves(model, X_new))
 
 
+CONTAINERS = {
+    "pandas str": lambda frame: frame.astype({"town": "str"}),
+    "pandas Arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "pandas nullable": lambda frame: frame.convert_dtypes(),
+    "polars": pl.from_pandas,
+    "polars categorical": lambda frame: pl.from_pandas(frame).with_columns(pl.col("town").cast(pl.Categorical)),
+    "Arrow": pa.Table.from_pandas,
+    "Arrow dictionary": lambda frame: pa.Table.from_pandas(frame.astype({"town": "category"})),
+    "objects": lambda frame: frame.to_numpy(dtype=object),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_containers_of_labels_and_numbers(container):
+    """Fitted on a pandas frame with text, a model scores the same rows in any container alike."""
+    X, y = draw()
+    frame = labelled(X, "object").astype({"grade": int})
+    model = hist("regression", frame, y, categorical_features=["town"], min_samples_leaf=2, max_features=0.5)
+    X_new, y_new = draw(seed=1)
+    new = labelled(X_new, "object").astype({"grade": int})
+    new.loc[3, "a"] = np.nan
+    expected = debias.score(model, new, y_new, rows="held-out").values
+    assert np.abs(expected).min() > 0
+    found = debias.score(model, CONTAINERS[container](new), y_new, rows="held-out").values
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_training_rows_of_hist_gradient_boosting_are_recognised():
     X, y = draw()
     model = HistGradientBoostingRegressor(max_iter=30, min_samples_leaf=3).fit(X, y)
     order = np.random.default_rng(0).permutation(N)
     with pytest.raises(debias.ProvenanceError, match="training rows"):
         debias.score(model, X[order], y[order])
+
+
+# --- weights of held-out rows --------------------------------------------------------------------------
+
+EVERY_FAMILY = {
+    "forest": (RandomForestClassifier(8, random_state=0), "3-class"),
+    "forest of two responses": (RandomForestRegressor(8, random_state=0), "two"),
+    "bagging": (BaggingRegressor(DecisionTreeRegressor(), 8, max_features=0.5, random_state=0), "regression"),
+    "boosting": (GradientBoostingClassifier(n_estimators=8, random_state=0), "binary"),
+    "histograms": (HistGradientBoostingClassifier(max_iter=4), "3-class"),
+}
+
+
+@pytest.mark.parametrize("scorer", ["mdi_oob", "oob_split", "oob_loss", "ufi", "mdi(criterion='variance')"])
+@pytest.mark.parametrize("family", EVERY_FAMILY)
+def test_whole_weights_are_repeated_rows(family, scorer):
+    """Repeating a row is weighing it, in every node score of every family."""
+    model, task = EVERY_FAMILY[family]
+    X, y = two_responses(classes=False) if task == "two" else draw(task)
+    X_new, y_new = draw("regression" if task == "two" else task, seed=1)
+    y_new = np.column_stack([y_new, y_new**2]) if task == "two" else y_new
+    model.fit(X, y)
+    times = np.random.default_rng(0).integers(0, 4, N)
+    asked = {"scorer": scorer, "rows": "held-out", "train": (X, y)}
+    weighted = debias.score(model, X_new, y_new, sample_weight=times, **asked).values
+    repeated = debias.score(model, np.repeat(X_new, times, axis=0), np.repeat(y_new, times, axis=0), **asked).values
+    np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-10 * np.abs(repeated).max())
+
+
+# --- forests of special settings -----------------------------------------------------------------------
+
+SPECIAL = [
+    (RandomForestRegressor(criterion="absolute_error"), "rows proven, y unproven"),
+    (RandomForestRegressor(criterion="poisson"), "proven"),
+    (RandomForestRegressor(monotonic_cst=[1, 0, 0, 0]), "rows proven, y unproven"),
+    (RandomForestClassifier(monotonic_cst=[1, 0, 0, 0]), "rows proven, y unproven"),
+    (RandomForestRegressor(max_samples=0.3), "proven"),
+    (RandomForestClassifier(max_samples=20, class_weight="balanced_subsample"), "proven"),
+    (RandomForestClassifier(class_weight={"low": 3.0, "mid": 1.0}), "proven"),
+    (ExtraTreesRegressor(bootstrap=True, ccp_alpha=0.05), "proven"),
+    (ExtraTreesClassifier(bootstrap=True, max_leaf_nodes=6), "proven"),
+    (RandomForestRegressor(min_impurity_decrease=0.05, max_features=2), "proven"),
+]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("model", "status"), SPECIAL, ids=lambda value: str(value))
+def test_bags_of_forests_of_special_settings(model, status, weighted):
+    X, y = draw("binary" if hasattr(model, "predict_proba") else "regression")
+    y = y if y.dtype.kind == "U" else y - y.min()
+    weight = np.random.default_rng(0).integers(0, 4, N).astype(float) if weighted else None
+    model.set_params(n_estimators=6, random_state=0).fit(X, y, sample_weight=weight)
+    scores = debias.score(model, X, y, rows="oob", sample_weight=weight)
+    assert scores.provenance["status"] == status
+    assert_bags_fill_every_node(model, X, y, weight)
+    for wrong in ("rows permuted", "one column permuted"):
+        X_wrong, y_wrong = WRONG[wrong](X, y, np.random.default_rng(0).permutation(N))
+        with pytest.raises(debias.ProvenanceError):
+            debias.score(model, X_wrong, y_wrong, rows="oob", sample_weight=weight)
+
+
+def test_a_warm_start_on_the_same_rows_is_proven_and_on_others_refused():
+    X, y = draw()
+    model = RandomForestRegressor(4, random_state=0, warm_start=True).fit(X, y)
+    assert debias.score(model.set_params(n_estimators=8).fit(X, y), X, y).provenance["status"] == "proven"
+    model = RandomForestRegressor(4, random_state=0, warm_start=True).fit(X, y)
+    model.set_params(n_estimators=8).fit(X[:100], y[:100])
+    for rows in (X, y), (X[:100], y[:100]):
+        with pytest.raises(debias.ProvenanceError):
+            debias.score(model, *rows, rows="oob")

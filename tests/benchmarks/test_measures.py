@@ -6,6 +6,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from debias.benchmarks import measures
+from debias.benchmarks.measures import Outcome
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=2, max_size=12)
 
@@ -14,7 +15,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=2, ma
 def test_auc_is_that_of_scikit_learn(pairs):
     score = np.array([pair[0] for pair in pairs], dtype=float)
     relevant = np.array([pair[1] > 0 for pair in pairs])
-    got = measures.auc(score, np.where(relevant, 0, 1), relevant)
+    got = measures.auc(Outcome(score, np.where(relevant, 0, 1), relevant))
     if relevant.all() or not relevant.any():
         assert np.isnan(got)
     else:
@@ -25,7 +26,7 @@ def test_auc_is_that_of_scikit_learn(pairs):
 def test_order_is_somers_d_of_the_score_given_the_group(pairs):
     score = np.array([pair[0] for pair in pairs], dtype=float)
     rank = np.array([pair[1] for pair in pairs])
-    got = measures.order(score, rank, rank == 0)
+    got = measures.order(Outcome(score, rank, rank == 0))
     if len(set(rank)) < 2:
         assert np.isnan(got)
     elif len(set(score)) < 2:
@@ -37,21 +38,21 @@ def test_order_is_somers_d_of_the_score_given_the_group(pairs):
 def test_first_and_on_top_by_hand():
     relevant = np.array([True, True, False, False])
     rank = np.where(relevant, 0, 1)
-    assert measures.first(np.array([3.0, 1, 2, 0]), rank, relevant) == 1
-    assert measures.first(np.array([1.0, 1, 2, 0]), rank, relevant) == 0
-    assert measures.first(np.array([2.0, 1, 2, 0]), rank, relevant) == 0.5
-    assert measures.on_top(np.array([3.0, 2, 1, 0]), rank, relevant) == 1
-    assert measures.on_top(np.array([3.0, 1, 1, 0]), rank, relevant) == 0, "a tie is not above"
+    assert measures.first(Outcome(np.array([3.0, 1, 2, 0]), rank, relevant)) == 1
+    assert measures.first(Outcome(np.array([1.0, 1, 2, 0]), rank, relevant)) == 0
+    assert measures.first(Outcome(np.array([2.0, 1, 2, 0]), rank, relevant)) == 0.5
+    assert measures.on_top(Outcome(np.array([3.0, 2, 1, 0]), rank, relevant)) == 1
+    assert measures.on_top(Outcome(np.array([3.0, 1, 1, 0]), rank, relevant)) == 0, "a tie is not above"
 
 
 def test_selection_by_hand():
     relevant = np.array([True, True, False])
     score, rank = np.zeros(3), np.zeros(3, dtype=int)
-    assert measures.false_alarm(score, rank, relevant, np.array([True, False, False])) == 0
-    assert measures.false_alarm(score, rank, relevant, np.array([False, False, True])) == 1
-    assert measures.found(score, rank, relevant, np.array([True, False, True])) == 0.5
-    assert np.isnan(measures.false_alarm(score, rank, relevant, None))
-    assert np.isnan(measures.found(score, rank, np.zeros(3, dtype=bool), np.ones(3, dtype=bool)))
+    assert measures.false_alarm(Outcome(score, rank, relevant, np.array([True, False, False]))) == 0
+    assert measures.false_alarm(Outcome(score, rank, relevant, np.array([False, False, True]))) == 1
+    assert measures.found(Outcome(score, rank, relevant, np.array([True, False, True]))) == 0.5
+    assert np.isnan(measures.false_alarm(Outcome(score, rank, relevant, None)))
+    assert np.isnan(measures.found(Outcome(score, rank, np.zeros(3, dtype=bool), np.ones(3, dtype=bool))))
 
 
 def test_mean_and_error_leave_out_undefined_trials():

@@ -2,8 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import debias
 
@@ -86,6 +89,21 @@ def test_scorers_of_data_stand_beside_those_of_models(drawn):
     marginal = debias.scorer("marginal_predictive_value", estimator=LinearRegression(), cv=2)
     found = debias.compare(forest, X, y, ["mdi", marginal], seed=0)
     assert found.table.columns[1].startswith("marginal_predictive_value")
+
+
+def test_of_a_pipeline_the_columns_are_the_users(drawn, comparison):
+    X, y, forest = drawn
+    pipeline = make_pipeline(StandardScaler(), clone(forest)).fit(X, y)
+    found = debias.compare(pipeline, X, y, ["mdi_oob", "shap"], seed=0)
+    assert list(found.traits.index) == list(X.columns)
+    assert found.traits["correlated_with"].tolist() == comparison.traits["correlated_with"].tolist()
+
+
+def test_columns_made_of_columns_are_refused(drawn):
+    X, y, forest = drawn
+    pipeline = make_pipeline(OneHotEncoder(sparse_output=False), clone(forest)).fit(X[["few", "alone"]], y)
+    with pytest.raises(debias.UnsupportedModelError, match="compare the model inside"):
+        debias.compare(pipeline, X[["few", "alone"]], y, ["mdi_oob", "shap"], seed=0)
 
 
 @pytest.mark.parametrize("scorers", [["mdi"], ["mdi", "mdi"], []])

@@ -80,6 +80,8 @@ def test_training_rows_are_not_tested(data):
     X, y = data
     audit = debias.audit(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train")
     assert set(audit.table["verdict"]) == {"untested"}
+    with pytest.raises(debias.RowsError, match="training rows cannot be tested"):
+        debias.score(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train", se="auto")
 
 
 def test_score_is_tested_on_request_and_as_the_audit_is(forest, data, audit):
@@ -136,7 +138,7 @@ def test_false_discoveries_rest_on_sequential_p_values(forest, data):
 
 
 def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
-    with pytest.warns(debias.DebiasWarning, match=r"ended the test after 15 permutations"):
+    with pytest.warns(debias.DebiasWarning, match=r"budget ended the test after 15 permutations"):
         found = debias.audit(forest, *data, seed=0, budget=1e-9).main
     assert found.details["test"]["stopped"] == "budget"
     assert len(found.null) == 15
@@ -228,7 +230,7 @@ def test_repeated_rows_are_warned_of(kind, times):
         debias.audit(forest, X, y, n_permutations=19)
 
 
-@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived"])
+@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived", "zeros", "missing"])
 def test_legitimate_equal_rows_are_not_warned_of(kind):
     rng = np.random.default_rng(0)
     n = 400
@@ -242,6 +244,9 @@ def test_legitimate_equal_rows_are_not_warned_of(kind):
     if kind == "derived":
         age = rng.integers(18, 90, n).astype(float)
         X = np.column_stack([age, age**2, np.sqrt(age), X])
+    if kind in ("zeros", "missing"):  # of one fine column, beside others that tell nothing or everything
+        X = np.column_stack([rng.normal(size=(n, 2)), X])
+        X[rng.random(n) < 0.3, 0] = 0 if kind == "zeros" else np.nan
     y = rng.integers(0, 2, n)
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)
     audit = debias.audit(forest, X, y, n_permutations=19)  # warnings are errors here

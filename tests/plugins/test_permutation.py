@@ -73,10 +73,6 @@ def test_several_responses(halves):
     X, y, X_test, y_test = halves
     several, several_test = np.column_stack([y, X[:, 0]]), np.column_stack([y_test, X_test[:, 0]])
     forest = RandomForestRegressor(5, random_state=0).fit(X, several)
-    try:
-        debias.extract(forest)
-    except debias.UnsupportedModelError:
-        pytest.skip("forests of several responses are not supported")
     ours = debias.score(forest, X_test, several_test, "permutation", rows="held-out", seed=3)
     theirs = permutation_importance(forest, X_test, several_test, scoring="neg_mean_squared_error", random_state=3)
     np.testing.assert_allclose(ours.values, theirs.importances_mean, rtol=1e-9, atol=1e-9)
@@ -144,12 +140,21 @@ def test_a_group_is_permuted_together(oob_forest, halves):
     forest, X, y = oob_forest
     groups = {"some": ["x0", "x8"], "others": ["x2", "x3", "x4"]}
     columns = [[0, 8], [2, 3, 4], [1], [5], [6], [7], [9]]
-    scores = debias.score(forest, X, y, "permutation", rows="oob", groups=groups, n_repeats=2, seed=9)
+    scores = debias.score(forest, X, y, "permutation", rows="oob", together=groups, n_repeats=2, seed=9)
     drops = brute_force(forest, X, y, QUALITIES["accuracy"], 9, 2, columns)
-    np.testing.assert_allclose(scores.values, drops.mean(axis=0), atol=1e-12)
-    assert scores.details["groups"] == {"some": scores.values[0], "others": scores.values[2]}
+    size = np.ones(10)
+    size[[0, 8]], size[[2, 3, 4]] = 2, 3
+    np.testing.assert_allclose(scores.values * size, drops.mean(axis=0), atol=1e-12)
+    spread = drops.std(axis=0, ddof=1) / np.sqrt(15)
+    np.testing.assert_allclose(scores.details["standard_error"] * size, spread, atol=1e-12)
+    assert scores.details["together"] == pytest.approx({"some": drops[:, 0].mean(), "others": drops[:, 2].mean()})
+    # The columns of a group sum to its score, which is what groups= of debias.score does.
+    summed = debias.score(
+        *(forest, X, y, debias.scorer("permutation", together=groups, n_repeats=2)), rows="oob", groups=groups, seed=9
+    )
+    assert summed.values[0] == pytest.approx(drops[:, 0].mean())
     held = debias.score(
-        forest, halves[2], halves[3] > np.median(halves[1]), "permutation", rows="held-out", groups=groups, seed=1
+        forest, halves[2], halves[3] > np.median(halves[1]), "permutation", rows="held-out", together=groups, seed=1
     )
     assert held.values[0] == held.values[8] != held.values[1]
 
@@ -223,10 +228,6 @@ def test_a_feature_no_tree_uses_scores_exactly_0(halves):
         ({"n_repeats": 0}, "n_repeats"),
         ({"stratum_size": 2.5}, "stratum_size"),
         ({"conditional": 2}, "from 0 to 1"),
-        ({"groups": {"a": ["x0"], "b": ["x0"]}}, "two groups"),
-        ({"groups": {"a": ["y0"]}}, "no column 'y0'"),
-        ({"groups": {"a": "x0"}}, "list of columns"),
-        ({"groups": ["x0"]}, "mapping"),
     ],
 )
 def test_wrong_options_are_refused(halves, options, said):
@@ -237,6 +238,12 @@ def test_wrong_options_are_refused(halves, options, said):
         debias.score(forest, X, y, "permutation", rows="oob", **options)
 
 
+@pytest.mark.parametrize("together", [{"a": ["x0"], "b": ["x0"]}, {"a": ["y0"]}, ["x0"]])
+def test_wrong_groups_are_refused(oob_forest, together):
+    with pytest.raises(debias.RowsError, match="group"):
+        debias.score(*oob_forest, "permutation", rows="oob", together=together)
+
+
 def test_a_metric_that_is_not_defined_on_the_rows_is_refused(halves):
     X, y = halves[0], (halves[1] > np.sort(halves[1])[-3]).astype(int)
     forest = RandomForestClassifier(30, random_state=0).fit(X, y)
@@ -245,3 +252,23 @@ def test_a_metric_that_is_not_defined_on_the_rows_is_refused(halves):
         pytest.raises(debias.RowsError, match="roc_auc is nan"),
     ):
         debias.score(forest, X, y, "permutation", rows="oob", metric="roc_auc")
+
+
+@pytest.mark.parametrize("settings", [{"objective": "poisson"}, {"reg_sqrt": True}, {"objective": "mae"}])
+def test_other_objectives_predict_on_the_scale_of_the_response(halves, models, settings):
+    X, y, X_test, y_test = halves
+    model = models("lightgbm", n_estimators=10, **settings).fit(X, y)
+    ours = debias.score(model, X_test, y_test, "permutation", rows="held-out", n_repeats=1, seed=1)
+    theirs = permutation_importance(
+        model, X_test, y_test, scoring="neg_mean_squared_error", n_repeats=1, random_state=1
+    )
+    np.testing.assert_allclose(ours.values, theirs.importances_mean, atol=1e-8 * np.abs(ours.details["baseline"]))
+
+
+def test_a_margin_of_each_row_comes_before_the_trees(halves):
+    X, y, X_test, y_test = halves
+    margin = 30 * X_test[:, 1].astype(float) + 150
+    model = XGBRegressor(n_estimators=10, n_jobs=1).fit(X, y, base_margin=30 * X[:, 1].astype(float) + 150)
+    found = debias.score(model, X_test, y_test, "permutation", rows="held-out", base_margin=margin, seed=0)
+    expected = -mean_squared_error(y_test, model.predict(X_test, base_margin=margin))
+    assert found.details["baseline"] == pytest.approx(expected, rel=1e-5)

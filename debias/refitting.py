@@ -1,0 +1,103 @@
+"""Training a model again: the same settings, other rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.discovery import plugin_manager
+from debias.errors import UnsupportedModelError
+from debias.unwrapping import Again
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from debias.unwrapping import Unwrapped
+
+
+def refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None = None,
+    *,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Any:
+    """Train a new model of the same kind and with the same settings on other rows.
+
+    Early stopping is off: there are as many rounds as the model predicts with. What is wrapped around the trees is
+    trained again as well (transformers, votes), except where it has no part in them: a search comes back as its best
+    estimator, a threshold as it was.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+        Fitted. Never changed.
+    X : array or data frame of shape (n_rows, n_features)
+        As the model was trained on.
+    y : array-like of shape (n_rows,) or (n_rows, n_responses)
+    sample_weight : array of shape (n_rows,), optional
+    seed : int, optional
+        Sets every random state inside the new model, each to a number of its own; by default the settings of the model
+        stand.
+    n_jobs : int, optional
+        Threads of the new model, where it has such a setting; by default its own.
+    params : mapping, optional
+        Settings of the innermost model that go before those it kept.
+
+    Returns
+    -------
+    object
+        The fitted model.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model is of no known kind, did not keep its settings, or cannot be trained again for another reason.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> stopped = HistGradientBoostingRegressor(early_stopping=True, random_state=0).fit(X, y)
+    >>> again = debias.refit(stopped, X[::2], y[::2], seed=1)
+    >>> again.n_iter_ == stopped.n_iter_
+    True
+    """
+    found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
+    if found is None:
+        return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
+    if found.rewrap is None:
+        raise UnsupportedModelError(f"a {found.kind} cannot be trained again; refit the models inside it")
+
+    def train(inner: Any, X: Any, y: Any, number: int) -> Any:
+        child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
+        return refit(inner, X, y, sample_weight, seed=child, n_jobs=n_jobs, params=params)
+
+    return found.rewrap(Again(X, y, sample_weight, seed, n_jobs, train))
+
+
+def _refit_trees(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    n_jobs: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any:
+    if n_jobs is not None and hasattr(model, "get_params") and "n_jobs" in model.get_params(deep=False):
+        params = {"n_jobs": n_jobs, **(params or {})}
+    weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    fresh = plugin_manager().hook.debias_refit(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params)
+    if fresh is None:
+        kind = type(model)
+        raise UnsupportedModelError(f"no adapter trains a {kind.__module__}.{kind.__qualname__} again")
+    return fresh
