@@ -23,6 +23,7 @@ from debias.errors import (
     RefitError,
     RowsError,
     UnsupportedModelError,
+    UntrustedModelError,
 )
 from debias.experiment import Experiment
 from debias.inbag import InBag
@@ -58,6 +59,7 @@ __all__ = [
     "Scores",
     "TreeEnsemble",
     "UnsupportedModelError",
+    "UntrustedModelError",
     "audit",
     "compare",
     "contributions",

@@ -421,35 +421,40 @@ def plugins() -> pd.DataFrame:
     return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
 
 
-def load_model(path: str | Path) -> Any:
-    """Load a model from a file that cannot carry code: XGBoost JSON or UBJSON, LightGBM text.
+def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False) -> Any:
+    """Load a model from a file, running no code that is in it, and check that it holds trees.
 
     Parameters
     ----------
     path : str or Path
+        A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), or an MLflow model directory with such a file.
+    trust : sequence of str
+        Full names of types a skops file may hold beside those models of trees are made of.
+    allow_pickle : bool
+        Whether pickles are loaded (also joblib's and cloudpickle's): they run code from the file.
 
     Returns
     -------
     object
-        A Booster of the library that wrote the file.
+        The estimator, or a Booster of the library that wrote the file.
 
     Raises
     ------
     FileNotFoundError
         There is no such file.
-    UnsupportedModelError
-        The file is of another format, damaged, or its library is not installed.
+    UnsupportedModelError, ExtractionError
+        The file is of another format, damaged, of another version, or its library is not installed.
+    UntrustedModelError
+        It is a pickle, or holds a type that is not trusted.
+
+    Notes
+    -----
+    The readers of the libraries are native code: a file crafted to crash them takes the process down. The command line
+    loads every file in a process of its own first (``debias.model_check.check``).
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    model = plugin_manager().hook.debias_load_model(path=path)
-    if model is None:
-        raise UnsupportedModelError(
-            f"{path} is not a model file debias reads: XGBoost .json or .ubj (save_model), LightGBM .txt (save_model). "
-            "Pickled models run code when loaded; load one yourself and use debias from Python."
-        )
-    return model
+    from debias.model_files import load
+
+    return load(Path(path), tuple(trust), allow_pickle)
 
 
 _UNTESTED = (

@@ -86,8 +86,16 @@ def demo(seed: int, jobs: int, html: str) -> None:
 
 def _input_options(command: Any) -> Any:
     options = [
-        click.argument("model", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("model", type=click.Path(exists=True)),
         click.argument("data", type=click.Path(exists=True, dir_okay=False), required=command.__name__ != "score"),
+        click.option(
+            "--trust-type",
+            "trust",
+            multiple=True,
+            metavar="NAME",
+            help="Type a skops file may hold; may be given again.",
+        ),
+        click.option("--allow-pickle", is_flag=True, help="Load pickles. They run code from the file."),
         click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
         click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
         click.option(
@@ -139,6 +147,8 @@ def audit(
     weight: str | None,
     rows: str,
     train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
     form: str,
     seed: int | None,
     jobs: int,
@@ -151,8 +161,8 @@ def audit(
 ) -> None:
     r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
-    MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
-    model has not seen.
+    MODEL is a file of skops, XGBoost (.json, .ubj) or LightGBM (.txt), or an MLflow model directory; DATA a CSV,
+    Parquet or Feather table of rows the model has not seen, or of the training rows of a forest.
 
     \b
     Example: debias audit model.ubj heldout.csv --target outcome --html report.html
@@ -161,7 +171,7 @@ def audit(
         import debias
         from debias.console import print_audit
 
-        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        fitted, X, y, given = _inputs(model, data, target, weight, train, trust, allow_pickle)
         given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "error": error}
         found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
         _warn(found.warnings)
@@ -204,6 +214,8 @@ def check(
     weight: str | None,
     rows: str,
     train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
     form: str,
     seed: int | None,
     jobs: int,
@@ -235,7 +247,7 @@ def check(
             raise click.UsageError(
                 f"{' and '.join(rules.needs_baseline)} in {policy} compare: pass --baseline AUDIT.json"
             )
-        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        fitted, X, y, given = _inputs(model, data, target, weight, train, trust, allow_pickle)
         given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "n_permutations": permutations}
         found = debias.audit(fitted, X, y, **given)
         _warn(found.warnings)
@@ -270,6 +282,8 @@ def score(
     weight: str | None,
     rows: str,
     train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
     form: str,
     seed: int | None,
     jobs: int,
@@ -287,7 +301,9 @@ def score(
         import debias
         from debias.console import print_scores
 
-        fitted, X, y, given = _inputs(None if data is None else model, data or model, target, weight, train)
+        fitted, X, y, given = _inputs(
+            None if data is None else model, data or model, target, weight, train, trust, allow_pickle
+        )
         found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
         _warn(found.warnings)
         if form == "table":
@@ -443,11 +459,17 @@ def _warn(texts: tuple[str, ...]) -> None:
 
 
 def _inputs(
-    model: str | None, data: str, target: str, weight: str | None, train: str | None
+    model: str | None,
+    data: str,
+    target: str,
+    weight: str | None,
+    train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
 ) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
     import debias
 
-    fitted = None if model is None else debias.load_model(model)
+    fitted = None if model is None else _model(model, trust, allow_pickle)
     ensemble = None if fitted is None else debias.extract(fitted)
     wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
     X, y, sample_weight = _columns(data, target, weight, wanted)
@@ -455,6 +477,21 @@ def _inputs(
     if train is not None:
         given["train"] = _columns(train, target, weight, wanted)[:2]
     return fitted, X, y, given
+
+
+def _model(path: str, trust: tuple[str, ...], allow_pickle: bool) -> Any:
+    """Load a model twice: in a child that may crash, and if it did not, here."""
+    import debias
+    from debias.model_check import check
+
+    if allow_pickle:
+        click.echo(f"warning: --allow-pickle: if {path} is a pickle, code from it is run", err=True)
+    check(path, trust, allow_pickle)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = debias.load_model(path, trust=trust, allow_pickle=allow_pickle)
+    _warn(tuple(str(each.message) for each in caught if issubclass(each.category, debias.DebiasWarning)))
+    return model
 
 
 def _columns(

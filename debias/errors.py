@@ -2,6 +2,7 @@
 
     DebiasError
      +- UnsupportedModelError   (TypeError)     no adapter can audit this model
+     +- UntrustedModelError     (TypeError)     a model file that could run code, or holds types nobody has trusted
      +- ExtractionError         (RuntimeError)  the common form of a model is broken or does not predict alike
      +- ProvenanceError         (ValueError)    the rows are not what they must be (training rows, fresh rows)
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
@@ -25,6 +26,10 @@ class DebiasError(Exception):
 
 class UnsupportedModelError(DebiasError, TypeError):
     """No adapter can audit this model, and the message says why."""
+
+
+class UntrustedModelError(DebiasError, TypeError):
+    """A model file could run code when loaded, or holds types that are not trusted; the message says how to go on."""
 
 
 class ExtractionError(DebiasError, RuntimeError):
