@@ -21,16 +21,16 @@ def homogeneity(values):
     return stats.f.sf((n - k) / (k * (n - 1)) * statistic, k, n - k)
 
 
-def test_dengs_algorithm_ranks_the_informative_copies_above_every_noise():
-    """000 section 4: X1 to X4 carry the response in full; X5 and X6 in part, U not at all."""
+@pytest.mark.parametrize("inner", ["mdi", "mdi_oob"])
+def test_dengs_algorithm_ranks_the_informative_copies_above_every_noise(inner):
+    """000 section 4 has 200 trees and 200 replicates: X1 to X4 carry the response in full, X5 and X6 in part, U not."""
     drawn = deng_t1(seed=0)
-    kind = RandomForestClassifier if drawn.y.dtype.kind in "iu" else RandomForestRegressor
-    forest = kind(10, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
-    found = debias.score(forest, drawn.numeric, drawn.y, "partial_permutation(mdi, replicates=30)", seed=1)
-    share = dict(zip(found.feature_names, found.values, strict=True))
+    forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
+    found = debias.score(forest, drawn.numeric, drawn.y, f"partial_permutation({inner}, replicates=20)", seed=1)
+    share = dict(zip(found.feature_names, found.values.tolist(), strict=True))
+    print(inner, share)
     noise = max(value for name, value in share.items() if name.startswith("U"))
-    assert all(share[name] > 0.9 for name in ("X1", "X2", "X3", "X4"))
-    assert all(share[name] > noise for name in ("X1", "X2", "X3", "X4"))
+    assert all(share[name] > max(0.9, noise) for name in ("X1", "X2", "X3", "X4"))
 
 
 def test_shadows_take_the_bias_off_impurity_on_strobls_null():
@@ -42,6 +42,7 @@ def test_shadows_take_the_bias_off_impurity_on_strobls_null():
         plain.append(debias.score(forest, None, scorer="mdi").values)
         text = "shadow(mdi, replicates=3, permute='column')"
         above.append(debias.score(forest, drawn.numeric, drawn.y, text, seed=seed).values)
+    print(homogeneity(np.array(plain)), homogeneity(np.array(above)))
     assert homogeneity(np.array(plain)) < 1e-9
     assert homogeneity(np.array(above)) > 0.001
     z = np.mean(above, axis=0) / (np.std(above, axis=0, ddof=1) / np.sqrt(n))
@@ -50,7 +51,7 @@ def test_shadows_take_the_bias_off_impurity_on_strobls_null():
 
 @pytest.mark.parametrize("inner", ["mdi", "gain"])
 def test_the_ratio_is_flat_on_noise_and_its_threshold_keeps_the_family_wise_error(inner):
-    n, plain, ratio, found = 60, [], [], 0
+    n, plain, ratio, found = 30, [], [], 0
     for seed in range(n):
         drawn = loh("E0", 200, seed=seed)
         X = drawn.numeric
@@ -64,6 +65,7 @@ def test_the_ratio_is_flat_on_noise_and_its_threshold_keeps_the_family_wise_erro
         plain.append(scores.details["unadjusted"])
         ratio.append(scores.values)
         found += bool(scores.selected.any())
+    print(inner, homogeneity(np.array(plain)), homogeneity(np.array(ratio)), found)
     assert homogeneity(np.array(plain)) < 1e-9
     assert homogeneity(np.array(ratio)) > 0.001
     assert stats.binomtest(found, n, 0.05, alternative="greater").pvalue > 0.001
@@ -71,13 +73,15 @@ def test_the_ratio_is_flat_on_noise_and_its_threshold_keeps_the_family_wise_erro
 
 @pytest.mark.parametrize("design", ["E1", "E2", "E3", "E4", "E5"])
 def test_what_matters_is_selected_more_often_than_noise(design):
+    """By standardised scores: GUIDE's own rule compares raw ones, and many-valued noise hides few-valued features."""
     selected, relevant = [], None
     for seed in range(12):
         drawn = loh(design, seed=seed)
         model = RandomForestRegressor(15, min_samples_leaf=5, random_state=seed, n_jobs=1)
         model.fit(drawn.numeric, drawn.y)
-        text = "threshold(response_permutation(mdi, replicates=19, rule='ratio'), alpha=0.1)"
+        text = "threshold(response_permutation(mdi, replicates=19), rule='fwer', alpha=0.1)"
         selected.append(debias.score(model, drawn.numeric, drawn.y, text, seed=seed).selected)
         relevant = drawn.is_relevant
     rate = np.mean(selected, axis=0)
+    print(design, rate[relevant].mean(), rate[~relevant].mean())
     assert rate[relevant].mean() > rate[~relevant].mean()
