@@ -73,6 +73,14 @@ def test_homogeneity_is_uniform_where_means_are_equal_but_variances_are_not():
     assert stats.kstest(p, "uniform").pvalue > 0.001
 
 
+def test_homogeneity_of_a_difference_that_never_varies_is_impossible():
+    scores = np.zeros((30, 3))
+    scores[:, 2] = np.random.default_rng(3).normal(size=30)
+    assert measures.homogeneity(scores) > 0.01
+    scores[:, 1] = 1
+    assert measures.homogeneity(scores) == 0
+
+
 def test_homogeneity_without_enough_trials_or_spread_is_undefined():
     assert np.isnan(measures.homogeneity(np.ones((10, 3))))
     assert np.isnan(measures.homogeneity(np.random.default_rng(2).normal(size=(3, 5))))
