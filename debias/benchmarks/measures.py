@@ -147,5 +147,8 @@ def homogeneity(scores: NDArray[np.float64]) -> float:
     inverse, rank = linalg.pinvh(covariance, rtol=1e-10, return_rank=True)
     if not rank or rank >= n - 1:  # so few trials span no more: the covariance is not known
         return np.nan
+    beyond = mean - covariance @ inverse @ mean
+    if np.abs(beyond).max() > 1e-6 * max(1.0, np.abs(mean).max()):
+        return 0.0  # the means differ where no trial varies
     statistic = n * mean @ inverse @ mean * (n - rank) / (rank * (n - 1))
     return float(stats.f.sf(statistic, rank, n - rank))

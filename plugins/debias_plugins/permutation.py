@@ -33,7 +33,7 @@ def permutation(
     conditional: float | None = None,
     stratum_size: int = 30,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Mean decrease of a metric when a column is permuted: mean 0 where it is independent of response and other columns.
+    """Mean decrease of a metric when a column is permuted: mean 0 if it is independent of response and other columns.
 
     Out-of-bag rows: as Breiman (2001), tree by tree. A tree predicts its out-of-bag rows, then predicts them again with
     one column permuted among them; the decreases are averaged over trees (a tree that does not use the column loses

@@ -31,7 +31,8 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
     estimator : scikit-learn estimator, sequence of them, or None
         What predicts; the predictions of several are averaged. None: a random forest and extra trees, of 100 trees with
         at least 5 rows a leaf, and histogram gradient boosting with at most 8 leaves a tree. Copies are fitted, with a
-        random state of their own where theirs, or that of an estimator inside them, is None. Columns of categories are given one-hot.
+        random state of their own where theirs, or that of an estimator inside them, is None. Columns of
+        categories are given one-hot.
     cv : int or "loo"
         Number of folds, drawn by the seed (of classes, stratified), the same for all features; "loo" leaves one row out
         at a time, as the paper does.
