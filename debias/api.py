@@ -527,10 +527,18 @@ def _score(
             "library_version": None if ensemble is None else ensemble.version,
             "n_trees": None if ensemble is None else ensemble.n_trees,
             "debias_version": __version__,
-            "seed": None if seed is None else int(seed),
+            "seed": _whole(seed),
         },
         **fields,
     )
+
+
+def _whole(seed: Any) -> int | None:
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise RowsError(f"seed={seed!r} is no seed: pass a whole number, 0 or more")
+    return int(seed)
 
 
 def _distributions() -> dict[str, tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,8 @@ class Grouping:
             raise RowsError("groups must be a mapping from the name of each group to the names of its columns")
         owner: dict[str, str] = {}
         for group, members in groups.items():
-            for member in [members] if isinstance(members, str) else members:
+            single = isinstance(members, str) or not isinstance(members, Iterable)
+            for member in [members] if single else members:
                 if str(member) not in feature_names:
                     hint = nearest(str(member), feature_names)
                     raise RowsError(f"group {group!r} has a column {member!r} that the model does not know.{hint}")

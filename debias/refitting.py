@@ -30,7 +30,8 @@ def refit(
 ) -> Any:
     """Train a new model of the same kind and with the same settings on other rows.
 
-    Early stopping is off: there are as many rounds as the model predicts with. What is wrapped around the trees is
+    Early stopping is off: there are as many rounds as the model predicts with (but for models inside a calibration, a
+    stack or an elimination of features, which is fitted again whole, as it is set). What is wrapped around the trees is
     trained again as well (transformers, votes), except where it has no part in them: a search comes back as its best
     estimator, a threshold as it was.
 

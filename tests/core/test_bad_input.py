@@ -398,3 +398,11 @@ def test_a_warning_points_at_the_line_that_called_debias(fitted, fresh):
     with pytest.warns(debias.DebiasWarning) as caught:
         debias.score(fitted["xgboost"], X[list("dcba")], y)
     assert caught[0].filename == __file__
+
+
+def test_groups_and_seeds_that_are_none(fitted, fresh):
+    with pytest.raises(debias.RowsError, match="group 'q' has a column 3 that the model does not know"):
+        debias.score(fitted["xgboost"], *fresh, groups={"q": 3})
+    for seed in ("a", 1.5, -1, True):
+        with pytest.raises(debias.RowsError, match=r"seed=.* is no seed"):
+            debias.score(fitted["xgboost"], *fresh, seed=seed)
