@@ -101,7 +101,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         rescaled=float(model.get_all_params().get("model_shrink_rate", 0)) > 0,
         uniform_rows=False,  # the weights of rows and classes are not told from their number
         cover=rows,
-        count=rows,
+        count=None if rows is None else rows.astype(np.int64),
         source=source,
         version=sys.modules["catboost"].__version__,
         **category_sets(model, every, known, source),
