@@ -75,6 +75,9 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     known = _labels(model)
     names = tuple(model.feature_names_)
     weight = np.array(every.weight)
+    # Whole weights are numbers of rows, or weights that were whole themselves: then no training rows are recognised.
+    whole = np.array_equal(weight, np.round(weight))
+    rows = _summed_up(start, np.array(every.left), np.array(every.right), weight) if whole else None
     classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
     return TreeEnsemble(
         tree_start=start,
@@ -97,7 +100,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         category_labels={k: _array(labels) for k, labels in known.items()} or None,
         rescaled=float(model.get_all_params().get("model_shrink_rate", 0)) > 0,
         uniform_rows=False,  # the weights of rows and classes are not told from their number
-        cover=_summed_up(start, np.array(every.left), np.array(every.right), weight),
+        cover=rows,
+        count=None if rows is None else rows.astype(np.int64),
         source=source,
         version=sys.modules["catboost"].__version__,
         **category_sets(model, every, known, source),
@@ -159,9 +163,12 @@ def debias_refit(
     stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
     count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
     settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
+    # What CatBoost chose by the numbers of rows and rounds, or because there was an evaluation set, stays as it was.
+    chosen = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
+    used = model.get_all_params()
+    settings |= {name: used[name] for name in chosen if name in used and name not in settings}
     settings |= {
         "iterations": model.tree_count_,
-        "learning_rate": model.learning_rate_,  # chosen from the number of rows and rounds if it was not given
         "cat_features": model.get_cat_feature_indices() or None,
         "allow_writing_files": False,
         "logging_level": "Silent",

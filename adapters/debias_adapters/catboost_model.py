@@ -16,6 +16,8 @@ CODES = 4096
 """Integer categories below this are found by their hashes, without being remembered."""
 LABELS = "debias_labels"
 """Key of the model's metadata under which labels of categories are remembered."""
+Split = tuple[int, float, bool, int | None]
+"""Feature, border, whether missing values go left, hash of a category."""
 
 
 @dataclass
@@ -32,7 +34,9 @@ class Nodes:
     weight: list[float] = field(default_factory=list)
     leaf: list[int] = field(default_factory=list)
 
-    def add(self, split: tuple[int, float, bool, int | None] | None, value: list[float], weight: float, leaf: int) -> int:
+    def add(
+        self, split: tuple[int, float, bool, int | None] | None, value: list[float], weight: float, leaf: int
+    ) -> int:
         """Append a node without children, and return its position."""
         feature, threshold, missing_left, category = split or (-1, 0.0, False, None)
         self.feature.append(feature)
@@ -66,14 +70,14 @@ def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
     """
     floats, categories = (stored["features_info"].get(f"{kind}_features", []) for kind in ("float", "categorical"))
 
-    def read(split: dict[str, Any]) -> tuple[int, float, bool, int | None]:
+    def read(split: dict[str, Any]) -> Split:
         if split["split_type"] == "FloatFeature":
             feature = floats[split["float_feature_index"]]
             missing_left = feature.get("nan_value_treatment") != "AsTrue"
             return feature["flat_feature_index"], float(np.float32(split["border"])), missing_left, None
         if split["split_type"] == "OneHotFeature":
             feature = categories[split["cat_feature_index"]]
-            return feature["flat_feature_index"], 0.0, False, split["value"] % 2**32
+            return feature["flat_feature_index"], 0.0, True, split["value"] % 2**32  # all but the one go left
         raise UnsupportedModelError(
             f"this {source} splits on {split['split_type']}: a statistic of the response in each category (or on text "
             "or an embedding), which is no set of values of one feature. Train it with one_hot_max_size= at least the "

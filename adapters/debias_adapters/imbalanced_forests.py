@@ -83,11 +83,11 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         )
 
     def draw(tree: int) -> NDArray[np.float64]:
-        return np.bincount(kept[tree], weights=times[tree], minlength=len(y))
+        return np.bincount(kept[tree], weights=times[tree], minlength=len(y)).astype(np.float64)
 
     def samples(tree: int) -> NDArray[np.float64]:
         # What a sampler draws twice are two samples to the tree.
-        return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y))
+        return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y)).astype(np.float64)
 
     return InBag(draw, len(y), len(kept), samples=samples)
 

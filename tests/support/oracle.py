@@ -68,9 +68,14 @@ class Tree:
         return [node] if node.goes_left is None else self.leaves_below(node.left) + self.leaves_below(node.right)
 
     def value(self, t: int) -> Vector:
-        """Weighted mean of the leaf values below."""
+        """Weighted mean of the leaf values below; where no training row came, the mean of the two children."""
         leaves = self.leaves_below(t)
         total = math.fsum(leaf.leaf_weight for leaf in leaves)
+        if not total and self.nodes[t].goes_left is not None:
+            both = zip(self.value(self.nodes[t].left), self.value(self.nodes[t].right), strict=True)
+            return [(a + b) / 2 for a, b in both]
+        if not total:
+            return list(self.nodes[t].leaf_value)
         width = len(leaves[0].leaf_value)
         return [math.fsum(leaf.leaf_weight * leaf.leaf_value[k] for leaf in leaves) / total for k in range(width)]
 
@@ -453,16 +458,17 @@ def score(name: str, trees: list[Seen], n_features: int, averaged: bool, **optio
 def running_loss(form: Model, X, y, weight=None) -> tuple[np.ndarray, float]:
     """Loss saved step by step as the margin grows from F_0 to F_M: scores, and the part of the root steps."""
     saved, base, total = [0.0] * form.n_features, 0.0, 0.0
-    value = [[tree.value(t)[0] for t in range(len(tree.nodes))] for tree in form.trees]
+    value = [[tree.value(t) for t in range(len(tree.nodes))] for tree in form.trees]
     for i, target in enumerate(form.target(y)):
         w = 1.0 if weight is None else float(weight[i])
         total += w
         margin = list(form.base)
         loss = loss_at(form.loss, target, margin)
         for tree, of_tree in zip(form.trees, value, strict=True):
-            before, feature = margin[tree.output], None
+            fed, feature = slice(tree.output, tree.output + len(of_tree[0])), None
+            before = margin[fed]
             for t in tree.path(X[i]):
-                margin[tree.output] = before + of_tree[t]
+                margin[fed] = [f + step for f, step in zip(before, of_tree[t], strict=True)]
                 now = loss_at(form.loss, target, margin)
                 if feature is None:
                     base += w * (loss - now)

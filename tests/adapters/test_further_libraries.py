@@ -1,0 +1,360 @@
+"""CatBoost, imbalanced-learn and quantile-forest: what the plugin door lets in says what the libraries say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import oracle
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble._forest import ForestRegressor
+
+import debias
+from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, UnsupportedModelError
+from debias.notes import Notes
+from debias.routing import raw_output, route
+from debias.table import Table
+
+pytestmark = pytest.mark.integration
+N = 240
+TASKS = {"regression": "RMSE", "binary": "Logloss", "3-class": "MultiClass"}
+
+
+def draw(task="regression", missing=False, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=N), rng.integers(0, 2, N), np.round(rng.normal(size=N), 1)])
+    latent = X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=N)
+    if missing:
+        X[rng.random(X.shape) < 0.15] = np.nan
+    if task == "regression":
+        return X, latent
+    return X, np.array(["low", "mid", "top"])[np.digitize(latent, [0.8] if task == "binary" else [-0.3, 1.2])]
+
+
+def with_categories(seed=0):
+    X, _ = draw(seed=seed)
+    rng = np.random.default_rng(seed + 100)
+    frame = pd.DataFrame(X[:, [0, 2]], columns=["a", "b"])
+    frame.insert(1, "word", rng.choice(["red", "green", "blue", "grün"], N))
+    frame["code"] = rng.integers(0, 5, N)
+    y = frame.a + 2 * (frame.word == "red") + 1.5 * (frame.code == 3) + 0.3 * rng.normal(size=N)
+    return frame, y.to_numpy()
+
+
+def boosted(task="regression", **settings):
+    catboost = pytest.importorskip("catboost")
+    kind = catboost.CatBoostRegressor if task == "regression" else catboost.CatBoostClassifier
+    quiet = {"verbose": False, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}
+    return kind(**{"iterations": 8, "depth": 3, "loss_function": TASKS[task], **quiet, **settings})
+
+
+def assert_agrees(model, X, native=None):
+    """Compare the common form's leaves and raw output of rows with the library's own of `native`, the same rows."""
+    native = X if native is None else native
+    ensemble = debias.extract(model)
+    ours = route(ensemble, Table(X).aligned_to(ensemble, Notes()).matrix(ensemble))
+    # Leaf numbers are compared through the table of leaf values; a tree's numbers and ours must pair one to one.
+    theirs = model.calc_leaf_indexes(native)
+    for tree in range(ensemble.n_trees):
+        pairs = set(zip(ours[:, tree].tolist(), theirs[:, tree].tolist(), strict=True))
+        assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+    raw = np.reshape(model.predict(native, prediction_type="RawFormulaVal"), (len(X), -1))
+    np.testing.assert_allclose(raw_output(ensemble, ours), raw, rtol=0, atol=1e-12 * (1 + np.abs(raw).max()))
+    return ensemble
+
+
+# --- CatBoost ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nan_mode", ["Min", "Max"])
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Depthwise", "Lossguide"])
+@pytest.mark.parametrize("task", TASKS)
+def test_leaves_and_margins_are_those_of_catboost(task, grow_policy, nan_mode):
+    X, y = draw(task, missing=True)
+    deep = {} if grow_policy == "SymmetricTree" else {"depth": 6, "min_data_in_leaf": 5}
+    model = boosted(task, grow_policy=grow_policy, nan_mode=nan_mode, **deep).fit(X, y)
+    X_new, y_new = draw(task, missing=True, seed=1)
+    ensemble = assert_agrees(model, X_new)
+    assert ensemble.n_outputs == (3 if task == "3-class" else 1)
+    debias.score(model, X_new, y_new, rows="held-out")  # compares leaf numbers as well
+
+
+def brute_force(model, tmp_path, wide):
+    """Read symmetric trees of numbers from JSON, nodes as a heap: trees of all classes (`wide`), or one a class."""
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    stored = json.loads((tmp_path / "model.json").read_text())
+    scale, bias = stored["scale_and_bias"]
+    trees = []
+    for tree in stored["oblivious_trees"]:
+        splits, weights = tree["splits"], tree["leaf_weights"]
+        values, depth = np.reshape(tree["leaf_values"], (len(weights), -1)), len(splits)
+        for k in [0] if wide else range(values.shape[1]):
+            part = values if wide else values[:, [k]]
+            nodes = []
+            for t in range(2 ** (depth + 1) - 1):
+                level = (t + 1).bit_length() - 1
+                if level == depth:
+                    path = format(t + 1 - 2**depth, f"0{depth}b") if depth else ""
+                    leaf = sum(int(way) << bit for bit, way in enumerate(path))
+                    nodes.append(oracle.Node((scale * part[leaf]).tolist(), weights[leaf]))
+                    continue
+                border = splits[level]["border"]
+                nodes.append(
+                    oracle.Node(
+                        [0.0],
+                        0.0,
+                        splits[level]["float_feature_index"],
+                        lambda x, border=border: not np.float32(x) > border,
+                        2 * t + 1,
+                        2 * t + 2,
+                    )
+                )
+            trees.append(oracle.Tree(nodes, k))
+    loss = {"RMSE": "squared_error", "Logloss": "logistic", "MultiClass": "softmax"}[
+        model.get_all_params()["loss_function"]
+    ]
+    classes = None if loss == "squared_error" else np.asarray(model.classes_).tolist()
+    return oracle.Model(trees, 3, averaged=False, loss=loss, base=list(bias), classes=classes)
+
+
+@pytest.mark.parametrize("scorer", ["mdi_oob", "oob_loss"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("task", TASKS)
+def test_held_out_scores_are_the_definition(task, weighted, scorer, tmp_path):
+    X, y = draw(task)
+    model = boosted(task, iterations=5).fit(X, y)
+    X_new, y_new = draw(task, seed=1)
+    weight = np.random.default_rng(3).integers(0, 4, N).astype(float) if weighted else None
+    form = brute_force(model, tmp_path, wide=scorer == "oob_loss")
+    found = debias.score(model, X_new, y_new, scorer=scorer, rows="held-out", sample_weight=weight).values
+    if scorer == "oob_loss":
+        expected = oracle.running_loss(form, X_new, y_new, weight)[0]
+    else:
+        expected = oracle.score(scorer, oracle.see_boosted(form, X_new, y_new, weight), 3, averaged=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_integer_weights_are_repeated_rows():
+    X, y = draw("3-class")
+    model = boosted("3-class").fit(X, y, sample_weight=np.random.default_rng(5).random(N))
+    X_new, y_new = draw("3-class", seed=1)
+    times = np.random.default_rng(3).integers(0, 4, N)
+    weighted = debias.score(model, X_new, y_new, rows="held-out", sample_weight=times.astype(float)).values
+    repeated = debias.score(model, np.repeat(X_new, times, axis=0), np.repeat(y_new, times), rows="held-out").values
+    np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_training_rows_are_recognised_in_any_order(task):
+    X, y = draw(task)
+    model = boosted(task).fit(X, y)
+    order = np.random.default_rng(0).permutation(N)
+    with pytest.warns(DebiasWarning, match="training rows"):
+        debias.score(model, X[order], y[order], rows="held-out")
+    with pytest.raises(ProvenanceError):
+        debias.score(model, X[order], y[order])
+
+
+def test_scale_and_bias():
+    X, y = draw()
+    model = boosted().fit(X, y)
+    model.set_scale_and_bias(-2.5, 7.0)
+    assert_agrees(model, X)
+
+
+@pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide"])
+def test_one_hot_splits_on_text_and_codes(grow_policy):
+    catboost_boosters = pytest.importorskip("debias_adapters.catboost_boosters")
+    frame, y = with_categories()
+    model = boosted(cat_features=["word", "code"], one_hot_max_size=10, grow_policy=grow_policy).fit(frame, y)
+    before = model.predict(frame)
+    with pytest.raises(UnsupportedModelError, match="remember_labels"):
+        debias.extract(model)
+    catboost_boosters.remember_labels(model, frame)
+    np.testing.assert_array_equal(model.predict(frame), before)
+    fresh, y_new = with_categories(seed=1)
+    ensemble = assert_agrees(model, fresh)
+    assert ensemble.category_set.max() >= 1
+    found = debias.score(model, fresh, y_new, rows="held-out")
+    assert found.feature_names == ("a", "word", "b", "code")
+    values = dict(zip(found.feature_names, found.values, strict=True))
+    assert min(values["word"], values["code"]) > 5 * abs(values["b"])  # b is noise
+    fresh.loc[:50, "word"] = "violet"  # never seen: as CatBoost itself has it, no split is on it
+    ensemble = debias.extract(model)
+    with pytest.warns(DebiasWarning, match="violet"):
+        table = Table(fresh).aligned_to(ensemble, Notes())
+    ours = route(ensemble, table.matrix(ensemble))
+    np.testing.assert_allclose(raw_output(ensemble, ours)[:, 0], model.predict(fresh), rtol=0, atol=1e-12)
+
+
+def test_integer_categories_need_no_labels():
+    frame, y = with_categories()
+    frame = frame.drop(columns="word")
+    model = boosted(cat_features=["code"], one_hot_max_size=10).fit(frame, y)
+    fresh, y_new = with_categories(seed=1)
+    fresh = fresh.drop(columns="word")
+    assert assert_agrees(model, fresh).category_set.max() >= 0
+    assert np.isfinite(debias.score(model, fresh, y_new, rows="held-out").values).all()
+
+
+def test_statistics_of_categories_are_refused_by_name():
+    frame, y = with_categories()
+    model = boosted(cat_features=["word", "code"], one_hot_max_size=1).fit(frame, y)
+    with pytest.raises(UnsupportedModelError, match="one_hot_max_size"):
+        debias.extract(model)
+
+
+def test_losses_that_are_not_known_are_refused_by_name():
+    X, y = draw()
+    with pytest.raises(UnsupportedModelError, match="Huber"):
+        debias.extract(boosted(loss_function="Huber:delta=1").fit(X, y))
+    with pytest.raises(UnsupportedModelError, match="not fitted"):
+        debias.extract(boosted())
+
+
+def test_boosted_trees_have_no_out_of_bag_rows():
+    X, y = draw()
+    with pytest.raises(InBagUnavailableError):
+        debias.score(boosted().fit(X, y), X, y, rows="oob")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_refitted_model_is_the_model(task):
+    X, y = draw(task)
+    X_new, y_new = draw(task, seed=1)
+    model = boosted(
+        task, iterations=300, learning_rate=0.5, early_stopping_rounds=3, l2_leaf_reg=2, bootstrap_type="Bernoulli"
+    )
+    model.fit(X, y, eval_set=(X_new, y_new))
+    assert model.tree_count_ < 300
+    again = debias.refit(model, X, y)
+    assert type(again) is type(model)
+    raw = [each.predict(X_new, prediction_type="RawFormulaVal") for each in (model, again)]
+    np.testing.assert_array_equal(*raw)
+    assert (debias.refit(model, X, y, seed=8).predict(X_new, prediction_type="RawFormulaVal") != raw[0]).any()
+
+
+def test_files(tmp_path):
+    X, y = draw("binary")
+    model = boosted("binary").fit(X, y)
+    model.save_model(str(tmp_path / "model.cbm"))
+    loaded = debias.load_model(tmp_path / "model.cbm")
+    X_new, y_new = draw("binary", seed=1)
+    expected = debias.score(model, X_new, y_new, rows="held-out").values
+    np.testing.assert_array_equal(debias.score(loaded, X_new, y_new, rows="held-out").values, expected)
+
+
+# --- imbalanced-learn ----------------------------------------------------------------------------------
+
+SAMPLINGS = [
+    {},
+    {"bootstrap": True},
+    {"bootstrap": True, "replacement": False, "sampling_strategy": "auto"},
+    {"bootstrap": True, "max_samples": 40},
+]
+
+
+def imbalanced(**settings):
+    ensemble = pytest.importorskip("imblearn.ensemble")
+    X, y = draw("3-class")
+    return ensemble.BalancedRandomForestClassifier(12, random_state=0, max_depth=4, **settings).fit(X, y), X, y
+
+
+def bags_of(model):
+    """Return (row, times drawn) of each tree, from its sampler's rows and scikit-learn's own draw."""
+    from sklearn.ensemble._forest import _generate_sample_indices
+
+    bags = []
+    for sampler, tree in zip(model.samplers_, model.estimators_, strict=True):
+        rows = sampler.sample_indices_
+        if model.bootstrap:
+            n_drawn = model.max_samples or rows.size
+            weights = (None,) * (_generate_sample_indices.__code__.co_argcount - 3)
+            rows = rows[_generate_sample_indices(tree.random_state, rows.size, n_drawn, *weights)]
+        kept, times = np.unique(rows, return_counts=True)
+        bags.append([(int(i), float(m)) for i, m in zip(kept, times, strict=True)])
+    return bags
+
+
+@pytest.mark.parametrize("scorer", ["mdi_oob", "ufi"])
+@pytest.mark.parametrize("settings", SAMPLINGS)
+def test_bags_of_balanced_forests(settings, scorer, monkeypatch):
+    model, X, y = imbalanced(**settings)
+    bags = bags_of(model)
+    for bag, estimator in zip(bags, model.estimators_, strict=True):  # all nodes hold these rows, by their weight
+        rows, times = np.array(bag).T
+        reached = estimator.tree_.decision_path(X[rows.astype(int)].astype(np.float32)).toarray()
+        np.testing.assert_array_equal(times @ reached, estimator.tree_.weighted_n_node_samples)
+    monkeypatch.setattr(oracle, "sklearn_bags", lambda model, y: bags)
+    found = debias.score(model, X, y, scorer=scorer, rows="oob")
+    assert found.provenance["status"] == "proven"
+    expected = oracle.score(scorer, oracle.see_forest(model, X, list(y)), 3, averaged=True)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
+
+
+def test_a_refitted_balanced_forest_is_one():
+    model, X, y = imbalanced()
+    again = debias.refit(model, X, y)
+    assert type(again) is type(model)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_other_rows_than_those_in_the_bags_are_told():
+    model, X, y = imbalanced()
+    for wrong in [(X[::-1], y[::-1]), (X, np.roll(y, 1)), (X + 0.5, y)]:
+        with pytest.raises(ProvenanceError):
+            debias.score(model, *wrong, rows="oob")
+    with pytest.raises(InBagUnavailableError, match="trained on"):
+        debias.score(model, X[:50], y[:50], rows="oob")
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"replacement": False, "sampling_strategy": "auto"}, "every row of class"),
+        ({"bootstrap": True, "max_samples": 0.5}, "fraction"),
+        ({"class_weight": "balanced"}, "class_weight"),
+    ],
+)
+def test_bags_that_cannot_be_recovered_are_refused(settings, match):
+    model, X, y = imbalanced(**settings)
+    with pytest.raises(InBagUnavailableError, match=match):
+        debias.score(model, X, y, rows="oob")
+    X_new, y_new = draw("3-class", seed=1)
+    assert np.isfinite(debias.score(model, X_new, y_new, rows="held-out").values).all()
+
+
+# --- quantile-forest -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"])
+def test_quantile_forests_are_the_forests_they_are_grown_as(name):
+    quantile_forest = pytest.importorskip("quantile_forest")
+    X, y = draw()
+    model = getattr(quantile_forest, name)(12, random_state=0, bootstrap=True, min_samples_leaf=3).fit(X, y)
+    found = debias.score(model, X, y, rows="oob")
+    assert found.provenance["status"] == "proven"
+    expected = oracle.score("mdi_oob", oracle.see_forest(model, X, y), 3, averaged=True)
+    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
+    ensemble = debias.extract(model)
+    X_new, _ = draw(seed=1)
+    ours = route(ensemble, X_new.astype(np.float32))
+    np.testing.assert_array_equal(ours, model.apply(X_new))
+    mean = ForestRegressor.predict(model, X_new)  # of the trees; the quantiles may be of one response a leaf
+    np.testing.assert_allclose(raw_output(ensemble, ours).ravel(), mean, rtol=0, atol=1e-12)
+    with pytest.raises(ProvenanceError):
+        debias.score(model, X, y[::-1], rows="oob")
+
+
+def test_a_refitted_quantile_forest_is_one():
+    quantile_forest = pytest.importorskip("quantile_forest")
+    X, y = draw()
+    model = quantile_forest.RandomForestQuantileRegressor(5, random_state=0, default_quantiles=0.9).fit(X, y)
+    again = debias.refit(model, X, y)
+    assert type(again) is type(model)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    plain = RandomForestRegressor(5, random_state=0).fit(X, y)
+    expected = debias.score(plain, X, y, rows="oob").values
+    np.testing.assert_array_equal(debias.score(model, X, y, rows="oob").values, expected)
