@@ -18,10 +18,12 @@ from debias.errors import (
     ExtractionError,
     InBagUnavailableError,
     PluginError,
+    PolicyError,
     ProvenanceError,
     RefitError,
     RowsError,
     UnsupportedModelError,
+    UntrustedModelError,
 )
 from debias.experiment import Experiment
 from debias.inbag import InBag
@@ -47,6 +49,7 @@ __all__ = [
     "InBagUnavailableError",
     "MetaMethod",
     "PluginError",
+    "PolicyError",
     "Problem",
     "ProvenanceError",
     "RefitError",
@@ -56,6 +59,7 @@ __all__ = [
     "Scores",
     "TreeEnsemble",
     "UnsupportedModelError",
+    "UntrustedModelError",
     "audit",
     "compare",
     "contributions",

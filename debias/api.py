@@ -13,6 +13,7 @@ from debias.data import Data
 from debias.discovery import plugin_manager
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.experiment import Experiment
+from debias.fingerprints import Fingerprints, distinct_values
 from debias.groups import Grouping
 from debias.meta_methods import MetaMethod, innermost
 from debias.notes import Notes
@@ -281,6 +282,7 @@ def audit(
         test = None
     scores: dict[str, list[Scores]] = {}
     reported, kind = None, "not reported"
+    fingerprints, n_values = Fingerprints(), None
     for member in members:
         ensemble, given, caught = prepare(
             *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
@@ -290,6 +292,10 @@ def audit(
         if scorers is None and not (ensemble.averaged or given.can_run_loss):
             del chosen[1:]  # no loss to run
         grouping = member.grouping(groups, ensemble)
+        matrix = given.table.matrix(ensemble)
+        fingerprints.add(ensemble, given, matrix)
+        n_values = distinct_values(matrix, grouping) if n_values is None else n_values
+        del matrix
         if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
             warn_of_repeats(given.table, caught)
         for each in chosen:
@@ -305,7 +311,7 @@ def audit(
     passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
     for each in wrapping:
         every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, **passed)
-    return Audit.of(reported, kind, every)
+    return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
 
 
 def contributions(
@@ -415,35 +421,40 @@ def plugins() -> pd.DataFrame:
     return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
 
 
-def load_model(path: str | Path) -> Any:
-    """Load a model from a file that cannot carry code: XGBoost JSON or UBJSON, LightGBM text.
+def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False) -> Any:
+    """Load a model from a file, running no code that is in it, and check that it holds trees.
 
     Parameters
     ----------
     path : str or Path
+        A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), or an MLflow model directory with such a file.
+    trust : sequence of str
+        Full names of types a skops file may hold beside those models of trees are made of.
+    allow_pickle : bool
+        Whether pickles are loaded (also joblib's and cloudpickle's): they run code from the file.
 
     Returns
     -------
     object
-        A Booster of the library that wrote the file.
+        The estimator, or a Booster of the library that wrote the file.
 
     Raises
     ------
     FileNotFoundError
         There is no such file.
-    UnsupportedModelError
-        The file is of another format, damaged, or its library is not installed.
+    UnsupportedModelError, ExtractionError
+        The file is of another format, damaged, of another version, or its library is not installed.
+    UntrustedModelError
+        It is a pickle, or holds a type that is not trusted.
+
+    Notes
+    -----
+    The readers of the libraries are native code: a file crafted to crash them takes the process down. The command line
+    loads every file in a process of its own first (``debias.model_check.check``).
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    model = plugin_manager().hook.debias_load_model(path=path)
-    if model is None:
-        raise UnsupportedModelError(
-            f"{path} is not a model file debias reads: XGBoost .json or .ubj (save_model), LightGBM .txt (save_model). "
-            "Pickled models run code when loaded; load one yourself and use debias from Python."
-        )
-    return model
+    from debias.model_files import load
+
+    return load(Path(path), tuple(trust), allow_pickle)
 
 
 _UNTESTED = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from debias.scoring import SCHEMA_VERSION, Scores
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+    from debias.gate import Gate
 
 ROWS_TO_JUDGE = 30
 """With fewer rows the summary names no features."""
@@ -36,6 +38,10 @@ class Audit:
         What the library calls it.
     scores : dict of str to Scores
         By scorer name; ``"mdi_oob"`` is among them.
+    n_values : array of int64 of shape (n_features,), or None
+        Number of distinct values of each feature on these rows, missing ones apart.
+    fingerprints : dict of str to str
+        ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
 
     Notes
     -----
@@ -46,15 +52,24 @@ class Audit:
     reported: NDArray[np.float64] | None
     reported_kind: str
     scores: dict[str, Scores]
+    n_values: NDArray[np.int64] | None = None
+    fingerprints: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reported: NDArray[np.float64] | None, kind: str, scores: dict[str, Scores]) -> Audit:
+    def of(
+        cls,
+        reported: NDArray[np.float64] | None,
+        kind: str,
+        scores: dict[str, Scores],
+        n_values: NDArray[np.int64] | None = None,
+        fingerprints: dict[str, str] | None = None,
+    ) -> Audit:
         """Make an audit of unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores)
+        return cls(reported, kind, scores, n_values, fingerprints or {})
 
     @property
     def main(self) -> Scores:
@@ -98,6 +113,7 @@ class Audit:
             **self.main.settings,
             "reported": self.reported_kind,
             "n_rows": self.main.n_rows,
+            **self.fingerprints,
         }
 
     @property
@@ -174,7 +190,7 @@ class Audit:
         )
         return (
             f"These {self.main.n_rows} rows cannot tell {n_noise} of {self.share.size} features{share} from noise "
-            f"({error} {test['alpha']:.0%}, {how}{reach})."
+            f"({error} {100 * test['alpha']:g}%, {how}{reach})."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,6 +202,8 @@ class Audit:
             "share": self.share.tolist(),
             "verdict": self.verdict,
             "unsupported_share": self.unsupported_share,
+            "n_values": None if self.n_values is None else self.n_values.tolist(),
+            "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
             "scores": {name: each.to_dict() for name, each in self.scores.items()},
@@ -199,6 +217,85 @@ class Audit:
                 file.write(text + "\n")
         return text
 
+    def to_html(self, path: Any = None, title: str | None = None) -> str:
+        """Return the audit as one self-contained HTML page, and write it to `path` if one is given.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        title : str, optional
+            What stands on top; the kind of model by default.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        ImportError
+            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+        """
+        from debias.report.html import page
+
+        text = page(self, title)
+        if path is not None:
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        return text
+
+    def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
+        """Check the audit against a policy.
+
+        Parameters
+        ----------
+        policy : mapping of rules, or path of a TOML file
+            Rules are the parameters of :class:`debias.policy.Policy`.
+        baseline : Audit, optional
+            Of the model before, for rules that compare.
+
+        Returns
+        -------
+        Gate
+            ``gate.passed``, and one result a rule.
+
+        Raises
+        ------
+        PolicyError
+            The policy is wrong, or compares and there is no baseline.
+        RowsError
+            The audit is of training rows.
+        """
+        from debias.gate import check
+
+        return check(self, policy, baseline)
+
+    def plot(self, axes: Any = None, most: int = 30) -> Any:
+        """Draw debiased shares with their intervals beside the reported ones.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            New ones by default.
+        most : int
+            At most so many features.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.report import figures
+
+        return figures.on_axes(figures.draw_shares, self, axes, most)
+
+    def _repr_html_(self) -> str:
+        """Show the audit in a notebook; without the packages of reports, its table."""
+        from debias.report.html import fragment
+
+        try:
+            return fragment(self)
+        except ImportError:
+            return str(self.table.to_html())
+
     @classmethod
     def from_json(cls, text: str) -> Audit:
         """Read what ``to_json`` returned."""
@@ -207,11 +304,13 @@ class Audit:
             raise DebiasError(
                 f"an audit of schema version {plain.get('schema_version')!r}; this debias reads {SCHEMA_VERSION}"
             )
-        reported = plain["reported"]
+        reported, n_values = plain["reported"], plain["n_values"]
         return cls(
             reported=None if reported is None else np.array(reported, dtype=np.float64),
             reported_kind=plain["reported_kind"],
             scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
+            n_values=None if n_values is None else np.array(n_values, dtype=np.int64),
+            fingerprints=plain["fingerprints"],
         )
 
 

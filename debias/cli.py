@@ -1,8 +1,10 @@
-"""The command line: demo, audit, score, plugins, bench. Results go to stdout, all else to stderr."""
+"""The command line: demo, audit, score, check, plugins, bench. Results go to stdout, all else to stderr."""
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-COULD_NOT_RUN = 3
+GATE_FAILED, COULD_NOT_RUN = 1, 3
 STUDY_NAMES = (
     "li-table1",
     "li-chip",
@@ -51,8 +53,15 @@ def main() -> None:
 @main.command()
 @click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of noise, split, models.")
 @click.option("--jobs", default=2, callback=_threads, show_default=True, help="Threads.")
-def demo(seed: int, jobs: int) -> None:
-    """Train three models on real data plus two columns of noise, and audit them.
+@click.option(
+    "--html",
+    default="debias-demo.html",
+    type=click.Path(dir_okay=False, writable=True),
+    show_default=True,
+    help="File for the report on the forest.",
+)
+def demo(seed: int, jobs: int, html: str) -> None:
+    """Train three models on real data plus two columns of noise, audit them, and write a report.
 
     The data are scikit-learn's diabetes measurements; nothing is downloaded.
     """
@@ -67,15 +76,26 @@ def demo(seed: int, jobs: int) -> None:
             "on rows the trees have not seen:\n",
             highlight=False,
         )
-        for audit in demo_audits(seed, jobs):
+        for number, audit in enumerate(demo_audits(seed, jobs)):
             print_table(console, audit)
             console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
+            if number == 0:
+                audit.to_html(html)
+        console.print(f"The report on the forest, to open in a browser: {os.path.abspath(html)}", highlight=False)
 
 
 def _input_options(command: Any) -> Any:
     options = [
-        click.argument("model", type=click.Path(exists=True, dir_okay=False)),
+        click.argument("model", type=click.Path(exists=True)),
         click.argument("data", type=click.Path(exists=True, dir_okay=False), required=command.__name__ != "score"),
+        click.option(
+            "--trust-type",
+            "trust",
+            multiple=True,
+            metavar="NAME",
+            help="Type a skops file may hold; may be given again.",
+        ),
+        click.option("--allow-pickle", is_flag=True, help="Load pickles. They run code from the file."),
         click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
         click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
         click.option(
@@ -119,6 +139,7 @@ def _input_options(command: Any) -> Any:
 )
 @click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report here.")
 def audit(
     model: str,
     data: str,
@@ -126,6 +147,8 @@ def audit(
     weight: str | None,
     rows: str,
     train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
     form: str,
     seed: int | None,
     jobs: int,
@@ -134,29 +157,117 @@ def audit(
     error: str,
     permutations: int,
     json_file: str | None,
+    html_file: str | None,
 ) -> None:
     r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
 
-    MODEL is a file of XGBoost (.json, .ubj) or LightGBM (.txt); DATA a CSV, Parquet or Feather table of rows the
-    model has not seen.
+    MODEL is a file of skops, XGBoost (.json, .ubj) or LightGBM (.txt), or an MLflow model directory; DATA a CSV,
+    Parquet or Feather table of rows the model has not seen, or of the training rows of a forest.
 
     \b
-    Example: debias audit model.ubj heldout.csv --target outcome
+    Example: debias audit model.ubj heldout.csv --target outcome --html report.html
     """
     with _errors():
         import debias
         from debias.console import print_audit
 
-        fitted, X, y, given = _inputs(model, data, target, weight, train)
+        fitted, X, y, given = _inputs(model, data, target, weight, train, trust, allow_pickle)
         given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "error": error}
         found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
         _warn(found.warnings)
         if json_file:
             found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
         if form == "table":
             print_audit(_console(), found)
         else:
             click.echo(found.to_json() if form == "json" else found.table.to_csv(), nl=form == "json")
+
+
+@main.command()
+@_input_options
+@click.option(
+    "--policy",
+    default="pyproject.toml",
+    type=click.Path(exists=True, dir_okay=False),
+    show_default=True,
+    help="TOML with rules, at its top or under [tool.debias].",
+)
+@click.option("--baseline", type=click.Path(exists=True, dir_okay=False), help="JSON of the audit of the old model.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit here.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report here.")
+@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML here.")
+@click.option(
+    "--summary",
+    envvar="GITHUB_STEP_SUMMARY",
+    show_envvar=True,
+    type=click.Path(dir_okay=False, writable=True),
+    help="Append Markdown to this file.",
+)
+def check(
+    model: str,
+    data: str,
+    target: str,
+    weight: str | None,
+    rows: str,
+    train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
+    form: str,
+    seed: int | None,
+    jobs: int,
+    policy: str,
+    baseline: str | None,
+    alpha: float,
+    permutations: int,
+    json_file: str | None,
+    html_file: str | None,
+    junit: str | None,
+    summary: str | None,
+) -> None:
+    r"""Audit a MODEL on DATA and hold it against a policy; exit with 1 if a rule fails.
+
+    Exit codes: 0 passed, 1 a rule failed, 2 wrong usage or policy, 3 could not load or run.
+
+    \b
+    Example: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json
+    """
+    with _errors():
+        import debias
+        from debias.console import print_gate
+        from debias.gate import read_audit
+        from debias.policy import Policy
+
+        rules = Policy.of(policy)  # before the audit, which takes longer
+        old = None if baseline is None else read_audit(baseline)
+        if rules.needs_baseline and old is None:
+            raise click.UsageError(
+                f"{' and '.join(rules.needs_baseline)} in {policy} compare: pass --baseline AUDIT.json"
+            )
+        fitted, X, y, given = _inputs(model, data, target, weight, train, trust, allow_pickle)
+        given |= {"rows": rows, "seed": seed, "n_jobs": jobs, "alpha": alpha, "n_permutations": permutations}
+        found = debias.audit(fitted, X, y, **given)
+        _warn(found.warnings)
+        gate = found.check(rules, old)
+        if json_file:
+            found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
+        if junit:
+            _write(junit, gate.to_junit())
+        if summary:
+            _write(summary, gate.to_markdown(), "a")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            click.echo("\n".join(gate.to_annotations()), err=True, nl=bool(gate.failures))
+        if form == "table":
+            print_gate(_console(), gate)
+        else:
+            click.echo(gate.to_json() if form == "json" else gate.to_csv(), nl=form == "json")
+    if not gate.passed:
+        sys.exit(GATE_FAILED)
 
 
 @main.command()
@@ -171,6 +282,8 @@ def score(
     weight: str | None,
     rows: str,
     train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
     form: str,
     seed: int | None,
     jobs: int,
@@ -188,7 +301,9 @@ def score(
         import debias
         from debias.console import print_scores
 
-        fitted, X, y, given = _inputs(None if data is None else model, data or model, target, weight, train)
+        fitted, X, y, given = _inputs(
+            None if data is None else model, data or model, target, weight, train, trust, allow_pickle
+        )
         found = debias.score(fitted, X, y, scorer, rows=rows, seed=seed, n_jobs=jobs, **given)
         _warn(found.warnings)
         if form == "table":
@@ -231,7 +346,9 @@ def plugins() -> None:
 )
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of a million rows (trains for minutes).")
+@click.pass_context
 def bench(
+    context: click.Context,
     study: str,
     more: tuple[str, ...],
     repeats: int | None,
@@ -258,6 +375,13 @@ def bench(
     """
     if more and not scorers:
         raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
+    measured = {"repeats", "memory"} if study == "speed" else {"repeats"}
+    taken = measured if study in MEASUREMENTS else {*context.params} - {"memory"}
+    for name in sorted({*context.params} - taken - {"study", "more"}):
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{study} takes no --{name}")
+    if drop and data is None:
+        raise click.UsageError("--drop is about the matrix of --data, and there is none")
     with _errors():
         if study == "significance":
             from debias.benchmarks import significance
@@ -273,11 +397,6 @@ def bench(
             from debias.benchmarks.speed import run
 
             run(_console(), repeats or 7, memory)
-            return
-        if study == "significance":
-            from debias.benchmarks import significance
-
-            significance.run(_console(), repeats or 500)
             return
         if study == "rivals":
             from debias.benchmarks import rivals
@@ -311,17 +430,27 @@ def _errors() -> Iterator[None]:
 
     Warnings are part of every result, and printed from there.
     """
-    from debias.errors import CompositionError, DebiasError
+    from debias.errors import CompositionError, DebiasError, PolicyError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
-        except CompositionError as error:
+        except (CompositionError, PolicyError) as error:
             raise click.UsageError(str(error)) from None
         except (DebiasError, OSError, ImportError) as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(COULD_NOT_RUN)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception:  # a fault of ours must not exit with 1, which is a failed gate
+            traceback.print_exc()
+            sys.exit(COULD_NOT_RUN)
+
+
+def _write(path: str, text: str, mode: str = "w") -> None:
+    with open(path, mode, encoding="utf-8") as file:
+        file.write(text)
 
 
 def _warn(texts: tuple[str, ...]) -> None:
@@ -330,11 +459,17 @@ def _warn(texts: tuple[str, ...]) -> None:
 
 
 def _inputs(
-    model: str | None, data: str, target: str, weight: str | None, train: str | None
+    model: str | None,
+    data: str,
+    target: str,
+    weight: str | None,
+    train: str | None,
+    trust: tuple[str, ...],
+    allow_pickle: bool,
 ) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
     import debias
 
-    fitted = None if model is None else debias.load_model(model)
+    fitted = None if model is None else _model(model, trust, allow_pickle)
     ensemble = None if fitted is None else debias.extract(fitted)
     wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
     X, y, sample_weight = _columns(data, target, weight, wanted)
@@ -342,6 +477,21 @@ def _inputs(
     if train is not None:
         given["train"] = _columns(train, target, weight, wanted)[:2]
     return fitted, X, y, given
+
+
+def _model(path: str, trust: tuple[str, ...], allow_pickle: bool) -> Any:
+    """Load a model twice: in a child that may crash, and if it did not, here."""
+    import debias
+    from debias.model_check import check
+
+    if allow_pickle:
+        click.echo(f"warning: --allow-pickle: if {path} is a pickle, code from it is run", err=True)
+    check(path, trust, allow_pickle)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = debias.load_model(path, trust=trust, allow_pickle=allow_pickle)
+    _warn(tuple(str(each.message) for each in caught if issubclass(each.category, debias.DebiasWarning)))
+    return model
 
 
 def _columns(

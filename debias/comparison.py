@@ -104,7 +104,7 @@ def compare(
     model: Any,
     X: Any,
     y: Any,
-    scorers: list[str | Scorer] | tuple[str | Scorer, ...] = DEFAULT,
+    scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
@@ -118,8 +118,9 @@ def compare(
     ----------
     model, X, y, rows, train, sample_weight, seed, n_jobs
         As for :func:`debias.score`, which is called for each scorer.
-    scorers : list of str or Scorer
-        Two or more; scorers that need only data may be among them.
+    scorers : list of str or Scorer, optional
+        Two or more; scorers that need only data may be among them. By default ``native``, if the model reports an
+        importance of its own, ``mdi_oob``, ``permutation``, ``shap`` and ``shap_oob``.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def compare(
     from debias.api import score
     from debias.scoring import scorer
 
-    chosen = [scorer(each) for each in scorers]
+    chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
     names = [each.name for each in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
@@ -160,7 +161,11 @@ def compare(
     scores = {}
     for each in chosen:
         given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}
-        scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
+        try:
+            scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
+        except CompositionError:
+            if scorers is not None or each.name != "native":
+                raise
     ensemble = extract(inner)
     every = Table(table).aligned_to(ensemble, Notes()).matrix(ensemble)
     some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from debias.audits import Audit
+    from debias.gate import Gate
     from debias.scoring import Scores
 
 
@@ -47,7 +48,7 @@ def print_table(console: Console, audit: Audit) -> None:
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
         width = len("indistinguishable") if name == "verdict" else None
         table.add_column(heading, justify=justify, overflow="fold", min_width=width)
-    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
+    columns = [cells(name, frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
@@ -67,12 +68,35 @@ def print_scores(console: Console, scores: Scores) -> None:
     table.add_column("feature", overflow="fold")
     for name in shown:
         table.add_column(_plain(HEADING.get(name, name)), justify="right", overflow="fold")
-    columns = [FORMAT.get(name, _figures)(frame[name]) for name in shown]
+    columns = [cells(name, frame[name]) for name in shown]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
     if scores.provenance:
         console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
+
+
+def print_gate(console: Console, gate: Gate) -> None:
+    """Print what became of each rule of a policy, and what changed against the baseline."""
+    from rich.table import Table
+
+    table = Table(show_lines=True)
+    for heading in ("rule", "result", "value", "limit", "reason"):
+        table.add_column(heading, overflow="fold")
+    for each in gate.results:
+        table.add_row(*(_plain(cell) for cell in (each.rule, each.status, each.value, each.limit, each.reason)))
+    console.print(table)
+    if gate.changes:
+        console.print(_plain("Standing against the baseline:"))
+    for change in gate.changes:
+        console.print(_plain(f"  {change.in_words()}"))
+    verdict = f"failed: {', '.join(each.rule for each in gate.failures)}" if gate.failures else "passed"
+    console.print(_plain(f"The gate {verdict}."))
+
+
+def cells(name: str, values: object) -> list[str]:
+    """Format a column of an audit or of scores for a reader, by its name."""
+    return FORMAT.get(name, _figures)(values)
 
 
 def _heading(audit: Audit, name: str) -> Text:

@@ -75,7 +75,7 @@ class TreeEnsemble:
     weight : array of float64 of shape (n_nodes,), or None
         In-bag weighted count n_t.
     count : array of int64 of shape (n_nodes,), or None
-        Number of distinct training rows.
+        Number of distinct training rows; of training samples, where an adapter's bags say that rows were repeated.
     impurity, gain, cover : array of float64 of shape (n_nodes,), or None
         In-bag impurity by `criterion`; the library's split gain; its cover.
     zero_is_missing : array of bool of shape (n_nodes,), or None

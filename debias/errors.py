@@ -2,12 +2,14 @@
 
     DebiasError
      +- UnsupportedModelError   (TypeError)     no adapter can audit this model
+     +- UntrustedModelError     (TypeError)     a model file that could run code, or holds types nobody has trusted
      +- ExtractionError         (RuntimeError)  the common form of a model is broken or does not predict alike
      +- ProvenanceError         (ValueError)    the rows are not what they must be (training rows, fresh rows)
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
      +- InBagUnavailableError   (ValueError)    out-of-bag rows asked of a model that has none
      +- RefitError              (RuntimeError)  no replicate of a meta-method could be run
      +- CompositionError        (ValueError)    a scorer that does not exist, options it does not have, no meaning
+     +- PolicyError             (ValueError)    a policy with a rule that does not exist, or a wrong limit
      +- PluginError             (RuntimeError)  a plugin that cannot be loaded, or two under one name
 
 Each is also the builtin it resembles, so code that knows nothing of debias can catch it. A message says what
@@ -24,6 +26,10 @@ class DebiasError(Exception):
 
 class UnsupportedModelError(DebiasError, TypeError):
     """No adapter can audit this model, and the message says why."""
+
+
+class UntrustedModelError(DebiasError, TypeError):
+    """A model file could run code when loaded, or holds types that are not trusted; the message says how to go on."""
 
 
 class ExtractionError(DebiasError, RuntimeError):
@@ -56,6 +62,10 @@ class RefitError(DebiasError, RuntimeError):
 
 class CompositionError(DebiasError, ValueError):
     """A scorer expression that names no scorer, has options the scorer does not have, or has no meaning."""
+
+
+class PolicyError(DebiasError, ValueError):
+    """A policy has a rule that does not exist, a limit that cannot be, or nothing to compare with."""
 
 
 class PluginError(DebiasError, RuntimeError):

@@ -198,23 +198,27 @@ def debias_refit(
 
 
 @hookspec(firstresult=True)
-def debias_load_model(path: Path) -> Any | None:
-    """Load a model from a file of this adapter's own, code-free format.
+def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
+    """Load a model from a file of this adapter's own format, running no code that is in the file.
 
     Parameters
     ----------
     path : Path
         An existing file.
+    trust : tuple of str
+        Types the user trusts beside the adapter's own list, for formats that name types.
 
     Returns
     -------
     object or None
-        The model, or None if the file is not of this adapter's format.
+        The model, or None if the file is not of this adapter's format. Its trees are checked by extracting them.
 
     Raises
     ------
     UnsupportedModelError
         The file is of this format but broken, or its library is not installed.
+    UntrustedModelError
+        It holds a type that is not trusted.
     """
     ...
 

@@ -33,6 +33,9 @@ class InBag:
         such a part.
     class_weight : array of shape (n_classes,), or "balanced", optional
         That part: a factor for each class; or factors by which all classes weigh the same in each bag.
+    samples : callable, optional
+        ``samples(tree)`` returns as how many of the training samples that nodes count each row stands, an array of
+        shape (n_rows,); by default one for each row in the bag. More where rows were repeated before the bag was drawn.
 
     Notes
     -----
@@ -47,8 +50,10 @@ class InBag:
         excluded: NDArray[np.bool_] | None = None,
         multiplicity: Callable[[int], NDArray[np.float64]] | None = None,
         class_weight: NDArray[np.float64] | str | None = None,
+        samples: Callable[[int], NDArray[np.float64]] | None = None,
     ) -> None:
         self.draw = draw
+        self._samples = samples
         self.excluded = excluded
         self.multiplicity = draw if multiplicity is None else multiplicity
         self.class_weight = class_weight
@@ -69,6 +74,16 @@ class InBag:
             return np.bincount(rows[tree], minlength=n_rows).astype(np.float64)
 
         return cls(draw, n_rows, len(rows))
+
+    def samples(self, tree: int) -> NDArray[np.float64]:
+        """Return as how many of the samples that nodes count each row stands, shape (n_rows,)."""
+        return (self.draw(tree) > 0).astype(np.float64) if self._samples is None else self._samples(tree)
+
+    def n_samples(self) -> NDArray[np.int64]:
+        """Return the number of samples at each root, shape (n_trees,)."""
+        if self._samples is None:
+            return self.n_distinct()
+        return np.array([int(self._samples(tree).sum()) for tree in range(self.n_trees)])
 
     def by_block(self, block: NDArray[np.int64]) -> InBag:
         """Return bags in which a row counts as out of bag only if its whole block is; the weights stay.

@@ -104,7 +104,10 @@ def write_class_differences(sums, class_weight, step):
         a, b = 2 * d + 1, 2 * d + 2
         for k in range(width):
             for lane in range(lanes):
-                step[d, 0, k, lane] = sums[a, k, lane] / n[a, lane] - sums[b, k, lane] / n[b, lane]
+                if n[a, lane] > 0 and n[b, lane] > 0:  # not if all rows there have come to be of a class of weight 0
+                    step[d, 0, k, lane] = sums[a, k, lane] / n[a, lane] - sums[b, k, lane] / n[b, lane]
+                else:
+                    step[d, 0, k, lane] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -114,7 +114,7 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
     assert ensemble.weight is not None
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
-    root_counts = in_bag.n_distinct() == ensemble.count[roots]
+    root_counts = in_bag.n_samples() == ensemble.count[roots]
     some = _spread(ensemble, ROOTS_TO_CHECK)
     root_weights, root_values = np.empty(some.size, dtype=bool), np.empty(some.size, dtype=bool)
     for j, tree in enumerate(some):
@@ -128,7 +128,7 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
     matched_counts, matched_values, astray, kept = [], [], [], []
     for j, tree in enumerate(trees):
         counts, values, ways = _compare_tree(
-            ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), response, tolerance
+            ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), in_bag.samples(int(tree)), response, tolerance
         )
         matched_counts.append(counts)
         matched_values.append(values)
@@ -219,6 +219,7 @@ def _compare_tree(
     tree: int,
     leaves: NDArray[np.int32],
     weight: NDArray[np.float64],
+    samples: NDArray[np.float64],
     response: Response,
     tolerance: float,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[NDArray[np.int32], NDArray[np.int32]]]:
@@ -230,7 +231,7 @@ def _compare_tree(
     start = np.array([0, left.size])
     inside = leaves >= 0
     at, w = leaves[inside], weight[inside]
-    distinct = np.bincount(at, minlength=left.size).astype(np.float64)
+    counted = np.bincount(at, weights=samples[inside], minlength=left.size)
     n = np.bincount(at, weights=w, minlength=left.size)
     if response.values is None:
         assert response.codes is not None
@@ -238,9 +239,9 @@ def _compare_tree(
         s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
     else:
         s = np.stack([np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1)
-    kernels.sum_up(start, left, right, n, s, distinct)
+    kernels.sum_up(start, left, right, n, s, counted)
     assert ensemble.count is not None
-    counts = distinct == ensemble.count[nodes]
+    counts = counted == ensemble.count[nodes]
     mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
     values = np.all(np.abs(mean - ensemble.centred_value[nodes]) <= tolerance, axis=1)
     split = np.flatnonzero(left >= 0)

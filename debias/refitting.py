@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.discovery import plugin_manager
-from debias.errors import UnsupportedModelError
+from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.unwrapping import Again
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -59,6 +59,8 @@ def refit(
     ------
     UnsupportedModelError
         The model is of no known kind, did not keep its settings, or cannot be trained again for another reason.
+    RowsError
+        Its library does not take these rows, weights or parameters; the message is the library's own.
 
     Examples
     --------
@@ -74,14 +76,15 @@ def refit(
     found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if found is None:
         return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
-    if found.rewrap is None:
+    rewrap = found.rewrap
+    if rewrap is None:
         raise UnsupportedModelError(f"a {found.kind} cannot be trained again; refit the models inside it")
 
     def train(inner: Any, X: Any, y: Any, number: int) -> Any:
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
         return refit(inner, X, y, sample_weight, seed=child, n_jobs=n_jobs, params=params)
 
-    return found.rewrap(Again(X, y, sample_weight, seed, n_jobs, train))
+    return _or_say_why(model, lambda: rewrap(Again(X, y, sample_weight, seed, n_jobs, train)))
 
 
 def _refit_trees(
@@ -96,8 +99,19 @@ def _refit_trees(
     if n_jobs is not None and hasattr(model, "get_params") and "n_jobs" in model.get_params(deep=False):
         params = {"n_jobs": n_jobs, **(params or {})}
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    fresh = plugin_manager().hook.debias_refit(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params)
+    hook = plugin_manager().hook.debias_refit
+    fresh = _or_say_why(model, lambda: hook(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params))
     if fresh is None:
         kind = type(model)
         raise UnsupportedModelError(f"no adapter trains a {kind.__module__}.{kind.__qualname__} again")
     return fresh
+
+
+def _or_say_why(model: Any, train: Callable[[], Any]) -> Any:
+    """Train; whatever a library raises is about what it was given, and says which model did not take it."""
+    try:
+        return train()
+    except DebiasError:
+        raise
+    except Exception as error:
+        raise RowsError(f"this {type(model).__name__} cannot be trained again on what was passed: {error}") from error

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     NodeWeight = Callable[..., NDArray[np.float64] | None]
     ScoreFunction = Callable[..., NDArray[np.float64] | tuple[NDArray[np.float64], dict[str, Any]]]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @runtime_checkable
@@ -303,7 +303,8 @@ class Scores:
         Model, versions, seed.
     standard_error : array of shape (n_features,), or None
         Of `values`, the splits held: on out-of-bag rows by the infinitesimal jackknife, which sees that a row also
-        makes node means in the bags it is in; None where the score was not tested.
+        makes node means in the bags it is in; None where the score was not tested, or where those are permuted and
+        the leaves hold no means of y (medians, quantiles, clipped or shrunken means).
     z : array of shape (n_features,), or None
         The statistic of the test: a studentised score, whose node terms are multiplied by n_t / (n_t + 30) where the
         model stores in-bag counts; so it is not values / standard_error.
@@ -370,6 +371,11 @@ class Scores:
         from scipy.special import ndtri
 
         if self.standard_error is None:
+            if self.z is not None:
+                raise DebiasError(
+                    f"{self.scorer} was tested without standard errors: the leaves hold no means of y, and the "
+                    "standard error of such a score on out-of-bag rows is not known. Use rows the model has not seen"
+                )
             raise DebiasError(f"{self.scorer} was scored without standard errors; ask for them with se='auto'")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
@@ -411,6 +417,29 @@ class Scores:
             warnings=(*self.warnings, few) if found < 100 else self.warnings,
             details={**self.details, "test": {"method": "mirror", "alpha": float(alpha), "null_size": int(null.size)}},
         )
+
+    def plot(self, axes: Any = None, most: int = 30) -> Any:
+        """Draw the scores, the largest on top, with 95% intervals where they have standard errors.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+            New ones by default.
+        most : int
+            At most so many features.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from debias.report import figures
+
+        return figures.on_axes(figures.draw_scores, self, axes, most)
+
+    def _repr_html_(self) -> str:
+        """Show the scores in a notebook, the largest first."""
+        frame = self.to_frame()
+        return str(frame.sort_values(frame.columns[0], ascending=False, kind="stable").to_html())
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

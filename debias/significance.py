@@ -33,6 +33,10 @@ FEW_ROWS = 2000
 RISK = 1e-3
 """Resampling risk: how often, at most, drawing stops with the wrong decision about a feature."""
 ENOUGH_EXCEEDANCES = 20
+LARGEST_DRAWS = 2
+"""So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
+RARELY_OUT = 0.1
+"""A class is rarely out of bag if its rows are less than this times as often so as those of another."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,12 @@ class Procedure:
             raise CompositionError(f"se={self.se!r} is none of {', '.join(map(repr, METHODS))}")
         if self.error not in ERRORS:
             raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
-        if isinstance(self.alpha, bool) or not 0 < self.alpha < 1:
+        if not _is_real(self.alpha) or not 0 < self.alpha < 1:
             raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
         whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
         if not whole or self.n_permutations < 1:
             raise CompositionError(f"n_permutations must be a whole number from 1, not {self.n_permutations!r}")
-        if self.budget is not None and not self.budget > 0:
+        if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
             raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
 
     def method(self, rows: Rows) -> str:
@@ -139,14 +143,18 @@ def significance(
         "blocks": rows.blocks is not None,
     }
     method = _by_permutation if chosen == "permutation" else _by_normal_law
+    if rows.kind == "oob":
+        _warn_of_classes_rarely_out(rows, notes)
     found = method(rows, node_weight * shrunk, grouping, procedure, notes)
-    if chosen == "permutation" and rows.kind == "oob":
-        error = influence_error(paths, rows, node_weight, grouping)
-    else:
+    error: NDArray[np.float64] | None = None
+    if chosen != "permutation" or rows.kind != "oob":
         error = standard_error(paths, rows, node_weight, grouping, inflated=rows.kind != "oob")
+        error *= np.sqrt(2) if chosen == "conservative" else 1.0
+    elif rows.ensemble.mean_values:
+        error = influence_error(paths, rows, node_weight, grouping)
     return replace(
         scores,
-        standard_error=error * (np.sqrt(2) if chosen == "conservative" else 1.0),
+        standard_error=error,
         z=found.z,
         p_value=found.p_value,
         p_adjusted=found.p_adjusted,
@@ -156,6 +164,10 @@ def significance(
         warnings=tuple(notes.texts),
         details={**scores.details, "test": details | found.details},
     )
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +191,13 @@ def _by_permutation(
     most, settled = int(procedure.n_permutations), _Settled(procedure)
     draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
     z, null, alpha = draws.z, draws.null, procedure.alpha
-    if procedure.error == "fwer":
+    if procedure.error != "fwer" and procedure.adaptive:
+        p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
+    else:
         p_value, n_draws = nulls.permutation_p_values(z, null), np.full(z.size, len(null))
+    if procedure.error == "fwer":
         p_adjusted = nulls.step_down_max(z, null)
     else:
-        p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
         p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
     if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
         notes.warn(f"the budget ended the test after {len(null)} permutations: too few to reject at {alpha:g}")
@@ -217,6 +231,25 @@ def _shrunk(rows: Rows) -> NDArray[np.float64]:
     """Return n_t / (n_t + 30) of every node, or ones where the model does not store in-bag counts."""
     n = rows.ensemble.weight
     return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
+
+
+def _warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
+    """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
+    codes, classes = rows.response.codes, rows.ensemble.classes
+    if codes is None or classes is None:
+        return
+    paths = rows.paths
+    n = np.bincount(codes[paths.order], minlength=classes.size)
+    times = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
+    rate = np.divide(times, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
+    rarest, most = int(rate.argmin()), float(rate[n > 0].max())
+    if rate[rarest] < RARELY_OUT * most:
+        notes.warn(
+            f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time and those of another "
+            f"class {most:.0%}, as where weights decide which rows are drawn: out-of-bag rows tell little of what sets "
+            "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the "
+            "model has not seen, with rows='held-out'"
+        )
 
 
 def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
@@ -269,9 +302,10 @@ def _check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> No
 class _Settled:
     """Whether further draws can change a decision.
 
-    Family-wise: whether the adjusted p-value of every feature lies on its side of alpha but for the resampling risk
-    (Gandy 2009). False discoveries need the p-values themselves: whether every feature has had 20 exceedances, after
-    which its p-value rests on the draws until then (Besag and Clifford 1991).
+    Never before the minimum detectable z is known. Family-wise: whether the adjusted p-value of every feature lies on
+    its side of alpha but for the resampling risk (Gandy 2009). False discoveries need the p-values themselves: whether
+    every feature has had 20 exceedances, after which its p-value rests on the draws until then (Besag and Clifford
+    1991).
     """
 
     def __init__(self, procedure: Procedure) -> None:
@@ -279,7 +313,7 @@ class _Settled:
         self.boundaries: nulls.Boundaries | None = None
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
-        if not self.procedure.adaptive:
+        if not self.procedure.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
             return False
         if self.procedure.error != "fwer":
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())

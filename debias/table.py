@@ -205,6 +205,13 @@ class Table:
         code = {label: j for j, label in enumerate(labels.tolist())}
         codes = np.array([code.get(value, np.nan) for value in found], dtype=np.float64)
         unknown = [value for value in found if value not in code]
+        alike = {str(label): label for label in labels.tolist()}
+        for value in unknown:
+            if str(value) in alike:
+                raise RowsError(
+                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}) where the "
+                    f"model was trained on {alike[str(value)]!r} ({type(alike[str(value)]).__name__}): convert it"
+                )
         if unknown:
             notes.warn(
                 f"column {ensemble.feature_names[k]!r} has values the model never saw "

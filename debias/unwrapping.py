@@ -211,7 +211,10 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     first = scores[0]
     if len(scores) == 1:
         return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
-    if any(each.feature_names != first.feature_names for each in scores):
+    names = first.feature_names
+    if all(_made_up(each.feature_names) for each in scores) and len({len(each.feature_names) for each in scores}) == 1:
+        names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
+    elif any(each.feature_names != names for each in scores):
         raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
     if len({each.rows for each in scores}) > 1:
         raise CompositionError(
@@ -223,6 +226,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     return replace(
         first,
         values=np.sum(weighted, axis=0),
+        feature_names=names,
         details={
             "members": [member.path[1] for member in members],
             "weights": [member.weight for member in members],
@@ -235,6 +239,11 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(each.settings["n_trees"] for each in scores),
         },
     )
+
+
+def _made_up(names: tuple[str, ...]) -> bool:
+    """Whether names are those a library gives the columns of an array."""
+    return any(all(name == f"{stem}{k}" for k, name in enumerate(names)) for stem in ("x", "f", "Column_"))
 
 
 def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None) -> tuple[Any, Any, Any]:

@@ -4,12 +4,14 @@ from debias.cli import main
 from debias.demo import UNIQUE, demo_audits
 
 
-def test_demo_shows_what_each_library_ranks_too_high():
-    done = CliRunner().invoke(main, ["demo", "--jobs", "1"])
+def test_demo_shows_what_each_library_ranks_too_high_and_writes_a_report(tmp_path):
+    done = CliRunner().invoke(main, ["demo", "--jobs", "1", "--html", str(tmp_path / "report.html")])
     assert done.exit_code == 0, done.output
     assert done.stdout.count("=> By ") == 3
     for library in ("RandomForestRegressor", "XGBRegressor", "LGBMRegressor"):
         assert library in done.stdout
+    assert str(tmp_path / "report.html") in done.stdout.replace("\n", "")
+    assert "RandomForestRegressor" in (tmp_path / "report.html").read_text()
 
 
 def test_the_forest_ranks_a_column_of_noise_above_age():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from debias.errors import UnsupportedModelError
 from debias_adapters._sklearn_refit import fresh
 
 if TYPE_CHECKING:
@@ -65,7 +66,14 @@ def members(responses: list[Callable[[Any], Any] | None], model: Any, again: Aga
 
 def whole(model: Any, again: Again) -> Any:
     """Fit a clone of the wrapper itself, folds and all."""
+    from sklearn.frozen import FrozenEstimator
+
     new = fresh(model, again.seed, again.n_jobs)
+    if any(isinstance(part, FrozenEstimator) for part in new.get_params(deep=True).values()):
+        raise UnsupportedModelError(
+            f"this {type(model).__name__} is fitted around a FrozenEstimator, and would keep its trees: refit the "
+            "model that is frozen"
+        )
     if again.sample_weight is None:
         return new.fit(again.X, again.y)
     return new.fit(again.X, again.y, sample_weight=again.sample_weight)

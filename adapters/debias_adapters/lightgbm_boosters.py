@@ -14,7 +14,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import CustomObjective, Objective
 from debias_adapters import lightgbm_bags, lightgbm_refit
-from debias_adapters.lightgbm_model import ModelText, Nodes, category_sets, joined, take_base
+from debias_adapters.lightgbm_model import ModelText, Nodes, category_sets, joined, require_whole, take_base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -160,9 +160,12 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
+    # Read here, since Windows line ends abort LightGBM's own reader and the process with it; so does what is refused.
+    text = path.read_text(encoding="utf-8")
+    require_whole(text, str(path))
     try:
         if b"\r\n" in head:  # Windows line ends abort LightGBM's own reader, and the process with it
-            return lightgbm.Booster(model_str=path.read_text(encoding="utf-8"))
+            return lightgbm.Booster(model_str=text)
         return lightgbm.Booster(model_file=path)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error

@@ -190,6 +190,35 @@ class ModelText:
         return {k: _labels(each) for k, each in zip(features, self.pandas_categories, strict=True)}
 
 
+def require_whole(text: str, source: str) -> None:
+    """Refuse a model text whose trees are not where, and not as long, as it says: LightGBM's own reader then aborts.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The text is cut off or was edited; the message says where.
+    """
+    body, end, _ = text.partition("\nend of trees")
+    head, *blocks = body.split("\nTree=")
+    if not end:
+        raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
+    sizes = _lines(head).get("tree_sizes", "").split()
+    found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
+    if sizes and sizes != found:  # old texts have none
+        at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
+        raise UnsupportedModelError(f"{source} is damaged: tree {at} is not as long as the text says")
+    n_features = int(_lines(head).get("max_feature_idx", -1)) + 1
+    for tree, block in enumerate(blocks):
+        nodes = Nodes.from_text(_lines(block.partition("\n")[2]), source)
+        inner = nodes.left.size // 2
+        children = np.concatenate([nodes.left[:inner], nodes.right[:inner]])
+        behind = (children > np.tile(np.arange(inner), 2)).all()
+        if not behind or not np.array_equal(np.sort(children), np.arange(1, nodes.left.size)):
+            raise UnsupportedModelError(f"{source} is damaged: the nodes of tree {tree} form no tree")
+        if (nodes.feature[:inner] >= n_features).any() or (nodes.feature[:inner] < 0).any():
+            raise UnsupportedModelError(f"{source} is damaged: tree {tree} splits on a feature the model does not have")
+
+
 def take_base(model: ModelText) -> NDArray[np.float64]:
     """Take the constant margin out of the trees it is folded into, and return it, shape (n_outputs,).
 

@@ -84,18 +84,24 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         )
     indices, weighted_draws = _index_draw(model, _seeds(model, kind))
     fixed = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
-    class_weight = getattr(model.estimators_[0], "class_weight", None)
-    if class_weight is not None:
-        from sklearn.utils.class_weight import compute_sample_weight
+    by_class = _class_weight(model, y)
 
-        fixed = fixed * compute_sample_weight(class_weight, y)
+    def multiplicity(tree: int) -> NDArray[np.float64]:
+        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
 
     def draw(tree: int) -> NDArray[np.float64]:
-        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
+        return multiplicity(tree) if by_class is None else multiplicity(tree) * by_class[y]
 
     weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
     excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
-    return InBag(draw, n_rows=model._n_samples, n_trees=len(model.estimators_), excluded=excluded)
+    return InBag(
+        draw,
+        n_rows=model._n_samples,
+        n_trees=len(model.estimators_),
+        excluded=excluded,
+        multiplicity=multiplicity,
+        class_weight=by_class,
+    )
 
 
 @debias.hookimpl
@@ -140,6 +146,18 @@ def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.flo
     spread = np.zeros((len(value), len(model.classes_)))
     spread[:, np.asarray(tree.classes_, dtype=np.int64)] = value
     return spread
+
+
+def _class_weight(model: Any, y: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Return what the trees weigh each class with: they are given all rows, so balance is that of all of y."""
+    class_weight = getattr(model.estimators_[0], "class_weight", None)
+    if class_weight is None:
+        return None
+    from sklearn.utils.class_weight import compute_sample_weight
+
+    by_class = np.ones(len(model.classes_))
+    by_class[y] = compute_sample_weight(class_weight, y)
+    return by_class
 
 
 def _seeds(model: Any, kind: str) -> NDArray[np.int64]:

@@ -125,7 +125,8 @@ def _stack(model: Any) -> Unwrapped:
         for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
     )
     note = f"scores are sums over {len(inner)} members, times their coefficients"
-    return Unwrapped(kind, inner, note=note, rewrap=partial(_sklearn_rewrap.whole, model))
+    prefit = isinstance(model.cv, str)  # the members were fitted outside, which fitting the stack does not do again
+    return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(_sklearn_rewrap.whole, model))
 
 
 def _chain(model: Any) -> Unwrapped:

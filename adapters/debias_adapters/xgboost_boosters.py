@@ -31,7 +31,9 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     booster = _booster(model)
     learner = xgboost_model.read_learner(booster, source)
     trees = xgboost_model.read_trees(learner, _n_rounds(model, booster), source)
-    objective = _own_objective(model) or xgboost_model.read_objective(learner, source)
+    own = _own_objective(model)
+    doubt = () if own else xgboost_model.doubt_of_objective(learner, trees, source)
+    objective = own or xgboost_model.read_objective(learner, source)
     base = xgboost_model.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])
@@ -68,7 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=_notes(model, booster),
+        notes=(*_notes(model, booster), *doubt),
         **trees.sets,
     )
 
@@ -134,8 +136,13 @@ def debias_refit(
     """Train it again, by its wrapper, or by the configuration of a Booster."""
     if not _is_mine(model):
         return None
-    refit = xgboost_refit.refit_wrapper if hasattr(model, "get_booster") else xgboost_refit.refit_booster
-    return refit(model, _n_rounds(model, _booster(model)), X, y, sample_weight, seed, params)
+    rounds = _n_rounds(model, _booster(model))
+    if hasattr(model, "get_booster"):
+        return xgboost_refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
+    source = "XGBoost Booster"
+    learner = xgboost_model.read_learner(model, source)
+    xgboost_model.doubt_of_objective(learner, xgboost_model.read_trees(learner, rounds, source), source)
+    return xgboost_refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl

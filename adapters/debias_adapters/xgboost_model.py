@@ -139,6 +139,29 @@ def read_objective(learner: dict[str, Any], source: str) -> Objective:
     return Objective(OBJECTIVES[name], tuple(float(part) for part in _numbers(learner["objective"][group][key])))
 
 
+def doubt_of_objective(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
+    """Refuse, or note, a model that says squared error and was trained with a function, which no model keeps.
+
+    Such training leaves XGBoost's default objective in place, and the base score at 0.5, still to be estimated. That
+    hessians are no whole numbers then tells that the loss was another; else it may be chance (labels 0 and 1, as many
+    of each).
+    """
+    of = learner["learner_model_param"]
+    untouched = of.get("boost_from_average") == "1" and all(float(part) == 0.5 for part in _numbers(of["base_score"]))
+    if learner["objective"]["name"] != "reg:squarederror" or not untouched:
+        return ()
+    if np.array_equal(trees.cover, np.round(trees.cover)):
+        return (
+            "the model starts from 0.5, as XGBoost's do that are trained with a function as objective, which they do "
+            "not keep; if so, its loss is not squared error, and these scores are not of its loss",
+        )
+    raise UnsupportedModelError(
+        f"this {source} was trained with a function as its objective, by its base score of 0.5 and its hessians, and "
+        "does not keep the function: its loss is not known. Train the scikit-learn wrapper with "
+        "objective=your_function: it can be scored as long as it is not saved to a file."
+    )
+
+
 def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDArray[np.float64]:
     """Return the margin before any tree, shape (n_outputs,).
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from debias.benchmarks.studies import data_sets, deng, hong, li, loh
@@ -50,9 +52,16 @@ def study(name: str, data: pd.DataFrame | None = None) -> Study:
     if name in ON_DATA:
         if data is None:
             raise RowsError(f"{name} needs a matrix of numbers: pass --data FILE")
-        return ON_DATA[name](data)
+        return replace(ON_DATA[name](data), data=_fingerprint(data))
     if name in WITH_DATA:
-        return WITH_DATA[name](data)
+        return replace(WITH_DATA[name](data), data="" if data is None else _fingerprint(data))
     if data is not None:
         raise RowsError(f"{name} draws its own data and takes none")
     return STUDIES[name]()
+
+
+def _fingerprint(data: pd.DataFrame) -> str:
+    from pandas.util import hash_pandas_object
+
+    names = repr([str(name) for name in data.columns]).encode()
+    return sha256(names + hash_pandas_object(data, index=False).to_numpy().tobytes()).hexdigest()[:16]

@@ -33,9 +33,14 @@ def draw(study: Study, of: list[Cell], numbers: list[Number], path: Path) -> Non
 
     kind = {"dots": _dots, "means": _means, "lines": _lines, "boxes": _boxes}[study.picture]
     settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": study.name, "font.size": 8}
+    settings["text.parse_math"] = False  # names may have dollars
     with rc_context({**settings, "axes.spines.top": False, "axes.spines.right": False}):
         figure = Figure(layout="constrained")
-        kind(figure, study, [cell for cell in of if len(cell.values)], numbers)
+        there = [cell for cell in of if len(cell.values)]
+        if there:
+            kind(figure, study, there, numbers)
+        else:
+            figure.text(0.5, 0.5, "no scorer gave a score", ha="center")
         figure.savefig(path, metadata={"Date": None})
 
 
@@ -78,7 +83,8 @@ def _means(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> 
 
     def panel(axes: Any, cell: Cell) -> None:
         n = len(cell.values)
-        mean, error = cell.values.mean(axis=0), cell.values.std(axis=0, ddof=1) / np.sqrt(n)
+        mean = cell.values.mean(axis=0)
+        error = cell.values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(mean.size)
         y = np.arange(len(cell.features))
         colours = [RELEVANT if relevant else NOISE for relevant in cell.relevant[0]]
         axes.errorbar(mean, y, xerr=2 * error, fmt="none", ecolor=colours, lw=1.5)

@@ -12,6 +12,7 @@ from debias.benchmarks import markdown, pictures, summary
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
 from debias.discovery import scorers as installed
+from debias.errors import CompositionError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def run_study(
     jobs : int
         Processes, as joblib counts them.
     scorers : tuple of str
-        Instead of the study's.
+        Instead of the study's, save those that it compares all others with.
     restart : bool
         Throw away trials that are there.
     messages : Console
@@ -60,25 +61,24 @@ def run_study(
     count = study.repeats if repeats is None else repeats
     study = _settled(study, scorers, messages)
     path = out / f"{study.name}.trials.jsonl"
-    if restart:
-        path.unlink(missing_ok=True)
-    file = TrialFile(path, {"study": study.name, "seed": seed, "versions": versions()})
-    tasks = [
-        (design, repeat, seed, missing)
-        for repeat in range(count)
-        for design in study.designs
-        if (missing := file.missing(design, repeat, entrants(design)))
-    ]
-    _run(tasks, file, jobs, messages)
+    header = {"study": study.name, "seed": seed, "versions": versions()}
+    with TrialFile(path, header | ({"data": study.data} if study.data else {}), restart) as file:
+        tasks = [
+            (design, repeat, seed, missing)
+            for repeat in range(count)
+            for design in study.designs
+            if (missing := file.missing(design, repeat, entrants(design)))
+        ]
+        _run(tasks, file, jobs, messages)
     labels = list(dict.fromkeys(entrant.label for design in study.designs for entrant in entrants(design)))
     trials = [trial for trial in file.trials if trial["repeat"] < count]
     of = summary.cells(study, trials, labels)
     numbers = summary.summarise(study, of)
-    summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g")
+    summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g", encoding="utf-8")
     took = sum(trial["seconds"] for trial in trials)
     how = f"{count} repeats, seed {seed}; the trials took {took:.0f} s, one by one; {machine_line()}."
     page = markdown.page(study, of, numbers, how)
-    (out / f"{study.name}.md").write_text(page)
+    (out / f"{study.name}.md").write_text(page, encoding="utf-8")
     try:
         pictures.draw(study, of, numbers, out / f"{study.name}.svg")
     except ImportError:
@@ -95,8 +95,12 @@ def entrants(design: Design) -> tuple[Entrant, ...]:
 def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     """Give every design the scorers that take part: those asked for, or those of the study that are installed."""
     if asked:
-        for text in asked:
-            _ = Entrant.of(text).scorer  # raises for one that is not there
+        for entrant in map(Entrant.of, asked):
+            if "data-only" in entrant.scorer.needs and entrant.rows != "oob":  # raises for one that is not there
+                raise CompositionError(
+                    f"{entrant.label}: this scorer has no model, and sees the training rows only; drop @{entrant.rows}"
+                )
+        asked = tuple(dict.fromkeys((*study.references, *asked)))
         return replace(study, designs=tuple(replace(design, scorers=asked) for design in study.designs))
     absent: dict[str, None] = {}
     designs = []
@@ -134,6 +138,7 @@ def _progress(total: int, messages: Console) -> Iterator[Callable[[], Any]]:
 def _write_index(out: Path) -> None:
     """List the pages in the folder, by the first line of each."""
     pages = sorted(path for path in out.glob("*.md") if path.name != INDEX and path.with_suffix(".csv").exists())
-    lines = [f"- [{path.read_text().splitlines()[0].lstrip('# ')}]({path.name})" for path in pages]
+    titles = [path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in pages]
+    lines = [f"- [{title}]({path.name})" for title, path in zip(titles, pages, strict=True)]
     head = "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand.\n\n"
-    (out / INDEX).write_text(head + "\n".join(lines) + "\n")
+    (out / INDEX).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")

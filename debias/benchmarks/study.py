@@ -107,6 +107,8 @@ class Study:
     sets : bool
         Also list what each scorer selects, beside the relevant features.
     published : tuple of Published
+    data : str
+        Fingerprint of the data that the user gave, if any: trials on other data are not gone on with.
     remark : str
         How to read the tables, and what the paper found, for the results page.
     """
@@ -123,4 +125,5 @@ class Study:
     references: tuple[str, ...] = ()
     sets: bool = False
     published: tuple[Published, ...] = field(default=())
+    data: str = ""
     remark: str = ""

@@ -58,6 +58,8 @@ class Cell:
     label : str
         The scorer, as tables call it.
     features : tuple of str
+    repeats : array of shape (n_trials,)
+        Number of each trial: those of two scorers with the same number are of the same data and model.
     values : array of shape (n_trials, n_features)
     rank, relevant : arrays of the same shape
     selected : array of the same shape, or None
@@ -68,6 +70,7 @@ class Cell:
     design: Design
     label: str
     features: tuple[str, ...]
+    repeats: NDArray[np.int64]
     values: NDArray[np.float64]
     rank: NDArray[np.int64]
     relevant: NDArray[np.bool_]
@@ -99,6 +102,7 @@ def cells(study: Study, trials: list[dict[str, Any]], labels: list[str]) -> list
                     design=design,
                     label=label,
                     features=tuple(given[0]["features"]),
+                    repeats=np.array([trial["repeat"] for trial in good], dtype=np.int64),
                     values=np.array([trial["scores"][label]["values"] for trial in good], dtype=np.float64),
                     rank=np.array([trial["rank"] for trial in good]),
                     relevant=np.array([trial["relevant"] for trial in good], dtype=bool),
@@ -123,10 +127,10 @@ def summarise(study: Study, of: list[Cell]) -> list[Number]:
         for reference in study.references:
             other = labelled.get((cell.design.name, reference))
             measure = f"{CORRELATION}{reference}"
-            if other is not None and other is not cell and len(other.values) == len(cell.values):
-                judged = mean_and_error(
-                    np.array([correlation(*pair) for pair in zip(cell.values, other.values, strict=True)])
-                )
+            if other is not None and other is not cell:
+                _, ours, theirs = np.intersect1d(cell.repeats, other.repeats, return_indices=True)
+                pairs = zip(cell.values[ours], other.values[theirs], strict=True)
+                judged = mean_and_error(np.array([correlation(*pair) for pair in pairs]))
                 numbers.append(Number(*where, measure, "", *judged, published.pop((*where, measure), None)))
         if study.feature_means and len(cell.values):
             for k, feature in enumerate(cell.features):

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 from zlib import crc32
 
 import numpy as np
@@ -77,37 +77,43 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
 class TrialFile:
     """Trials on disk, one JSON object a line; the first line says what they belong to.
 
+    It is locked while it is open, so that two runs do not write to it at once (not on Windows, which has no such
+    locks): close it, or use it in a ``with`` statement.
+
     Parameters
     ----------
     path : Path
     header : dict
         Study, seed and versions. Trials made under another header are not mixed with these.
+    restart : bool
+        Throw away what is there.
 
     Raises
     ------
     DebiasError
-        The file there was made under another header.
+        The file there was made under another header, or another run writes to it.
     """
 
-    def __init__(self, path: Path, header: dict[str, Any]) -> None:
+    def __init__(self, path: Path, header: dict[str, Any], restart: bool = False) -> None:
         self.path = path
         self.trials: list[dict[str, Any]] = []
         self._scored: dict[tuple[str, int], set[str]] = {}
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(header) + "\n")
-            return
-        whole = [line for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-        there = json.loads(whole[0]) if whole else None
-        if there != header:
-            changed = sorted(key for key in header if not there or there.get(key) != header[key])
-            raise DebiasError(
-                f"{path} holds trials of another run ({', '.join(changed)} changed): remove it, pass --restart, or "
-                "another --out"
-            )
-        path.write_text("".join(whole))  # a line that was cut off by a kill is dropped, and its trial run again
-        for line in whole[1:]:
-            self._keep(json.loads(line))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab+")
+        try:
+            _lock(self._file)
+            if restart:
+                self._file.truncate(0)
+            self._read(header)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def missing(self, design: Design, repeat: int, entrants: tuple[Entrant, ...]) -> tuple[Entrant, ...]:
         """Return the entrants that have no score in that trial yet."""
@@ -116,13 +122,60 @@ class TrialFile:
 
     def add(self, trial: dict[str, Any]) -> None:
         """Keep a trial, at once."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(trial) + "\n")
+        self._write(trial)
         self._keep(trial)
 
+    def _read(self, header: dict[str, Any]) -> None:
+        self._file.seek(0)
+        text = self._file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._file.truncate(len(whole))  # a line that was cut off by a kill is dropped, and its trial run again
+        lines = whole.splitlines()
+        if not lines:
+            self._write(header)
+            return
+        there = _first(lines[0])
+        if there != header:
+            changed = sorted(key for key in {*header, *there} if there.get(key) != header.get(key))
+            raise DebiasError(
+                f"{self.path} holds trials of another run ({', '.join(changed)} changed): remove it, pass --restart, "
+                "or another --out"
+            )
+        for line in lines[1:]:
+            self._keep(json.loads(line))
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write(json.dumps(record).encode() + b"\n")
+        self._file.flush()
+
     def _keep(self, trial: dict[str, Any]) -> None:
-        self.trials.append(trial)
-        self._scored.setdefault((trial["design"], trial["repeat"]), set()).update(trial["scores"])
+        """Count no score twice, should the file hold it twice."""
+        there = self._scored.setdefault((trial["design"], trial["repeat"]), set())
+        fresh = {label: score for label, score in trial["scores"].items() if label not in there}
+        if fresh:
+            self.trials.append({**trial, "scores": fresh})
+            there.update(fresh)
+
+
+def _first(line: bytes) -> dict[str, Any]:
+    """Return the header on the first line, empty if there is none."""
+    try:
+        header = json.loads(line)
+    except ValueError:
+        return {}
+    return header if isinstance(header, dict) else {}
+
+
+def _lock(file: BinaryIO) -> None:
+    """Keep other runs from a file until it is closed, by whatever end."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DebiasError(f"another run writes to {file.name}: wait for it, or pass another --out") from None
 
 
 def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any]:

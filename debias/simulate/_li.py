@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 N_RELEVANT = 5
+POOL = 10
+"""Number of features, the first or the last, among which the relevant ones are drawn."""
 NOISE_TO_SIGNAL = 100.0
 """Variance of the regression noise over that of the mean."""
 
@@ -61,7 +63,7 @@ def li(
     ----------
     task : {"classification", "regression"}
     n_rows, n_features : int
-        1000 and 50 in the paper.
+        1000 and 50 in the paper; 10 features or more.
     mirror : bool
         Draw the relevant features among the last ten instead, those with the most values. A method that is biased
         against many-valued features wins the original and loses the mirror.
@@ -78,16 +80,23 @@ def li(
         ``X1`` .. ``X50``, feature j uniform on 0..j; with S the relevant set, P(y = 1) = logistic(2/5 sum X_j / j - 1),
         or y = 1/5 sum X_j / j + e with Var e = 100 Var(1/5 sum X_j / j).
 
+    Raises
+    ------
+    RowsError
+        There are too few features, or no such task or variant.
+
     Notes
     -----
     The paper does not say which variance; it is that of the drawn sample.
     """
     import pandas as pd
 
+    if n_features < POOL:
+        raise RowsError(f"n_features={n_features}: the relevant features are drawn among {POOL}, pass {POOL} or more")
     rng = np.random.default_rng(seed)
     drawn = {f"X{j}": rng.integers(0, j + 1, n_rows) for j in range(1, n_features + 1)}
     X = pd.DataFrame(drawn)
-    pool = np.arange(n_features - 10, n_features) if mirror else np.arange(10)
+    pool = np.arange(n_features - POOL, n_features) if mirror else np.arange(POOL)
     relevant = np.sort(rng.choice(pool, N_RELEVANT, replace=False))
     scaled = X.to_numpy()[:, relevant] / (relevant + 1)
     y = _response(scaled.sum(axis=1), task, variant, rng)
@@ -120,14 +129,19 @@ def chip_style(
     Raises
     ------
     RowsError
-        X has too few columns, or constant or missing ones.
+        X has too few columns, constant or missing ones, two of one name, or some that hold no numbers.
     """
     import pandas as pd
 
-    frame = pd.DataFrame(X).astype(np.float64)
+    try:
+        frame = pd.DataFrame(X).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise RowsError(f"X must be a matrix of numbers: {error}") from error
     frame.columns = [str(name) for name in frame.columns]
     if frame.shape[1] <= N_RELEVANT:
         raise RowsError(f"X must have more than {N_RELEVANT} columns, and has {frame.shape[1]}")
+    if not frame.columns.is_unique:
+        raise RowsError(f"X has two columns of the name {frame.columns[frame.columns.duplicated()][0]!r}; rename one")
     spread = frame.max() - frame.min()
     wrong = [name for name in frame.columns if not (np.isfinite(spread[name]) and spread[name] > 0)]
     wrong += [name for name in frame.columns if frame[name].isna().any() and name not in wrong]

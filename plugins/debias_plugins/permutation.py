@@ -33,7 +33,7 @@ def permutation(
     conditional: float | None = None,
     stratum_size: int = 30,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Mean decrease of a metric when a column is permuted: mean 0 for a noise feature, if the others are not.
+    """Mean decrease of a metric when a column is permuted: mean 0 where it is independent of response and other columns.
 
     Out-of-bag rows: as Breiman (2001), tree by tree. A tree predicts its out-of-bag rows, then predicts them again with
     one column permuted among them; the decreases are averaged over trees (a tree that does not use the column loses
@@ -79,7 +79,9 @@ def permutation(
     """
     _whole("n_repeats", n_repeats)
     _whole("stratum_size", stratum_size)
-    if conditional is not None and not (isinstance(conditional, (int, float)) and 0 <= conditional <= 1):
+    if conditional is not None and not (
+        isinstance(conditional, (int, float)) and not isinstance(conditional, bool) and 0 <= conditional <= 1
+    ):
         raise CompositionError(f"conditional must be a correlation from 0 to 1, not {conditional!r}")
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
@@ -178,6 +180,10 @@ def _together(
     used = np.unique(group[ensemble.feature[ensemble.splits]])
     drop = np.zeros((n_repeats, int(group.max()) + 1))
     before = float(score(_outputs(ensemble, trees, X, at, at[None, :], group, used[:0]), at)[0])
+    if seed >= 2**32:
+        raise CompositionError(
+            f"the permutations are those of scikit-learn, which takes no seed of 2**32 or more: {seed}"
+        )
     generator = np.random.RandomState(np.random.RandomState(seed).randint(np.iinfo(np.int32).max + 1))
     shuffling, shuffled = at.copy(), at
     step = max(1, OUTPUTS_AT_ONCE // (rows.n_rows * ensemble.n_outputs))

@@ -31,7 +31,7 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
     estimator : scikit-learn estimator, sequence of them, or None
         What predicts; the predictions of several are averaged. None: a random forest and extra trees, of 100 trees with
         at least 5 rows a leaf, and histogram gradient boosting with at most 8 leaves a tree. Copies are fitted, with a
-        random state of their own where theirs is None. Columns of categories are given one-hot.
+        random state of their own where theirs, or that of an estimator inside them, is None. Columns of categories are given one-hot.
     cv : int or "loo"
         Number of folds, drawn by the seed (of classes, stratified), the same for all features; "loo" leaves one row out
         at a time, as the paper does.
@@ -155,8 +155,8 @@ def _fitted_output(
     from sklearn.base import clone
 
     copy = clone(estimator)
-    if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
-        copy.set_params(random_state=state)
+    unset = [name for name, value in copy.get_params().items() if value is None and _is_random_state(name)]
+    copy.set_params(**dict.fromkeys(unset, state))
     y = data.labels[1] if data.is_classification else target[:, 0]
     try:
         copy.fit(X[train], y[train], **({} if weight is None else {"sample_weight": weight}))
@@ -171,6 +171,11 @@ def _fitted_output(
             f"{' probabilities' if data.is_classification else ''}: {error}"
         ) from error
     return output
+
+
+def _is_random_state(name: str) -> bool:
+    """Tell whether a parameter of an estimator, or of one inside it, seeds what it draws."""
+    return name == "random_state" or name.endswith("__random_state")
 
 
 def _estimators(data: Data, given: Any) -> list[Any]:

@@ -435,3 +435,44 @@ def test_treelite_agrees_where_it_can_read_the_model(name, categories):
         assert len(pairs) == len(set(ours[:, tree].tolist())) == len(set(other[:, tree].tolist()))
     margin = np.reshape(treelite.gtil.predict(theirs, matrix, pred_margin=True), (N, -1))
     np.testing.assert_allclose(raw_output(ensemble, ours), margin, rtol=1e-5, atol=1e-6)
+
+
+def test_an_xgboost_model_that_lost_its_objective_is_no_model_of_squared_error(tmp_path):
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(N, 3)), rng.normal(size=(N, 3))
+    y, labels = X[:, 0] + rng.normal(size=N), (X[:, 0] > 0.4).astype(int)
+
+    def logistic(y, margin):
+        p = 1 / (1 + np.exp(-margin))
+        return p - y, p * (1 - p)
+
+    def train(response, gradient=None):
+        return xgboost.train(
+            {"nthread": 1},
+            xgboost.DMatrix(X, response),
+            3,
+            obj=gradient and (lambda margin, data: gradient(data.get_label(), margin)),
+        )
+
+    lost = train(labels, logistic)
+    wrapper = xgboost.XGBRegressor(objective=logistic, n_estimators=3, n_jobs=1).fit(X, labels)
+    debias.score(wrapper, fresh, labels, rows="held-out")
+    wrapper.save_model(tmp_path / "m.ubj")
+    for model in (lost, debias.load_model(tmp_path / "m.ubj")):
+        with pytest.raises(debias.UnsupportedModelError, match="a function as its objective"):
+            debias.score(model, fresh, labels, rows="held-out")
+        with pytest.raises(debias.UnsupportedModelError, match="a function as its objective"):
+            debias.refit(model, X, labels)
+    halves = train(y, lambda y, margin: (np.tanh(margin - y), np.ones_like(y)))
+    assert "a function as objective" in debias.score(halves, fresh, y, rows="held-out").warnings[0]
+    assert debias.score(train(y), fresh, y, rows="held-out").warnings == ()
+
+
+def test_labels_of_another_type_are_no_unknown_categories():
+    rng = np.random.default_rng(0)
+    codes, other = rng.integers(3, 9, N), rng.normal(size=N)
+    X = pd.DataFrame({"k": pd.Categorical(codes), "x": other})
+    model = lightgbm.LGBMRegressor(n_estimators=2, n_jobs=1, verbose=-1, min_data_per_group=1).fit(X, codes % 2 + other)
+    text = pd.DataFrame({"k": pd.Categorical(codes.astype(str)), "x": other})
+    with pytest.raises(debias.RowsError, match=r"'k' has the value '\d' \(str\) where the model was trained on \d"):
+        debias.score(model, text, other, rows="held-out")

@@ -199,3 +199,29 @@ def test_columns_that_cannot_be_traced_can_be_trained_again_inside():
         debias.refit(model, NUMBERS, Y)
     with pytest.raises(debias.UnsupportedModelError, match="no adapter trains"):
         debias.refit(LinearRegression(), NUMBERS, Y)
+
+
+def test_what_a_library_does_not_take_is_an_error_of_the_rows():
+    stack = StackingRegressor([("p", make_pipeline(StandardScaler(), forest()))], LinearRegression(), cv=2)
+    stack.fit(NUMBERS, Y)
+    with pytest.raises(debias.RowsError, match="this StackingRegressor cannot be trained again on what was passed"):
+        debias.refit(stack, NUMBERS, Y, np.ones(N))  # no pipeline takes sample_weight by that name
+    own = XGBRegressor(objective=lambda y, margin: (margin - y, np.ones_like(y)), n_estimators=2, n_jobs=1)
+    with pytest.raises(debias.RowsError, match="this XGBRegressor cannot be trained again on what was passed: Custom"):
+        debias.refit(own.fit(NUMBERS, Y), NUMBERS, Y, np.ones(N))
+
+
+def test_a_stack_of_members_fitted_before_is_not_trained_again():
+    members = [("a", forest().fit(NUMBERS, Y)), ("b", forest(max_depth=2).fit(NUMBERS, Y))]
+    stack = StackingRegressor(members, LinearRegression(), cv="prefit").fit(NUMBERS, Y)
+    with pytest.raises(debias.UnsupportedModelError, match="refit the models inside it"):
+        debias.refit(stack, NUMBERS, Y)
+
+
+@pytest.mark.parametrize("kind", [CalibratedClassifierCV, RFE])
+def test_a_wrapper_that_would_keep_frozen_trees_is_not_trained_again(kind):
+    labels = (Y - np.median(Y)) > 0
+    model = kind(FrozenEstimator(RandomForestClassifier(5, random_state=0).fit(NUMBERS, labels)))
+    model.fit(NUMBERS, labels)
+    with pytest.raises(debias.UnsupportedModelError, match="FrozenEstimator"):
+        debias.refit(model, NUMBERS[::2], labels[::2], seed=1)

@@ -462,3 +462,19 @@ def test_what_looks_at_columns_and_not_at_trees_is_sent_to_them():
     search = GridSearchCV(forest, {}, cv=2).fit(X, y)
     expected = debias.compare(forest.fit(X, y), X, y, seed=0).table
     pd.testing.assert_frame_equal(debias.compare(search, X, y, seed=0).table, expected)
+
+
+def test_members_of_several_libraries_that_saw_an_array_have_the_same_columns():
+    rng = np.random.default_rng(0)
+    numbers, fresh = rng.normal(size=(120, 3)), rng.normal(size=(60, 3))
+    y = numbers[:, 0] + rng.normal(size=120)
+    members = [
+        ("forest", RandomForestRegressor(3, random_state=0)),
+        ("xgboost", XGBRegressor(n_estimators=3, n_jobs=1)),
+        ("lightgbm", LGBMRegressor(n_estimators=3, n_jobs=1, verbose=-1)),
+    ]
+    vote = VotingRegressor(members, weights=[1, 2, 3]).fit(numbers, y)
+    scores = debias.score(vote, fresh, fresh[:, 0], rows="held-out")
+    each = [debias.score(model, fresh, fresh[:, 0], rows="held-out").values for model in vote.estimators_]
+    assert scores.feature_names == ("x0", "x1", "x2")
+    np.testing.assert_allclose(scores.values, np.average(each, axis=0, weights=[1, 2, 3]), rtol=1e-12)

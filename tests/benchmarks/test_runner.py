@@ -1,6 +1,8 @@
 import io
 import json
+import sys
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,9 +12,9 @@ from rich.console import Console
 from small_study import STUDY, draw
 
 import debias
-from debias.benchmarks import catalogue, runner
+from debias.benchmarks import catalogue, runner, summary
 from debias.benchmarks.studies.models import forest
-from debias.benchmarks.trials import Entrant
+from debias.benchmarks.trials import Entrant, TrialFile
 from debias.cli import MEASUREMENTS, STUDY_NAMES, main
 
 
@@ -67,6 +69,95 @@ def test_jobs_and_interruption_do_not_move_a_number(tmp_path):
     run(tmp_path / "cut")
     assert trials.read_text().startswith("".join(before)), "what was whole is kept, not run again"
     assert numbers(tmp_path / "serial").equals(numbers(tmp_path / "cut"))
+
+
+def test_a_run_goes_on_after_a_kill_at_any_byte(tmp_path):
+    run(tmp_path, repeats=1, scorers=("mdi",))
+    trials = tmp_path / "small.trials.jsonl"
+    whole = trials.read_bytes()
+    header = whole.index(b"\n") + 1
+    expected = numbers(tmp_path)
+    for size in (0, 1, header - 1, header, header + 1, len(whole) - 1):
+        trials.write_bytes(whole[:size])
+        run(tmp_path, repeats=1, scorers=("mdi",))
+        assert numbers(tmp_path).equals(expected), size
+
+
+def test_a_trial_that_is_there_twice_counts_once(tmp_path):
+    run(tmp_path, scorers=("mdi",))
+    trials, expected = tmp_path / "small.trials.jsonl", numbers(tmp_path)
+    header, *lines = trials.read_text().splitlines(keepends=True)
+    trials.write_text("".join([header, *lines, *lines]))
+    run(tmp_path, scorers=("mdi",))
+    assert numbers(tmp_path).equals(expected)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks there")
+def test_two_runs_do_not_write_to_one_file(tmp_path):
+    path = tmp_path / "trials.jsonl"
+    with TrialFile(path, {"seed": 0}):
+        for restart in (False, True):
+            with pytest.raises(debias.DebiasError, match="another run writes"):
+                TrialFile(path, {"seed": 0}, restart)
+    with TrialFile(path, {"seed": 0}):
+        pass
+
+
+def test_trials_on_other_data_are_not_mixed(tmp_path):
+    def go(matrix):
+        return run(tmp_path, catalogue.study("li-chip", matrix), repeats=1, scorers=("mdi",))
+
+    go(small_matrix())
+    go(small_matrix())
+    for other in (small_matrix() + 1, small_matrix().rename(columns={0: "first"})):
+        with pytest.raises(debias.DebiasError, match=r"another run \(data changed\)"):
+            go(other)
+
+
+def trial(repeat, **scores):
+    about = {"design": STUDY.designs[0].name, "repeat": repeat, "features": ["a", "b", "c"], "rank": [0, 1, 1]}
+    return {**about, "relevant": [True, False, False], "scores": scores}
+
+
+def test_correlations_pair_trials_by_their_number():
+    given, refused = {"values": [1.0, 2, 3], "selected": None}, {"refused": "no"}
+    turned = {"values": [3.0, 2, 1], "selected": None}
+    trials = [
+        trial(0, ours=given, theirs=refused),
+        trial(1, ours=turned, theirs=turned),
+        trial(2, ours=refused, theirs=given),
+    ]
+    study = replace(STUDY, measures=(), references=("theirs",), feature_means=False, published=())
+    found = summary.summarise(study, summary.cells(study, trials, ["ours", "theirs"]))
+    assert [(number.scorer, number.mean, number.trials) for number in found] == [("ours", 1.0, 1)]
+
+
+def test_a_scorer_of_ones_own_is_compared_with_the_references(tmp_path):
+    study = replace(STUDY, references=("mdi_oob",))
+    run(tmp_path, study, scorers=("ufi",))
+    table = numbers(tmp_path, study).query("measure == 'correlation with mdi_oob'")
+    assert set(table["scorer"]) == {"ufi"}
+
+
+def test_scorers_without_a_model_are_given_no_other_rows(tmp_path):
+    with pytest.raises(debias.CompositionError, match="drop @held-out"):
+        run(tmp_path, scorers=("gini_merit@held-out",))
+
+
+@pytest.mark.parametrize("picture", ["dots", "means", "lines", "boxes"])
+def test_pictures_of_one_trial_of_none_and_of_names_with_dollars(tmp_path, picture):
+    study = replace(STUDY, picture=picture, published=())
+    run(tmp_path, study, repeats=1, scorers=("permutation(n_repeats=1, together={'$x_{': ['X1'], 'b$': ['X2']})",))
+    assert "$x_{" in (tmp_path / "small.svg").read_text()
+    without_model = replace(study, designs=tuple(replace(design, fit=None) for design in study.designs))
+    page, _ = run(tmp_path, without_model, repeats=1, scorers=("mdi",), restart=True)
+    assert "## Refused" in page
+    assert "no scorer gave a score" in (tmp_path / "small.svg").read_text()
+
+
+def test_data_that_are_not_the_cars_are_refused():
+    with pytest.raises(debias.RowsError, match="not the 2004 cars.*city_mpg"):
+        catalogue.study("predictive-value", small_matrix())
 
 
 def test_a_scorer_that_joins_later_runs_alone(tmp_path):
@@ -164,3 +255,7 @@ def test_bench_from_the_shell(tmp_path):
     assert bench("deng", "mdi").exit_code == 2
     assert bench("deng", "--scorers", "nonsense").exit_code == 2
     assert bench("deng", "--data", tmp_path / "matrix.csv").exit_code == 3
+    assert "no --scorers" in CliRunner().invoke(main, ["bench", "speed", "--scorers", "mdi"]).stderr
+    assert "no --seed" in CliRunner().invoke(main, ["bench", "significance", "--seed", "1"]).stderr
+    assert "no --memory" in bench("deng", "--memory").stderr
+    assert "there is none" in bench("li-chip", "--drop", "place").stderr

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -82,6 +82,15 @@ def test_an_additive_model_of_binned_features_does_not_interact():
     found = debias.compare(model, X[300:], X[300:].sum(axis=1), ["native", "gain"], rows="held-out")
     assert found.traits["interaction"].max() < 1e-9
     assert found.traits["not_upheld"].isna().all()
+
+
+def test_models_that_report_no_importance_are_compared_without_it(drawn):
+    X, y = drawn[:2]
+    model = HistGradientBoostingRegressor(max_iter=3, max_leaf_nodes=4).fit(X[:300], y[:300])
+    found = debias.compare(model, X[300:], y[300:], rows="held-out", seed=0)
+    assert list(found.scores) == ["mdi_oob", "permutation", "shap", "shap_oob"]
+    with pytest.raises(debias.CompositionError, match="reports no importance"):
+        debias.compare(model, X[300:], y[300:], ["native", "mdi_oob"], rows="held-out")
 
 
 def test_scorers_of_data_stand_beside_those_of_models(drawn):

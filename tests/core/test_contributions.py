@@ -8,7 +8,8 @@ import oracle
 import pandas as pd
 import pytest
 import xgboost
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import debias
 
@@ -47,6 +48,10 @@ FORESTS = {
     "balanced-subsample": lambda: (
         RandomForestClassifier(**SMALL, class_weight="balanced_subsample", max_depth=4),
         "3-class",
+    ),
+    "weights of classes in bagged trees": lambda: (
+        BaggingClassifier(DecisionTreeClassifier(class_weight={0: 0.5, 1: 4.0}, max_depth=4), 4, random_state=0),
+        "binary",
     ),
     "balanced-draws": lambda: (RandomForestClassifier(**SMALL, class_weight="balanced", max_depth=4), "binary"),
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
@@ -124,6 +126,56 @@ def test_drawing_stops_once_every_verdict_is_settled():
     np.testing.assert_array_equal(early.selected, full.selected)
 
 
+def test_the_minimum_detectable_z_is_known_where_drawing_stops_early():
+    """Where nothing is found it is what tells how much could have been."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    for error in ("fwer", "fdr"):
+        found = debias.audit(forest, X, y, seed=0, error=error, n_permutations=999).main
+        assert found.details["test"]["stopped"] == "settled"
+        assert found.threshold == np.sort(found.null.max(axis=1))[-int(0.05 * (1 + len(found.null)))]
+
+
+def test_without_early_stopping_p_values_rest_on_all_draws(forest, data):
+    found = debias.audit(forest, *data, seed=0, n_permutations=399, error="fdr", adaptive=False).main
+    assert set(found.details["test"]["draws_used"]) == {399}
+    np.testing.assert_allclose(found.p_value, (1 + (found.null >= found.z).sum(axis=0)) / 400)
+
+
+@pytest.mark.parametrize(("class_weight", "warned"), [("balanced", True), ("balanced_subsample", False)])
+def test_a_class_that_is_rarely_out_of_bag_is_warned_of(class_weight, warned):
+    """Balance drawn into the bags takes a class of 20 in 400 rows into all of them: even its cause is not found."""
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    y = (X[:, 0] > np.quantile(X[:, 0], 0.95)).astype(int)
+    model = RandomForestClassifier(50, random_state=0, class_weight=class_weight, max_features=None).fit(X, y)
+    if not sklearn_draws_by_weight():
+        warned = False
+    with pytest.warns(debias.DebiasWarning, match="rows of class 1 are out of bag") if warned else nullcontext():
+        found = debias.audit(model, X, y, seed=0).main
+    assert found.selected[0] != warned
+
+
+def sklearn_draws_by_weight():
+    return tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
+
+
+def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
+    X, y = data
+    medians = RandomForestRegressor(20, random_state=0, criterion="absolute_error", max_depth=4).fit(X, y)
+    audit = debias.audit(medians, X, y, seed=0)
+    assert audit.table.loc["strong", "verdict"] == "informative"
+    assert audit.main.standard_error is None
+    assert debias.Audit.from_json(audit.to_json()).main.standard_error is None
+    with pytest.raises(debias.DebiasError, match="leaves hold no means of y"):
+        audit.main.interval()
+
+
+def test_error_rates_are_told_as_they_were_asked_for(forest, data):
+    audit = debias.audit(forest, *data, alpha=0.025, se="conservative")
+    assert "(family-wise error 2.5%, conservative standard errors" in audit.summary()[1]
+
+
 def test_false_discoveries_rest_on_sequential_p_values(forest, data):
     found = debias.audit(forest, *data, seed=0, n_permutations=999, error="fdr").main
     test = found.details["test"]
@@ -150,6 +202,8 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
         ({"se": "bootstrap"}, "se='bootstrap' is none of"),
         ({"error": "bonferroni"}, "error='bonferroni' is none of"),
         ({"alpha": 1.5}, "alpha must be between 0 and 1"),
+        ({"alpha": "0.05"}, "alpha must be between 0 and 1"),
+        ({"budget": "1"}, "seconds above 0"),
         ({"n_permutations": 0}, "whole number from 1"),
         ({"n_permutations": 10}, "pass n_permutations=19 or more"),
         ({"n_permutations": 20, "error": "fdr_by"}, "can find nothing"),

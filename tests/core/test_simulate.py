@@ -137,6 +137,22 @@ def test_chip_style_refuses_what_it_cannot_scale(X):
         simulate.chip_style(X)
 
 
+def test_chip_style_refuses_words_and_names_that_are_there_twice():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(10, 8)))
+    with pytest.raises(debias.RowsError, match="matrix of numbers"):
+        simulate.chip_style(X.assign(place="here"))
+    for names in (list("aabcdefg"), [1, "1", 2, 3, 4, 5, 6, 7]):
+        with pytest.raises(debias.RowsError, match="two columns of the name"):
+            simulate.chip_style(X.set_axis(names, axis=1))
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_li_needs_the_features_that_the_relevant_ones_are_drawn_among(mirror):
+    with pytest.raises(debias.RowsError, match="n_features=9"):
+        simulate.li(n_features=9, mirror=mirror)
+    assert len(simulate.li(n_features=10, mirror=mirror, seed=0).relevant) == 5
+
+
 def test_deng_t1():
     drawn = simulate.deng_t1(seed=0)
     X, y = drawn.X, drawn.y

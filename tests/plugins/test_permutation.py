@@ -228,6 +228,7 @@ def test_a_feature_no_tree_uses_scores_exactly_0(halves):
         ({"n_repeats": 0}, "n_repeats"),
         ({"stratum_size": 2.5}, "stratum_size"),
         ({"conditional": 2}, "from 0 to 1"),
+        ({"conditional": True}, "from 0 to 1"),
     ],
 )
 def test_wrong_options_are_refused(halves, options, said):
@@ -242,6 +243,13 @@ def test_wrong_options_are_refused(halves, options, said):
 def test_wrong_groups_are_refused(oob_forest, together):
     with pytest.raises(debias.RowsError, match="group"):
         debias.score(*oob_forest, "permutation", rows="oob", together=together)
+
+
+def test_a_seed_that_scikit_learn_does_not_take_is_refused(halves):
+    forest = RandomForestRegressor(2, random_state=0).fit(*halves[:2])
+    with pytest.raises(debias.CompositionError, match="2\\*\\*32"):
+        debias.score(forest, *halves[2:], "permutation", rows="held-out", seed=2**32)
+    debias.score(forest, *halves[:2], "permutation", rows="oob", seed=2**32)
 
 
 def test_a_metric_that_is_not_defined_on_the_rows_is_refused(halves):

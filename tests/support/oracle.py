@@ -135,6 +135,8 @@ def sklearn_bags(model, y) -> list[list[tuple[int, float]]]:
         if getattr(model, "class_weight", None) == "balanced_subsample":
             labels = [y[i] for i in drawn]
             times = {i: m * len(drawn) / (len(set(labels)) * labels.count(y[i])) for i, m in times.items()}
+        if type(model).__name__ == "BaggingClassifier" and model.estimator.class_weight is not None:
+            times = {i: m * model.estimator.class_weight[y[i]] for i, m in times.items()}
         bags.append([(i, float(m)) for i, m in sorted(times.items())])
     return bags
 
@@ -514,7 +516,7 @@ def grow_forest(model, X, y, weight=None, shrinkage=0.0, means=False, block=None
     for tree, bag in zip(form.trees, sklearn_bags(model, y), strict=True):
         inside = {block[i] for i, _ in bag}
         rows = [(i, 1.0 if weight is None else float(weight[i])) for i in range(len(y)) if block[i] not in inside]
-        if means or model.criterion in MEAN_CRITERIA:
+        if means or getattr(model, "criterion", "gini") in MEAN_CRITERIA:
             value = [mean(members) for members in arrivals(tree, X, response, bag)]
         else:
             value = [tree.value(t) for t in range(len(tree.nodes))]

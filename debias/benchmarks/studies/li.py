@@ -140,8 +140,9 @@ def chip(data: pd.DataFrame) -> Study:
         remark=(
             f"A matrix of {data.shape[0]:,} rows and {data.shape[1]} columns, each scaled to [0, 1]; five columns "
             "drawn as relevant, the others permuted one by one; the responses of the simulation as printed. The "
-            "paper's figures are of its own matrix (3,912 genome regions, 80 assays). The paper does not say on "
-            "which rows its permutation importance was measured; here on each tree's out-of-bag rows."
+            "paper's figures are of its own matrix (3,912 genome regions, 80 assays). The paper "
+            "says that its permutation importance used a validation set, but not which; here it is measured on each "
+            "tree's out-of-bag rows."
         ),
     )
 

@@ -1,0 +1,248 @@
+"""CatBoost: regression, two classes and several, symmetric trees and others, numbers and one-hot categories."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.ensemble import TreeEnsemble
+from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
+from debias.inbag import InBag
+from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters.catboost_model import LABELS, Nodes, as_json, category_sets, trees
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+OBJECTIVES = {"RMSE": SQUARED_ERROR, "Logloss": LOGISTIC, "CrossEntropy": LOGISTIC, "MultiClass": SOFTMAX}
+
+
+def remember_labels(model: Any, X: Any) -> None:
+    """Store the labels of categorical columns with a CatBoost model, which itself keeps only their hashes.
+
+    Needed before such a model is scored, unless its categories are integers from 0 to 4095. The labels go to the
+    model's metadata (``model.get_metadata()``) and into its files; predictions do not change.
+
+    Parameters
+    ----------
+    model : CatBoost
+        Fitted; its metadata are changed.
+    X : pandas.DataFrame of shape (n_rows, n_features)
+        Rows with all labels the model was trained on, columns in the model's order.
+
+    Raises
+    ------
+    RowsError
+        A categorical column holds something else than str and int.
+
+    Examples
+    --------
+    >>> remember_labels(model, X_train)  # doctest: +SKIP
+    >>> debias.score(model, X_test, y_test)  # doctest: +SKIP
+    """
+    labels = {}
+    for feature in model.get_cat_feature_indices():
+        found = X.iloc[:, feature].unique().tolist()
+        if not all(isinstance(label, (str, int)) and not isinstance(label, bool) for label in found):
+            raise RowsError(f"column {model.feature_names_[feature]!r} has categories that are neither str nor int")
+        labels[feature] = sorted(found, key=str)
+    model.get_metadata()[LABELS] = json.dumps(labels)
+
+
+@debias.hookimpl
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Read the JSON of the model: leaf values, training weights of leaves, splits."""
+    if not _is_mine(model):
+        return None
+    source = _source(model)
+    if not model.is_fitted():
+        raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
+    objective, stored = _objective(model), as_json(model)
+    per_tree, every = trees(stored, source), Nodes()
+    for tree in per_tree:
+        for name, values in vars(every).items():
+            values.extend(getattr(tree, name))
+    scale, bias = stored["scale_and_bias"]
+    value = np.array(every.value, dtype=np.float64) * scale
+    start = np.cumsum([0] + [len(tree.feature) for tree in per_tree])
+    known = _labels(model)
+    names = tuple(model.feature_names_)
+    weight = np.array(every.weight)
+    classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
+    return TreeEnsemble(
+        tree_start=start,
+        feature=np.array(every.feature),
+        threshold=np.array(every.threshold),
+        left=np.array(every.left),
+        right=np.array(every.right),
+        missing_left=np.array(every.missing_left),
+        value=value,
+        averaging_weight=weight,
+        tree_output=np.zeros(len(per_tree), dtype=np.int32),
+        base=np.broadcast_to(np.asarray(bias, dtype=np.float64), value.shape[1]).copy(),
+        averaged=False,
+        objective=objective,
+        feature_names=names,
+        named=names != tuple(str(k) for k in range(len(names))),
+        classes=classes,
+        routing_dtype=np.dtype(np.float32),
+        sparse_absent=None if model.get_cat_feature_indices() else 0.0,
+        category_labels={k: _array(labels) for k, labels in known.items()} or None,
+        rescaled=float(model.get_all_params().get("model_shrink_rate", 0)) > 0,
+        uniform_rows=False,  # the weights of rows and classes are not told from their number
+        cover=_summed_up(start, np.array(every.left), np.array(every.right), weight),
+        source=source,
+        version=sys.modules["catboost"].__version__,
+        **category_sets(model, every, known, source),
+    )
+
+
+@debias.hookimpl
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Ask for leaf indexes, and find the nodes that have them."""
+    if not _is_mine(model):
+        return None
+    indexes = np.asarray(model.calc_leaf_indexes(_native(model, X))).reshape(len(X), -1)
+    nodes = np.empty(indexes.shape, dtype=np.int32)
+    for number, tree in enumerate(trees(as_json(model), ensemble.source)):
+        leaf = np.array(tree.leaf)
+        node_of = np.empty(leaf.max() + 1, dtype=np.int32)
+        node_of[leaf[leaf >= 0]] = np.flatnonzero(leaf >= 0)
+        nodes[:, number] = node_of[indexes[:, number]]
+    return nodes
+
+
+@debias.hookimpl
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Return margins."""
+    if not _is_mine(model):
+        return None
+    raw = np.asarray(model.predict(_native(model, X), prediction_type="RawFormulaVal"), dtype=np.float64)
+    return raw.reshape(len(X), -1)
+
+
+@debias.hookimpl
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Refuse: the trees are boosted."""
+    if not _is_mine(model):
+        return None
+    raise InBagUnavailableError.of_boosted(f"a {_source(model)}")
+
+
+@debias.hookimpl
+def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+    """Return ``feature_importances_``."""
+    if not _is_mine(model):
+        return None
+    return np.asarray(model.feature_importances_, dtype=np.float64), "prediction values change"
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+) -> Any | None:
+    """Train one of the same class and parameters, with as many trees as the model has and no early stopping."""
+    if not _is_mine(model):
+        return None
+    stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
+    count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
+    settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
+    settings |= {
+        "iterations": model.tree_count_,
+        "learning_rate": model.learning_rate_,  # chosen from the number of rows and rounds if it was not given
+        "cat_features": model.get_cat_feature_indices() or None,
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+    }
+    for name in ("verbose", "silent", "verbose_eval", "metric_period"):
+        settings.pop(name, None)
+    if seed is not None:
+        settings.pop("random_state", None)
+        settings["random_seed"] = seed
+    refitted = type(model)(**{**settings, **(params or {})})
+    return refitted.fit(X, y, sample_weight=sample_weight)
+
+
+@debias.hookimpl
+def debias_load_model(path: Path) -> Any | None:
+    """Load ``.cbm`` files."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"CBM1":
+            return None
+    try:
+        import catboost
+    except ImportError as error:
+        raise UnsupportedModelError(
+            f"{path} is a CatBoost model, but catboost is not installed: pip install debias-trees[catboost]"
+        ) from error
+    try:
+        return catboost.CatBoost().load_model(str(path))
+    except catboost.CatBoostError as error:
+        raise UnsupportedModelError(f"{path} cannot be loaded by CatBoost: {error}") from error
+
+
+def _is_mine(model: Any) -> bool:
+    catboost = sys.modules.get("catboost")
+    return catboost is not None and isinstance(model, catboost.CatBoost)
+
+
+def _source(model: Any) -> str:
+    return f"CatBoost {type(model).__name__}"
+
+
+def _objective(model: Any) -> Objective:
+    name = str(model.get_all_params().get("loss_function", "an objective of your own"))
+    if name not in OBJECTIVES:
+        raise UnsupportedModelError(
+            f"this {_source(model)} was trained for {name}. Supported are {', '.join(OBJECTIVES)}."
+        )
+    return OBJECTIVES[name]
+
+
+def _labels(model: Any) -> dict[int, list[Any]]:
+    stored = dict(model.get_metadata()).get(LABELS, "{}")
+    return {int(feature): labels for feature, labels in json.loads(stored).items()}
+
+
+def _array(labels: list[Any]) -> NDArray[Any]:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def _native(model: Any, X: NDArray[np.floating[Any]]) -> Any:
+    """Return rows as CatBoost takes them: labels or integers in the place of codes, text it never saw where missing."""
+    categorical = model.get_cat_feature_indices()
+    if not categorical:
+        return X
+    known, rows = _labels(model), X.astype(object)
+    for feature in categorical:
+        labels = known.get(feature)
+        rows[:, feature] = [
+            "\0missing" if np.isnan(code) else str(int(code) if labels is None else labels[int(code)])
+            for code in X[:, feature]
+        ]
+    return rows
+
+
+def _summed_up(
+    start: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    total = weight.copy()
+    for begin, end in zip(start[:-1], start[1:], strict=True):
+        for node in range(end - 1, begin - 1, -1):  # parents precede children
+            if left[node] >= 0:
+                total[node] = total[begin + left[node]] + total[begin + right[node]]
+    return total

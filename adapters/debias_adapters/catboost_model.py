@@ -1,0 +1,189 @@
+"""CatBoost's JSON of a model as flat trees: symmetric and asymmetric ones, splits on borders and on one category."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+
+CODES = 4096
+"""Integer categories below this are found by their hashes, without being remembered."""
+LABELS = "debias_labels"
+"""Key of the model's metadata under which labels of categories are remembered."""
+
+
+@dataclass
+class Nodes:
+    """The nodes of one tree, or of all; a split on a category has a hash and no threshold."""
+
+    feature: list[int] = field(default_factory=list)
+    threshold: list[float] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    missing_left: list[bool] = field(default_factory=list)
+    hash: list[int | None] = field(default_factory=list)
+    value: list[list[float]] = field(default_factory=list)
+    weight: list[float] = field(default_factory=list)
+    leaf: list[int] = field(default_factory=list)
+
+    def add(self, split: tuple[int, float, bool, int | None] | None, value: list[float], weight: float, leaf: int) -> int:
+        """Append a node without children, and return its position."""
+        feature, threshold, missing_left, category = split or (-1, 0.0, False, None)
+        self.feature.append(feature)
+        self.threshold.append(threshold)
+        self.missing_left.append(missing_left)
+        self.hash.append(category)
+        self.left.append(-1)
+        self.right.append(-1)
+        self.value.append(value)
+        self.weight.append(weight)
+        self.leaf.append(leaf)
+        return len(self.feature) - 1
+
+
+def as_json(model: Any, pool: Any = None) -> dict[str, Any]:
+    """Return what ``save_model(format="json")`` writes; with a pool, the hashes of its categories are in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.json")
+        model.save_model(str(path), format="json", pool=pool)
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+
+
+def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
+    """Return the trees, each with the library's own number of every leaf.
+
+    Raises
+    ------
+    UnsupportedModelError
+        A split is on a statistic of the response within categories, on text or on an embedding.
+    """
+    floats, categories = (stored["features_info"].get(f"{kind}_features", []) for kind in ("float", "categorical"))
+
+    def read(split: dict[str, Any]) -> tuple[int, float, bool, int | None]:
+        if split["split_type"] == "FloatFeature":
+            feature = floats[split["float_feature_index"]]
+            missing_left = feature.get("nan_value_treatment") != "AsTrue"
+            return feature["flat_feature_index"], float(np.float32(split["border"])), missing_left, None
+        if split["split_type"] == "OneHotFeature":
+            feature = categories[split["cat_feature_index"]]
+            return feature["flat_feature_index"], 0.0, False, split["value"] % 2**32
+        raise UnsupportedModelError(
+            f"this {source} splits on {split['split_type']}: a statistic of the response in each category (or on text "
+            "or an embedding), which is no set of values of one feature. Train it with one_hot_max_size= at least the "
+            "largest number of categories (up to 255) to have splits on the categories themselves"
+        )
+
+    if "oblivious_trees" in stored:
+        return [_symmetric(tree, read) for tree in stored["oblivious_trees"]]
+    return [_asymmetric(tree, read) for tree in stored["trees"]]
+
+
+def hashes(model: Any, feature: int, labels: list[Any]) -> dict[str, int]:
+    """Return CatBoost's hash of every label of a categorical feature, by the library itself.
+
+    Parameters
+    ----------
+    model : CatBoost
+    feature : int
+    labels : list of str or int
+    """
+    import catboost
+
+    categorical = model.get_cat_feature_indices()
+    rows = np.zeros((len(labels), len(model.feature_names_)), dtype=object)
+    rows[:, categorical] = "0"
+    rows[:, feature] = labels
+    pool = catboost.Pool(rows, cat_features=categorical, feature_names=model.feature_names_)
+    return {each["value"]: each["hash"] for each in as_json(model, pool)["features_info"]["cat_features_hash"]}
+
+
+def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source: str) -> dict[str, Any]:
+    """Return TreeEnsemble's arrays of category sets, one code each.
+
+    Parameters
+    ----------
+    model : CatBoost
+    every : Nodes
+        All nodes of all trees.
+    known : dict of int to list
+        Labels remembered of categorical features; the others must be integer codes.
+    source : str
+
+    Raises
+    ------
+    UnsupportedModelError
+        The label of a split is not known.
+    """
+    splits = [(feature, found) for feature, found in zip(every.feature, every.hash, strict=True) if found is not None]
+    if not splits:
+        return {}
+    code: dict[tuple[int, int], int] = {}
+    for feature in sorted({feature for feature, _ in splits}):
+        labels = known.get(feature, list(range(CODES)))
+        by_label = hashes(model, feature, labels)
+        code |= {(feature, by_label[str(label)]): position for position, label in enumerate(labels)}
+    for feature, found in splits:
+        if (feature, found) not in code:
+            raise UnsupportedModelError(
+                f"this {source} keeps categories as hashes, and one that it splits on in feature "
+                f"{model.feature_names_[feature]!r} is the hash of no "
+                + ("label that was remembered" if feature in known else f"integer from 0 to {CODES - 1}")
+                + ". Call debias_adapters.catboost_boosters.remember_labels(model, X_train) first: it stores the "
+                "labels with the model"
+            )
+    sets = sorted(set(splits))
+    number = {pair: position for position, pair in enumerate(sets)}
+    return {
+        "category_set": [
+            -1 if found is None else number[feature, found]
+            for feature, found in zip(every.feature, every.hash, strict=True)
+        ],
+        "category_start": np.arange(len(sets) + 1),
+        "category_codes": [code[pair] for pair in sets],
+        "listed_left": np.zeros(len(sets), dtype=bool),
+    }
+
+
+def _symmetric(tree: dict[str, Any], read: Any) -> Nodes:
+    """Unfold a table of leaves: the first split is the root's, and the lowest bit of a leaf's number."""
+    nodes, splits, weights = Nodes(), [read(split) for split in tree["splits"] or []], tree["leaf_weights"]
+    values = np.reshape(tree["leaf_values"], (len(weights), -1)).tolist()
+
+    def unfold(depth: int, leaf: int) -> int:
+        if depth == len(splits):
+            return nodes.add(None, values[leaf], float(weights[leaf]), leaf)
+        here = nodes.add(splits[depth], [0.0] * len(values[0]), 0.0, -1)
+        nodes.left[here] = unfold(depth + 1, leaf)
+        nodes.right[here] = unfold(depth + 1, leaf | 1 << depth)
+        return here
+
+    unfold(0, 0)
+    return nodes
+
+
+def _asymmetric(tree: dict[str, Any], read: Any) -> Nodes:
+    """Walk a nested tree; of the two children of a node, CatBoost numbers a leaf before the leaves of a subtree."""
+    nodes, leaves = Nodes(), iter(range(2**31))
+
+    def walk(stored: dict[str, Any]) -> int:
+        if "split" not in stored:
+            return nodes.add(None, np.ravel(stored["value"]).tolist(), float(stored["weight"]), next(leaves))
+        here = nodes.add(read(stored["split"]), [], 0.0, -1)
+        if "split" in stored["left"] and "split" not in stored["right"]:
+            nodes.right[here] = walk(stored["right"])
+            nodes.left[here] = walk(stored["left"])
+        else:
+            nodes.left[here] = walk(stored["left"])
+            nodes.right[here] = walk(stored["right"])
+        nodes.value[here] = [0.0] * len(nodes.value[nodes.left[here]])
+        return here
+
+    walk(tree)
+    return nodes

@@ -1,0 +1,114 @@
+"""imbalanced-learn's BalancedRandomForestClassifier: a random forest, but for the rows each tree was grown on."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.ensemble import TreeEnsemble
+from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.inbag import InBag
+from debias.objectives import SQUARED_ERROR
+from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_means
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_HELD_OUT = "Pass rows the model has not seen, with rows='held-out'."
+
+
+# The class is derived from scikit-learn's, whose adapter answers all other hooks; these two come before it.
+@debias.hookimpl(tryfirst=True)
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Flatten the trees; they did not see a uniform sample of the rows."""
+    if not _is_mine(model):
+        return None
+    source = "imbalanced-learn BalancedRandomForestClassifier"
+    if not hasattr(model, "estimators_"):
+        raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
+    if model.n_outputs_ > 1:
+        raise UnsupportedModelError(f"this {source} has {model.n_outputs_} responses; fit one forest for each")
+    trees = [tree.tree_ for tree in model.estimators_]
+    value = np.concatenate([tree.value[:, 0, :] for tree in trees])
+    return TreeEnsemble(
+        **common_arrays(trees),
+        **names_of(model),
+        value=value,
+        tree_output=np.zeros(len(trees), dtype=np.int32),
+        base=np.zeros(value.shape[1]),
+        averaged=True,
+        objective=SQUARED_ERROR,
+        classes=model.classes_,
+        source=source,
+        criterion=str(model.criterion),
+        mean_values=values_are_means(model),
+        uniform_rows=False,
+        notes=(
+            "each tree was grown on classes of the sizes its sampler made: out-of-bag rows are mostly of large classes",
+        ),
+    )
+
+
+@debias.hookimpl(tryfirst=True)
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Take the rows each sampler kept, and redraw the bootstrap samples of those."""
+    if not _is_mine(model):
+        return None
+    if sample_weight is not None or model.class_weight is not None:
+        raise InBagUnavailableError(
+            "the bags of a BalancedRandomForestClassifier with sample weights or class_weight are not recovered. "
+            + _HELD_OUT
+        )
+    kept = [np.asarray(sampler.sample_indices_, dtype=np.int64) for sampler in model.samplers_]
+    beyond = max(int(rows.max()) for rows in kept)
+    if beyond >= len(y):
+        raise InBagUnavailableError(
+            f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass the training rows whole and "
+            "in training order, or rows the model has not seen, with rows='held-out'."
+        )
+    out = np.zeros(len(model.classes_), dtype=bool)
+    times = [_times(model, tree, rows.size) for tree, rows in enumerate(kept)]
+    for rows, drawn in zip(kept, times, strict=True):
+        outside = np.ones(len(y), dtype=bool)
+        outside[rows[drawn > 0]] = False
+        out |= np.bincount(np.asarray(y)[outside].astype(np.int64), minlength=out.size) > 0
+    if not out.all():
+        raise InBagUnavailableError(
+            f"every tree of this BalancedRandomForestClassifier saw every row of class {model.classes_[~out][0]!r}, so "
+            f"that none is out of bag (sampling_strategy={model.sampling_strategy!r}, "
+            f"replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
+        )
+
+    def draw(tree: int) -> NDArray[np.float64]:
+        return np.bincount(kept[tree], weights=times[tree], minlength=len(y))
+
+    def samples(tree: int) -> NDArray[np.float64]:
+        # What a sampler draws twice are two samples to the tree.
+        return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y))
+
+    return InBag(draw, len(y), len(kept), samples=samples)
+
+
+def _is_mine(model: Any) -> bool:
+    imblearn = sys.modules.get("imblearn.ensemble")
+    return imblearn is not None and isinstance(model, imblearn.BalancedRandomForestClassifier)
+
+
+def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:
+    """Return how often the bootstrap of a tree drew each of the rows its sampler kept."""
+    if not model.bootstrap:
+        return np.ones(n_kept)
+    if isinstance(model.max_samples, float):  # a share of rows whose number the model does not keep
+        raise InBagUnavailableError(
+            "the bags of a BalancedRandomForestClassifier with max_samples as a fraction are not recovered. "
+            + _HELD_OUT
+        )
+    from sklearn.ensemble._forest import _generate_sample_indices as generate
+
+    n_drawn = n_kept if model.max_samples is None else min(int(model.max_samples), n_kept)
+    weights = (None,) if generate.__code__.co_argcount == 4 else ()  # of rows, since scikit-learn 1.9
+    drawn = generate(model.estimators_[tree].random_state, n_kept, n_drawn, *weights)
+    return np.bincount(drawn, minlength=n_kept).astype(np.float64)

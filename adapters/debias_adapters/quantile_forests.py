@@ -1,0 +1,48 @@
+"""quantile-forest: scikit-learn's regression forests that also keep the responses in their leaves."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import debias
+from debias.errors import UnsupportedModelError
+from debias.unwrapping import Inner, Unwrapped
+from debias_adapters._sklearn_refit import fitted
+
+if TYPE_CHECKING:
+    from debias.unwrapping import Again
+
+_NOTE = "scores are of the trees and their means, which were grown for squared error: they are the same for all quantiles"
+
+
+@debias.hookimpl
+def debias_unwrap(model: Any) -> Unwrapped | None:
+    """Take off what is about quantiles: below is a forest of scikit-learn's, with its trees, seeds and settings."""
+    kind = _plain_kind(model)
+    if kind is None:
+        return None
+    if not hasattr(model, "estimators_"):
+        raise UnsupportedModelError(f"this quantile-forest {type(model).__name__} is not fitted; fit it first")
+    settings = kind().get_params()
+    plain = kind(**{name: value for name, value in model.get_params(deep=False).items() if name in settings})
+    own = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
+    plain.__dict__.update({name: value for name, value in vars(model).items() if name not in own | model.get_params().keys()})
+    return Unwrapped(
+        type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_again, model)
+    )
+
+
+def _plain_kind(model: Any) -> Any | None:
+    quantile_forest, ensemble = sys.modules.get("quantile_forest"), sys.modules.get("sklearn.ensemble")
+    if quantile_forest is None or ensemble is None:
+        return None
+    if isinstance(model, quantile_forest.RandomForestQuantileRegressor):
+        return ensemble.RandomForestRegressor
+    return ensemble.ExtraTreesRegressor if isinstance(model, quantile_forest.ExtraTreesQuantileRegressor) else None
+
+
+def _again(model: Any, again: Again) -> Any:
+    settings = {} if again.n_jobs is None else {"n_jobs": again.n_jobs}
+    return fitted(model, again.X, again.y, again.sample_weight, again.seed, settings)

@@ -1,0 +1,63 @@
+"""Models saved by skops, with a list of trusted types of our own: exact names, of what models of trees are made of."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import debias
+from debias.errors import UnsupportedModelError, UntrustedModelError
+
+TRUSTED = frozenset(
+    {
+        "collections.OrderedDict",
+        "lightgbm.basic.Booster",
+        "lightgbm.sklearn.LGBMClassifier",
+        "lightgbm.sklearn.LGBMRegressor",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.model_selection._split.KFold",
+        "sklearn.model_selection._split.StratifiedKFold",
+        "sklearn.tree._tree.Tree",
+        "sklearn.utils._bunch.Bunch",
+        "xgboost.core.Booster",
+        "xgboost.sklearn.XGBClassifier",
+        "xgboost.sklearn.XGBRFClassifier",
+        "xgboost.sklearn.XGBRFRegressor",
+        "xgboost.sklearn.XGBRegressor",
+    }
+)
+"""Beside the types skops trusts by itself. Their loading runs no code of the file's; what it holds is checked after."""
+MOST_EXPANDED = 100
+"""Times its size a file may unpack to, beyond the first 100 MB; models unpack to some five times theirs."""
+
+
+@debias.hookimpl
+def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
+    """Load a zip file with a ``schema.json``, if it holds no type that is not trusted."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        if "schema.json" not in archive.namelist():
+            return None
+        expanded = sum(member.file_size for member in archive.infolist())
+    if expanded > 100_000_000 + MOST_EXPANDED * path.stat().st_size:
+        raise UnsupportedModelError(f"{path} claims to unpack to {expanded:,} bytes; no model is packed so well")
+    try:
+        import skops.io
+    except ImportError as error:
+        raise UnsupportedModelError(
+            f"{path} is a skops file, but skops is not installed: pip install debias-trees[files]"
+        ) from error
+    allowed = TRUSTED | set(trust)
+    unknown = sorted(name for name in skops.io.get_untrusted_types(file=path) if name not in allowed)
+    if unknown:
+        flags = " ".join(f"--trust-type {name}" for name in unknown)
+        raise UntrustedModelError(
+            f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know that loading them is "
+            f"harmless, pass {flags} (from Python: trust={tuple(unknown)!r})"
+        )
+    return skops.io.load(path, trusted=sorted(allowed))

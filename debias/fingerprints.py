@@ -1,0 +1,86 @@
+"""What an audit keeps of its model and rows: fingerprints, so that whoever has both can tell, and counts of values."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.groups import Grouping
+    from debias.rows import Rows
+
+_NOT_THE_TREES = {
+    "source",
+    "version",
+    "notes",
+    "objective",
+    "feature_names",
+    "category_labels",
+    "class_sets",
+    "classes",
+}
+
+
+class Fingerprints:
+    """SHA-256 of the trees of a model, and of the rows it was audited on.
+
+    The same trees have the same fingerprint whatever object or file held them, and the same rows whatever container.
+    Of a model around several, each is added in turn.
+    """
+
+    def __init__(self) -> None:
+        self._model = hashlib.sha256()
+        self._data = hashlib.sha256()
+
+    def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
+        """Add a model and its rows: X as the model's library compares it, y as it was encoded, weights."""
+        self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
+        for each in fields(ensemble):
+            if each.name not in _NOT_THE_TREES:
+                _feed(self._model, getattr(ensemble, each.name))
+        for given in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
+            _feed(self._data, given)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return both as hexadecimal text."""
+        return {"model_sha256": self._model.hexdigest(), "data_sha256": self._data.hexdigest()}
+
+
+def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray[np.int64]:
+    """Count the distinct values of each feature, missing ones apart; of a group of columns, the combinations there are.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        As the model compares it: in float32 neighbouring values may be one.
+    grouping : Grouping
+
+    Returns
+    -------
+    array of int64 of shape (n_groups,)
+    """
+    import pandas as pd
+
+    counts = np.zeros(len(grouping.names), dtype=np.int64)
+    for group in range(counts.size):
+        part = X[:, grouping.index == group]
+        if part.shape[1] == 1:
+            counts[group] = pd.unique(part[~np.isnan(part)]).size  # by hashing, several times as fast as by sorting
+        else:
+            codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
+            counts[group] = len(np.unique(np.column_stack(codes), axis=0))
+    return counts
+
+
+def _feed(digest: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).data)
+    else:
+        digest.update(repr(value).encode())

@@ -1,0 +1,87 @@
+"""Model files: which code reads them, what is refused, whether they hold trees, checked before anyone walks these."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from debias.discovery import plugin_manager
+from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
+from debias.preparation import extract
+from debias.unwrapping import unwrap
+
+PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
+_READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
+
+
+def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> Any:
+    """Load a model, and check that what it holds are trees; parameters and errors as for :func:`debias.load_model`."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        from debias.mlflow_directory import model_file
+
+        path = model_file(path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = _read(path, trust, allow_pickle)
+        except DebiasError:
+            raise
+        except RecursionError:
+            raise UnsupportedModelError(f"{path} is damaged: it is nested too deeply") from None
+        except Exception as error:  # whatever a reader raises on a damaged file
+            raise _translated(path, error) from error
+    _require_trees(path, model)
+    for note in dict.fromkeys(str(each.message) for each in caught if "InconsistentVersion" in each.category.__name__):
+        text = f"{path} was saved by another version of scikit-learn: {note.partition('. ')[0]}"
+        warnings.warn(text, DebiasWarning, stacklevel=3)
+    return model
+
+
+def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool) -> Any:
+    model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust))
+    if model is not None:
+        return model
+    if not _is_pickle(path):
+        raise UnsupportedModelError(f"{path} is not a model file debias reads: {_READ}")
+    if not allow_pickle:
+        raise UntrustedModelError(
+            f"{path} is a pickle, which runs code from the file when it is loaded. If you made it yourself, pass "
+            f"allow_pickle=True (--allow-pickle); better save the model as one of: {_READ}"
+        )
+    import joblib
+
+    return joblib.load(path)
+
+
+def _is_pickle(path: Path) -> bool:
+    with open(path, "rb") as file:
+        head = file.read(2)
+    return path.suffix in PICKLES or (head[:1] == b"\x80" and head[1:] <= b"\x05")
+
+
+def _require_trees(path: Path, model: Any) -> None:
+    """Extract every model inside, which refuses children out of range, cycles and short arrays."""
+    try:
+        for member in unwrap(model):
+            extract(member.model)
+    except DebiasError as error:
+        raise type(error)(f"{path}: {error}") from error
+    except RecursionError:
+        raise UnsupportedModelError(f"{path} is damaged: its models are nested without end") from None
+    except Exception as error:  # arrays that do not fit each other fail in as many ways
+        raise _translated(path, error) from error
+
+
+def _translated(path: Path, error: Exception) -> UnsupportedModelError:
+    missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+    if missing == "_loss" or (missing or "").startswith("sklearn"):
+        return UnsupportedModelError(
+            f"{path} was saved by another version of scikit-learn, whose modules this one does not have ({error}): "
+            "load it with the version that wrote it, and save it anew"
+        )
+    if missing is not None:
+        return UnsupportedModelError(f"{path} needs the package {missing}, which is not installed")
+    return UnsupportedModelError(f"{path} is damaged, or not of its format: {type(error).__name__}: {error}")

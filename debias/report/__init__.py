@@ -1,0 +1,1 @@
+"""What is shown to others: one self-contained HTML page, and the figures in it."""

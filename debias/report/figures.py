@@ -1,0 +1,239 @@
+"""The figures of audits and scores, on matplotlib axes. Colours are Okabe and Ito's; no meaning is colour alone."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.audits import Audit
+    from debias.scoring import Scores
+
+INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
+INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"
+COLOUR = {"informative": INFORMATIVE, "indistinguishable": NOISE, "untested": UNTESTED}
+MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
+LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
+LONGEST = 26
+"""Characters of a name a figure has room for; tables have it whole."""
+SETTINGS: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.parse_math": False,  # a feature may be called $x$
+    "svg.fonttype": "none",
+}
+
+
+@contextmanager
+def settings(salt: str = "debias") -> Iterator[None]:
+    """Draw in the style of these figures; letters that matplotlib's own font lacks are left to the reader's."""
+    from matplotlib import rc_context
+
+    with rc_context({**SETTINGS, "svg.hashsalt": salt}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"(?s)Glyph .* missing from font")
+        yield
+
+
+def most_important(audit: Audit, most: int) -> list[int]:
+    """Return the features a figure shows, those of the largest share, reported or debiased; by debiased share."""
+    share, score = audit.share, audit.main.values
+    largest = share if audit.reported is None else np.maximum(share, audit.reported)
+    shown = np.lexsort((-score, -largest))[:most]
+    return [int(k) for k in shown[np.lexsort((-score[shown], -share[shown]))]]
+
+
+def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
+    """Draw debiased shares with their intervals, beside what the library reports; the largest on top."""
+    shown = most_important(audit, most)
+    place, verdicts = np.arange(len(shown)), audit.verdict
+    total = np.maximum(audit.main.values, 0.0).sum() or 1.0
+    if audit.main.standard_error is not None:
+        interval = audit.main.interval().to_numpy()[shown] / total
+        for row, (lower, upper) in enumerate(interval):
+            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[shown[row]]], lw=1.6, solid_capstyle="butt")
+    if audit.reported is not None:
+        axes.plot(audit.reported[shown], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
+    _dots(axes, audit, audit.share[shown], place, shown)
+    axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
+    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
+    _percent(axes.xaxis)
+    axes.set_xlabel("share of the importance")
+
+
+def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
+    """Draw the test statistic of each feature over the band in which noise would lie."""
+    from scipy.special import ndtri
+
+    assert audit.main.z is not None
+    shown = most_important(audit, most)
+    place, null = np.arange(len(shown)), audit.main.null
+    if null is None:
+        low, high = np.full(len(shown), float(ndtri(0.05))), np.full(len(shown), float(ndtri(0.95)))
+    else:
+        low, high = np.quantile(null[:, shown], [0.05, 0.95], axis=0)
+    axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="where 90% of noise would lie", zorder=0)
+    axes.use_sticky_edges = False  # bars would end at the frame
+    _dots(axes, audit, audit.main.z[shown], place, shown)
+    if audit.main.threshold is not None:
+        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label="found if alone")
+    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
+    axes.set_xlabel("z, the score over its spread")
+
+
+def draw_slopes(audit: Audit, axes: Any, most: int = 16) -> None:
+    """Draw the rank of each feature before, by what the library reports, and after debiasing."""
+    assert audit.reported is not None
+    shown, verdicts = most_important(audit, most), audit.verdict
+    before = {k: rank for rank, k in enumerate(sorted(shown, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
+    for after, k in enumerate(shown):
+        verdict = verdicts[k]
+        dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
+        axes.plot(
+            [0, 1], [before[k], after], color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6
+        )
+        name = shortened(audit.main.feature_names[k], 16)
+        axes.text(-0.1, before[k], f"{name}  {audit.reported[k]:.1%}", ha="right", va="center", fontsize=8.5)
+        axes.text(1.1, after, f"{audit.share[k]:.1%}  {name}", ha="left", va="center", fontsize=8.5)
+    axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
+    axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
+    axes.set(xlim=(-1.35, 2.35), ylim=(len(shown) - 0.5, -1.5))
+    axes.axis("off")
+
+
+def draw_values(audit: Audit, axes: Any) -> None:
+    """Draw shares, reported and debiased, against the number of distinct values; name what is inflated most."""
+    assert audit.reported is not None
+    assert audit.n_values is not None
+    x = np.maximum(audit.n_values, 1)
+    few = x.size <= 200
+    if few:
+        axes.vlines(
+            x, np.minimum(audit.reported, audit.share), np.maximum(audit.reported, audit.share), color=GRID, lw=1
+        )
+    axes.plot(x, audit.reported, "D", mfc="none", mec=MUTED, ms=5 if few else 3, label="reported", ls="none")
+    _dots(axes, audit, audit.share, x, list(range(x.size)), flipped=True, size=6.0 if few else 3.5)
+    k = int(np.argmax(audit.reported - audit.share))
+    if audit.reported[k] - audit.share[k] > 0.01:
+        side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
+        name, at = shortened(audit.main.feature_names[k], 18), (x[k], audit.reported[k])
+        axes.annotate(name, at, (0, 7), textcoords="offset points", ha=side, va="bottom", fontsize=8.5)
+    axes.set_xscale("log")
+    axes.margins(x=0.08)
+    axes.set_xlabel("number of distinct values (log scale)")
+    axes.set_ylabel("share of the importance")
+    _whole_numbers(axes.xaxis, x)
+    _percent(axes.yaxis)
+    axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
+    """Draw the scores of one scorer, the largest on top, with their intervals where they have any."""
+    shown = np.argsort(-scores.values, kind="stable")[:most]
+    place, values = np.arange(len(shown)), scores.values[shown]
+    if scores.standard_error is not None:
+        reach = scores.interval().to_numpy()[shown]
+        axes.hlines(place, reach[:, 0], reach[:, 1], color=MUTED, lw=1.4)
+    chosen = np.zeros(len(shown), bool) if scores.selected is None else scores.selected[shown]
+    for which, verdict in ((chosen, "informative"), (~chosen, "untested" if scores.selected is None else "")):
+        name = verdict or "indistinguishable"
+        if which.any():
+            label = {"informative": "selected", "indistinguishable": "not selected"}.get(name)
+            axes.plot(
+                values[which], place[which], MARKER[name], color=COLOUR[name], ms=6, mew=1.8, ls="none", label=label
+            )
+    if scores.selected is not None:
+        axes.legend(frameon=False)
+    axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
+    _name_rows(axes, [scores.feature_names[k] for k in shown])
+    axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
+
+
+def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
+    """Draw on the user's axes, or on new ones of pyplot that are high enough; return them."""
+    with settings():
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            n_rows = min(most, len(getattr(result, "main", result).feature_names))
+            axes = plt.subplots(figsize=(6.4, 1.2 + 0.24 * n_rows), layout="constrained")[1]
+        draw(result, axes, most)
+    return axes
+
+
+def shortened(name: str, longest: int = LONGEST) -> str:
+    """Return a name that fits, its middle left out if need be, without letters that draw nothing or turn the line."""
+    drawn = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNDRAWN else c for c in name)
+    if len(drawn) <= longest:
+        return drawn
+    return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
+
+
+_UNDRAWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _dots(
+    axes: Any,
+    audit: Audit,
+    values: NDArray[np.float64],
+    place: Any,
+    shown: list[int],
+    flipped: bool = False,
+    size: float = 6.0,
+) -> None:
+    verdicts = np.array(audit.verdict, dtype=object)[shown]
+    for verdict, colour in COLOUR.items():
+        which = verdicts == verdict
+        if which.any():
+            points = (place[which], values[which]) if flipped else (values[which], place[which])
+            axes.plot(
+                *points,
+                MARKER[verdict],
+                color=colour,
+                ms=size,
+                mew=0.3 * size,
+                ls="none",
+                label=LABEL[verdict],
+                zorder=3,
+            )
+
+
+def _name_rows(axes: Any, names: list[str]) -> None:
+    axes.set_yticks(range(len(names)), [shortened(name) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def _percent(axis: Any) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
+
+
+def _whole_numbers(axis: Any, values: NDArray[np.int64]) -> None:
+    """Put ticks at 1, 2, 5, 10, ... as far as the values go; a logarithmic axis has none of its own for two of them."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    steps = [m * 10**e for e in range(16) for m in ((1, 3) if values.max() < 3000 else (1,))]
+    ticks = [t for t in steps if values.min() / 1.2 <= t <= values.max() * 1.2] or [int(values.max())]
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

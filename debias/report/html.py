@@ -1,0 +1,246 @@
+"""An audit as one self-contained HTML page: no script, nothing loaded, every name escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.console import cells
+from debias.report import figures
+from debias.report.svg import Styles, to_svg
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.audits import Audit
+
+NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
+MOST_IN_FIGURE = 30
+MOST_IN_NOTEBOOK = 20
+"""Features a notebook shows; the page has them all."""
+
+
+def page(audit: Audit, title: str | None = None) -> str:
+    """Return the report of an audit.
+
+    Parameters
+    ----------
+    audit : Audit
+    title : str, optional
+        What stands on top; the kind of model by default.
+
+    Returns
+    -------
+    str
+        One HTML file: works offline, in print, in dark and light.
+
+    Raises
+    ------
+    ImportError
+        matplotlib or Jinja2 is not installed.
+    """
+    return _render("page.html.j2", audit, title, most=None)
+
+
+def fragment(audit: Audit) -> str:
+    """Return what a notebook shows of an audit: the page without its frame, with the most important features."""
+    return _render("fragment.html.j2", audit, None, most=MOST_IN_NOTEBOOK)
+
+
+def headline(audit: Audit) -> str:
+    """Return in a sentence how much of the reported importance is distinguishable from noise."""
+    n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
+    if audit.main.rows == "train":
+        return "Scored on training rows: this audit cannot tell features from noise."
+    if not audit.tested:
+        return "Nothing was tested: this audit shows scores, and no verdicts."
+    if audit.unsupported_share is None:
+        return f"{n_noise} of {n_features} features are indistinguishable from noise."
+    if n_noise == 0:
+        return "All of the reported importance falls on features that are distinguishable from noise."
+    part = "Less than 0.1%" if 0 < audit.unsupported_share < 0.001 else f"{audit.unsupported_share:.1%}"
+    part = "None" if audit.unsupported_share == 0 else part
+    return f"{part} of the reported importance falls on features that are indistinguishable from noise."
+
+
+def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
+
+        styles = Styles()
+        pictures = _figures(audit, styles, brief=most is not None)
+    except ImportError as error:
+        raise ImportError(f"{NEEDS} ({error})") from error
+    environment = Environment(
+        loader=FunctionLoader(_resource),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = f"{_resource('style.css')}\n{styles.rules}\n"
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return environment.get_template(name).render(
+        title=title or f"Which features of this {audit.main.settings['model']} matter",
+        headline=headline(audit),
+        sentences=audit.summary(),
+        facts=_facts(audit),
+        figures=[{**each, "svg": Markup(each["svg"])} for each in pictures],
+        table=_table(audit, _order(audit)[:most], every=most is None),
+        provenance=_provenance(audit),
+        warnings=audit.warnings,
+        audit=audit,
+        style=Markup(style),
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
+    )
+
+
+@cache
+def _resource(name: str) -> str:
+    return resources.files("debias.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _facts(audit: Audit) -> list[tuple[str, str]]:
+    facts = [("rows, " + audit.rows_in_words, f"{audit.main.n_rows:,}"), ("features", f"{audit.share.size:,}")]
+    if audit.tested:
+        test = audit.main.details["test"]
+        error = "family-wise error" if test["error"] == "fwer" else "false discoveries"
+        facts += [("informative", f"{audit.verdict.count('informative'):,}"), (error, f"{100 * test['alpha']:.3g}%")]
+    return facts
+
+
+def _provenance(audit: Audit) -> list[tuple[str, str]]:
+    found, test = audit.provenance, audit.main.details.get("test", {})
+    told = {
+        "model": found["model"],
+        "trees": found["n_trees"],
+        "version of its library": found["library_version"],
+        "reported importance": found["reported"],
+        "rows": f"{found['n_rows']:,} {audit.rows_in_words}",
+        "status of the rows": found["status"],
+        "what was found": found["detail"],
+        "scores": ", ".join(audit.scores),
+        **{f"test: {name.replace('_', ' ')}": value for name, value in test.items() if not isinstance(value, list)},
+        "seed": "none given" if found["seed"] is None else found["seed"],
+        "version of debias": found["debias_version"],
+        "fingerprint of the model": found.get("model_sha256", "not recorded"),
+        "fingerprint of the data": found.get("data_sha256", "not recorded"),
+    }
+    return [(name, str(value)) for name, value in told.items()]
+
+
+def _order(audit: Audit) -> NDArray[np.int64]:
+    """Return the features by share, as the audit's own table has them."""
+    return np.lexsort((-audit.main.values, -audit.share))
+
+
+def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[str, Any]:
+    """Return headings and rows of formatted text for some features, in the order given."""
+    main = audit.main
+    columns: dict[str, list[str]] = {"feature": [main.feature_names[k] for k in which]}
+    if audit.reported is not None:
+        columns["reported"] = cells("reported", audit.reported[which])
+    columns["debiased"] = cells("share", audit.share[which])
+    if main.standard_error is not None:
+        bounds = main.interval().to_numpy()[which] / (np.maximum(main.values, 0.0).sum() or 1.0)
+        columns["95% interval"] = [f"{lower:.1%} to {upper:.1%}" for lower, upper in bounds]
+    if main.z is not None and main.p_adjusted is not None:
+        columns["z"] = cells("z", main.z[which])
+        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[which])
+    if audit.n_values is not None:
+        columns["values"] = [f"{count:,}" for count in audit.n_values[which]]
+    if every:
+        columns |= {name: cells(name, scores.values[which]) for name, scores in audit.scores.items()}
+    columns["verdict"] = [audit.verdict[k] for k in which]
+    return {
+        "headings": list(columns),
+        "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        "left_out": audit.share.size - len(which),
+    }
+
+
+def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
+    """Return the figures there is something for, each with what it says in words and its numbers as a table."""
+    n_shown = min(MOST_IN_FIGURE, audit.share.size)
+    top = (
+        "" if n_shown == audit.share.size else f" The {n_shown} features of the largest share; the table has them all."
+    )
+    found = [
+        _figure(
+            *("shares", "How much", figures.draw_shares, audit, styles, 0.9 + 0.2 * n_shown),
+            "Debiased share of each feature (filled), "
+            + ("with its 95% interval, " if audit.main.standard_error is not None else "")
+            + "beside the share the model reports (hollow diamond). Far to the left of its diamond a feature is ranked "
+            f"too high by the model.{top}",
+        )
+    ]
+    if brief:
+        return found
+    if audit.main.z is not None:
+        found.append(
+            _figure(
+                *("evidence", "How sure", figures.draw_evidence, audit, styles, 0.9 + 0.2 * n_shown),
+                "The test statistic of each feature over the grey band in which 90% of noise would lie"
+                + (" (from permuted responses)" if audit.main.null is not None else " (standard normal)")
+                + ". The dashed line is what a single feature has to exceed, all features taken into account; "
+                "those found by later steps may lie a little below it." + top,
+            )
+        )
+    if audit.reported is not None:
+        found.append(
+            _figure(
+                *("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6),
+                f"Rank of {'each feature' if audit.share.size <= 16 else 'the 16 features of the largest share'} by "
+                "what the model reports (left) and after debiasing (right). Dashed lines are features that are "
+                "indistinguishable from noise.",
+            )
+        )
+    if audit.reported is not None and audit.n_values is not None:
+        found.append(
+            _figure(
+                *("values", "Importance and number of values", figures.draw_values, audit, styles, 3.6),
+                "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, "
+                f"whether or not the feature matters. {_correlations(audit)}",
+            )
+        )
+    return found
+
+
+def _figure(
+    name: str, heading: str, draw: Any, audit: Audit, styles: Styles, height: float, caption: str
+) -> dict[str, Any]:
+    from matplotlib.figure import Figure
+
+    with figures.settings(name):
+        figure = Figure(figsize=(4.9, height + 0.5), layout="constrained")
+        axes = figure.subplots()
+        draw(audit, axes)
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:
+            figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
+        svg = to_svg(figure, name, heading, caption, styles)
+    which = np.array(figures.most_important(audit, MOST_IN_FIGURE), dtype=np.int64)
+    return {"name": name, "heading": heading, "caption": caption, "svg": svg, "table": _table(audit, which, False)}
+
+
+def _correlations(audit: Audit) -> str:
+    """Say how strongly shares rise with the number of values, where both vary."""
+    from scipy.stats import rankdata
+
+    def correlation(values: NDArray[np.float64]) -> float:
+        ranks, counts = rankdata(values), rankdata(audit.n_values)
+        if np.ptp(ranks) == 0 or np.ptp(counts) == 0:
+            return float("nan")
+        return float(np.corrcoef(ranks, counts)[0, 1])
+
+    assert audit.reported is not None
+    before, after = correlation(audit.reported), correlation(audit.share)
+    if audit.share.size < 5 or np.isnan([before, after]).any():
+        return ""
+    return f"Their rank correlation is {before:.2f} as reported and {after:.2f} debiased."

@@ -1,0 +1,240 @@
+"""Honest splits: what every feature's best split at every node of a trained forest is worth on unseen rows.
+
+The split features of a tree compete: one that loses a node to a correlated or many-valued rival leaves no trace in
+scores of the splits there are. Here every feature gets its best split on the in-bag rows of each node, and that split
+is judged on the rows the tree has not seen, as OOBForest does while it grows (Deng, Runger and Tuv 2011, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import CompositionError, RowsError
+from debias.scoring import Scorer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.rows import Rows
+
+    Result = tuple[NDArray[np.float64], dict[str, Any]]
+
+MOST_BINS = 2**16 - 2
+
+
+@debias.scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
+def honest_splits(
+    ensemble: TreeEnsemble,
+    rows: Rows,
+    *,
+    bins: int = 256,
+    min_node_size: float = 5,
+    shrinkage: float = 0.0,
+) -> Result:
+    """Every feature's best in-bag split at every inner node, on evaluation rows, centred in the node.
+
+    A node's term is ``n'_l n'_r / n'_t (m_l - m_r) . (m'_l - m'_r)``: m the in-bag means of the two sides of the best
+    split, m' and n' the means and weights of the evaluation rows there; terms are divided by the evaluation weight of
+    the tree and summed over its nodes, and trees averaged. A feature that knows nothing of the response has mean 0,
+    since its evaluation values are exchangeable whatever split was chosen.
+
+    Parameters
+    ----------
+    bins : int
+        Thresholds are sought between that many bins of about equally many rows; features of no more distinct values
+        have one bin each, so that their splits are exact.
+    min_node_size : float
+        Nodes of less in-bag weight are passed over: their splits cost time and are mostly noise.
+    shrinkage : float
+        Node terms are multiplied by n_t / (n_t + shrinkage), n_t the in-bag weight.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        The scores; ``trees_without_rows``: trees that have no evaluation rows and are left out.
+
+    Raises
+    ------
+    RowsError
+        There are no training rows beside held-out ones (pass ``train=``), or no rows the trees have not seen.
+
+    Notes
+    -----
+    The best split is that of the largest decrease of variance (Gini impurity of classes); of equals that on smaller
+    values. Missing values of numbers go to the better side in-bag, with the more rows where the node's in-bag rows miss
+    none. Features that the model splits as categories have their levels ordered by the mean response in the node, a
+    missing value being a level. For boosted models the response is r_0, the negative gradient at the margin before any
+    tree, and trees are averaged by output: their values do not enter.
+    """
+    _check(bins, min_node_size, shrinkage)
+    source = _training_rows(ensemble, rows)
+    table = _Binned(ensemble, source.table.matrix(ensemble), bins)
+    task = _Task(ensemble, rows, source, table, float(min_node_size), float(shrinkage))
+    if rows.n_jobs == 1:
+        found = [task(tree) for tree in range(ensemble.n_trees)]
+    else:
+        from joblib import Parallel, delayed
+
+        # Threads: the compiled loops release the interpreter. Sums are taken in the order of the trees.
+        found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(
+            delayed(task)(tree) for tree in range(ensemble.n_trees)
+        )
+    seen = np.array([each is not None for each in found])
+    if not seen.any():
+        raise RowsError(
+            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
+            "rows='held-out' and train=(X_train, y_train)"
+        )
+    output = ensemble.tree_output
+    per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
+    score = np.zeros(ensemble.n_features)
+    for tree, each in enumerate(found):
+        if each is not None:
+            score += each / per_output[output[tree]]
+    return score, {"trees_without_rows": int((~seen).sum())}
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[Scorer]:
+    """Offer honest splits."""
+    return [honest_splits]
+
+
+def _check(bins: int, min_node_size: float, shrinkage: float) -> None:
+    if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= MOST_BINS:
+        raise CompositionError(f"honest_splits: bins={bins!r} must be a whole number from 2 to {MOST_BINS}")
+    for name, value in (("min_node_size", min_node_size), ("shrinkage", shrinkage)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+            raise CompositionError(f"honest_splits: {name}={value!r} must be 0 or more, and finite")
+
+
+def _training_rows(ensemble: TreeEnsemble, rows: Rows) -> Rows:
+    """Return the rows the splits are sought on."""
+    if rows.kind == "train":
+        raise RowsError(
+            "honest_splits judges splits on rows the trees have not seen, and rows='train' are rows they were grown "
+            "on. Use rows='oob', or held-out rows with train=(X_train, y_train) beside them"
+        )
+    source = rows if rows.kind == "oob" else rows.train
+    if source is None:
+        how = "score the training rows themselves with rows='oob', or " if ensemble.averaged else ""
+        raise RowsError(
+            f"honest_splits seeks splits on training rows, and there are held-out rows only: {how}pass "
+            "train=(X_train, y_train) beside them"
+        )
+    return source
+
+
+class _Binned:
+    """Bins of every feature, made of the training rows."""
+
+    def __init__(self, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], bins: int) -> None:
+        self.categorical = np.zeros(ensemble.n_features, dtype=bool)
+        self.categorical[list(ensemble.category_labels or {})] = True
+        if ensemble.category_set is not None:
+            self.categorical[ensemble.feature[ensemble.category_set >= 0]] = True
+        self.edges = []
+        for name, x, levels in zip(ensemble.feature_names, X.T, self.categorical, strict=True):
+            values = np.sort(x[~np.isnan(x)]).astype(np.float64)
+            distinct = np.unique(values)
+            if levels:
+                if distinct.size > MOST_BINS:
+                    raise RowsError(f"column {name!r} has {distinct.size} categories; at most {MOST_BINS} are handled")
+                self.edges.append(distinct)
+            elif distinct.size <= bins:
+                self.edges.append((distinct[:-1] + distinct[1:]) / 2)
+            else:
+                self.edges.append(np.unique(values[np.arange(1, bins) * values.size // bins - 1]))
+        self.n_bins = np.array(
+            [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]
+        )
+        self.train = self.of(X)
+
+    def of(self, X: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
+        """Return the bin of every value, shape (n_features, n_rows); missing values and unknown levels the last."""
+        codes = np.empty(X.shape[::-1], dtype=np.uint16)
+        for k, edges in enumerate(self.edges):
+            code = np.searchsorted(edges, X[:, k].astype(np.float64), side="left")
+            other = np.isnan(X[:, k])
+            if self.categorical[k]:
+                inside = code < edges.size
+                other |= ~inside
+                other[inside] |= edges[code[inside]] != X[inside, k]
+            codes[k] = np.where(other, self.n_bins[k], code)
+        return codes
+
+
+class _Task:
+    """The unaveraged scores of one tree, called with its number."""
+
+    def __init__(
+        self,
+        ensemble: TreeEnsemble,
+        rows: Rows,
+        source: Rows,
+        table: _Binned,
+        min_node_size: float,
+        shrinkage: float,
+    ) -> None:
+        self.ensemble, self.rows, self.source, self.table = ensemble, rows, source, table
+        self.min_node_size, self.shrinkage = min_node_size, shrinkage
+        self.X_train = source.table.matrix(ensemble)
+        self.y_train = _response(source)
+        same = rows is source
+        self.X = self.X_train if same else rows.table.matrix(ensemble)
+        self.y = self.y_train if same else _response(rows)
+        self.bins = table.train if same else table.of(self.X)
+
+    def __call__(self, tree: int) -> NDArray[np.float64] | None:
+        """Return the scores of a tree, shape (n_features,); None if it has no evaluation rows."""
+        from debias.routing import route
+        from debias_plugins import honest_splits_kernels as kernels
+
+        ensemble, rows, source = self.ensemble, self.rows, self.source
+        out = rows.weight
+        if rows.in_bag is not None:
+            out = np.zeros(rows.n_rows)
+            evaluated = rows.in_bag.out_of_bag(tree)
+            out[evaluated] = rows.weight[evaluated]
+        if not out.any():
+            return None
+        inside = source.weight if source.in_bag is None else source.in_bag.draw(tree)
+        nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+        left, right = ensemble.left[nodes], ensemble.right[nodes]
+        which = np.array([tree])
+        leaves_in = route(ensemble, self.X_train, trees=which)[:, 0]
+        leaves = leaves_in if rows is source else route(ensemble, self.X, trees=which)[:, 0]
+        first = int(ensemble.tree_output[tree])
+        fed = slice(first, first + (self.y.shape[1] if ensemble.averaged else ensemble.value.shape[1]))
+        score = np.zeros(ensemble.n_features)
+        kernels.score_tree(
+            left,
+            (self.table.train, inside, _columns(self.y_train, fed), *kernels.arrange(leaves_in, inside, left, right)),
+            (self.bins, out, _columns(self.y, fed), *kernels.arrange(leaves, out, left, right)),
+            self.table.n_bins,
+            self.table.categorical,
+            self.min_node_size,
+            self.shrinkage,
+            score,
+        )
+        return score / out.sum()
+
+
+def _response(rows: Rows) -> NDArray[np.float64]:
+    """Return the response as columns; two classes are one column times sqrt(2), whose products are the same."""
+    response = rows.response
+    if response.values is not None:
+        return response.values
+    assert response.codes is not None
+    if rows.ensemble.n_outputs == 2:
+        return np.sqrt(2.0) * (response.codes == 1)[:, None]
+    return np.eye(rows.ensemble.n_outputs)[response.codes]
+
+
+def _columns(y: NDArray[np.float64], fed: slice) -> NDArray[np.float64]:
+    return np.ascontiguousarray(y[:, fed])

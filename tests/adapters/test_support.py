@@ -1,0 +1,104 @@
+"""Every family of models by every capability, as docs/support.md has it."""
+
+from __future__ import annotations
+
+import pickle
+
+import families
+import numpy as np
+import pytest
+import support_table
+
+import debias
+
+PAGE = support_table.read()
+
+
+def fitted(family, **columns):
+    X, y = families.rows(0, **columns)
+    response = families.response(family, y)
+    return families.FAMILIES[family]().fit(X, response), X, response
+
+
+def fresh_rows(family, **columns):
+    X, y = families.rows(1, **columns)
+    return X, families.response(family, y)
+
+
+def out_of_bag(family):
+    model, X, y = fitted(family)
+    scores = debias.score(model, X, y, rows="oob")
+    assert scores.provenance["status"] == "proven"
+    with pytest.raises(debias.ProvenanceError):
+        debias.score(model, X[::-1], y[::-1], rows="oob")
+
+
+def held_out(family, **columns):
+    model, _, _ = fitted(family, **columns)
+    X, y = fresh_rows(family, **columns)
+    scores = debias.score(model, X, y, rows="held-out")  # compares leaves and raw output with the library's
+    assert scores.values[0] != 0
+    other = debias.score(model, X[list("cba")], y, rows="held-out")
+    assert other.feature_names == scores.feature_names
+    np.testing.assert_array_equal(other.values, scores.values)
+
+
+def weights(family):
+    model, _, _ = fitted(family)
+    X, y = fresh_rows(family)
+    times = np.random.default_rng(2).integers(0, 4, len(X))
+    repeated = np.repeat(np.arange(len(X)), times)
+    for scorer in ("mdi_oob", "oob_split"):
+        weighted = debias.score(model, X, y, scorer, rows="held-out", sample_weight=times).values
+        many = debias.score(model, X.iloc[repeated], y[repeated], scorer, rows="held-out").values
+        np.testing.assert_allclose(weighted, many, rtol=1e-10, atol=1e-10)
+        assert weighted.any()
+
+
+def refit(family):
+    model, X, y = fitted(family)
+    before = pickle.dumps(model)
+    half, same, whole = (debias.refit(model, X[:n], y[:n], seed=3) for n in (80, 80, 150))
+    evaluation = fresh_rows(family)
+    one, two, other = (debias.score(each, *evaluation, rows="held-out").values for each in (half, same, whole))
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any()
+    assert pickle.dumps(model) == before
+
+
+CAPABILITIES = {
+    "out-of-bag": out_of_bag,
+    "held-out": held_out,
+    "weights": weights,
+    "missing": lambda family: held_out(family, missing=True),
+    "categories": lambda family: held_out(family, categories=True),
+    "refit": refit,
+}
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # of columns in another order
+@pytest.mark.parametrize("capability", support_table.CAPABILITIES)
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_the_table_of_support_holds(family, capability, record_property):
+    record_property("family", family)
+    record_property("capability", capability)
+    if capability in ("missing", "categories") and not takes(family, capability):
+        outcome = "no"
+    else:
+        try:
+            CAPABILITIES[capability](family)
+            outcome = "yes"
+        except (debias.InBagUnavailableError, debias.UnsupportedModelError):
+            outcome = "refused"
+    record_property("outcome", outcome)
+    if PAGE:
+        assert outcome == PAGE[family, capability], "run python tests/support/support_table.py if this is meant"
+
+
+def takes(family, columns):
+    """Whether the library trains on such columns at all."""
+    try:
+        fitted(family, **{columns: True})
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,201 @@
+import dataclasses
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from audits import made
+
+import debias
+from debias.policy import PROVENANCE
+
+NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
+
+
+def audit_of(informative, shares=None, names=NAMES, **given):
+    """Return an audit with these verdicts, and these debiased shares (equal among the informative by default)."""
+    made_up = made(names, informative=informative, **given)
+    shares = np.array(informative, dtype=float) if shares is None else np.array(shares, dtype=float)
+    main = dataclasses.replace(made_up.main, values=shares)
+    return debias.Audit.of(made_up.reported, "gain", {"mdi_oob": main}, made_up.n_values, made_up.fingerprints)
+
+
+def outcome(audit, policy, baseline=None):
+    gate = audit.check(policy, baseline)
+    assert gate.passed == all(result.status != "failed" for result in gate.results)
+    return {result.rule: result for result in gate.results}
+
+
+def test_unsupported_share_is_that_of_the_audit_and_either_side_of_the_limit_counts():
+    audit = audit_of([1, 1, 0, 0, 0, 0])
+    share = float(audit.reported[2:].sum())
+    for limit, status in ((share + 1e-9, "passed"), (share - 1e-9, "failed")):
+        result = outcome(audit, {"max_unsupported_share": limit})["max_unsupported_share"]
+        assert (result.status, result.value) == (status, f"{share:.1%}")
+        assert "4 of 6 features are indistinguishable" in result.reason
+    largest = NAMES[2 + int(np.argmax(audit.reported[2:]))]
+    assert f"the largest {largest}" in result.reason
+
+
+def test_with_too_few_rows_the_share_is_not_judged_but_the_gate_fails():
+    audit = audit_of([1, 1, 0, 0, 0, 0])
+    found = outcome(audit, {"max_unsupported_share": 0.0, "min_rows": 501})
+    assert {rule: each.status for rule, each in found.items()} == {
+        "min_rows": "failed",
+        "max_unsupported_share": "not judged",
+    }
+    assert not audit.check({"max_unsupported_share": 1.0, "min_rows": 501}).passed
+    assert audit.check({"max_unsupported_share": 1.0, "min_rows": 500}).passed
+
+
+def test_features_that_must_and_must_not_matter():
+    audit = audit_of([1, 0, 0, 1, 0, 0])
+    found = outcome(audit, {"must_be_informative": ["age", "income", "agee"], "must_not_matter": NAMES[3:5]})
+    assert {rule: each.status for rule, each in found.items()} == {
+        "must_be_informative: age": "passed",
+        "must_be_informative: income": "failed",
+        "must_be_informative: agee": "failed",
+        "must_not_matter: customer_id": "failed",
+        "must_not_matter: noise": "passed",
+    }
+    assert "Did you mean 'age'" in found["must_be_informative: agee"].reason
+    assert f"z = {audit.main.z[3]:.2f}" in found["must_not_matter: customer_id"].reason
+
+
+def test_a_slip_in_what_must_not_matter_does_not_pass_but_a_feature_that_is_gone_does():
+    audit = audit_of([1, 0, 0, 1, 0, 0])
+    found = outcome(audit, {"must_not_matter": ["custmer_id", "passport"]})
+    assert [each.status for each in found.values()] == ["failed", "passed"]
+    assert "it has 'customer_id'" in found["must_not_matter: custmer_id"].reason
+
+
+def test_the_number_of_informative_features_and_inflation():
+    audit = audit_of([1, 1, 0, 0, 0, 0])
+    assert audit.check({"min_informative": 2}).passed
+    assert not audit.check({"min_informative": 3}).passed
+    excess = (audit.reported - audit.share).max()
+    assert audit.check({"max_inflation": excess + 1e-9}).passed
+    result = outcome(audit, {"max_inflation": excess - 1e-9})["max_inflation"]
+    assert (result.status, result.value) == ("failed", f"{excess:.1%}")
+
+
+@pytest.mark.parametrize(("at", "wanted"), [(a, w) for a in range(5) for w in range(5)])
+def test_provenance_is_ordered(at, wanted):
+    levels = list(PROVENANCE)
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    for status in PROVENANCE[levels[at]]:
+        audit.main.provenance["status"] = status
+        assert audit.check({"min_provenance": levels[wanted]}).passed == (at >= wanted)
+
+
+def test_every_status_of_the_code_has_its_place():
+    from pathlib import Path
+
+    import debias.provenance
+
+    text = Path(debias.provenance.__file__).read_text()
+    listed = re.search(r"status : str\n(.*?)detail", text, re.S).group(1)
+    assert set(re.findall(r'"(.*?)"', re.sub(r"\s+", " ", listed))) == {s for each in PROVENANCE.values() for s in each}
+
+
+def test_training_rows_and_missing_baselines_are_refused():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    with pytest.raises(debias.RowsError, match="training rows passes no gate"):
+        made(NAMES, rows="train").check({"min_rows": 1})
+    with pytest.raises(debias.PolicyError, match="max_rank_change compare with a baseline"):
+        audit.check({"max_rank_change": 1})
+    with pytest.raises(debias.PolicyError, match="not tested"):
+        audit.check({"max_rank_change": 1}, made(NAMES, tested=False))
+
+
+def test_what_was_not_tested_or_reported_does_not_pass():
+    untested = made(NAMES, tested=False)
+    for rule in ({"max_unsupported_share": 1.0}, {"must_be_informative": ["age"]}, {"must_not_matter": ["age"]}):
+        (result,) = untested.check(rule).results
+        assert (result.status, "without a test" in result.reason) == ("failed", True)
+    silent = made(NAMES, reported=False)
+    for rule in ({"max_unsupported_share": 1.0}, {"max_inflation": 1.0}):
+        assert not silent.check(rule).passed
+
+
+def test_drift_names_features_whose_standing_changed_with_the_numbers():
+    old = audit_of([1, 1, 1, 0, 0, 0], [50, 30, 20, 0, 0, 0])
+    new = audit_of([1, 1, 0, 1, 0, 0], [20, 50, 0, 30, 0, 0])
+    gate = new.check({"max_rank_change": 1, "max_share_change": 0.25}, old)
+    words = [change.in_words() for change in gate.changes]
+    assert sorted(words) == sorted(
+        [
+            "age: rank 1, 50.0%, informative -> rank 3, 20.0%, informative",
+            "customer_id: rank 4, 0.0%, indistinguishable -> rank 2, 30.0%, informative",
+            "city: rank 3, 20.0%, informative -> rank 4, 0.0%, indistinguishable",
+            "income: rank 2, 30.0%, informative -> rank 1, 50.0%, informative",
+        ]
+    )
+    rank, share = gate.results
+    assert (rank.status, rank.value) == ("failed", "2")
+    assert rank.reason == "ranks changed: age from 1 to 3, customer_id from 4 to 2"
+    assert (share.status, share.value, share.reason) == ("failed", "30.0%", "age: from 50.0% to 20.0%")
+    assert new.check({"max_rank_change": 2, "max_share_change": 0.31}, old).passed
+
+
+def test_changed_verdicts_are_counted_among_the_features_of_both():
+    old, new = audit_of([1, 1, 1, 0, 0, 0]), audit_of([1, 1, 0, 1, 0, 0])
+    (result,) = new.check({"max_verdict_changes": 1}, old).results
+    assert (result.status, result.value) == ("failed", "2")
+    assert "city from informative to indistinguishable" in result.reason
+    assert new.check({"max_verdict_changes": 2}, old).passed
+
+
+def test_noise_that_stays_noise_has_not_moved():
+    old, new = audit_of([1, 1, 1, 0, 0, 0], [5, 3, 2, 0, 0, 0]), audit_of([1, 1, 0, 0, 0, 0], [5, 3, 0, 0, 0.1, 0])
+    gate = new.check({"max_rank_change": 0}, old)
+    assert [change.feature for change in gate.changes] == ["city"]
+    assert old.check({"max_rank_change": 0, "max_share_change": 0}, old).passed
+    assert old.check({"max_rank_change": 0}, old).changes == ()
+
+
+def test_features_that_come_and_go_are_named():
+    old, new = audit_of([1, 0], [1, 0], names=["a", "b"]), audit_of([1, 1], [1, 1], names=["a", "c"])
+    words = [change.in_words() for change in new.check({"max_rank_change": 0}, old).changes]
+    assert "c: not in the model -> rank 1, 50.0%, informative" in words
+    assert "b: rank 2, 0.0%, indistinguishable -> not in the model" in words
+    assert not audit_of([1], [1], names=["z"]).check({"max_rank_change": 9}, old).passed
+
+
+HOSTILE = "a|b`<script>\n::error::x\x00[l](u)%0A"
+
+
+def test_junit_has_a_case_a_rule_and_survives_any_name():
+    gate = audit_of([0, 1, 1, 1, 1, 1]).check(
+        {"must_be_informative": ["age"], "must_not_matter": [HOSTILE], "min_rows": 10**6, "max_unsupported_share": 0.5}
+    )
+    root = ElementTree.fromstring(gate.to_junit())
+    (suite,) = root
+    counts = {key: suite.get(key) for key in ("tests", "failures", "skipped", "errors")}
+    assert counts == {"tests": "4", "failures": "2", "skipped": "1", "errors": "0"}
+    failed = {case.get("name"): case.find("failure") for case in suite}
+    assert "indistinguishable" in failed["must_be_informative: age"].get("message")
+    assert failed["max_unsupported_share"] is None
+
+
+def test_markdown_and_annotations_cannot_be_broken_by_a_name():
+    audit = made([HOSTILE, "b"], informative=[True, False])
+    gate = audit.check({"must_not_matter": [HOSTILE]})
+    rows = [line for line in gate.to_markdown().splitlines() if line.startswith("| must")]
+    assert len(rows) == 1
+    assert len(re.findall(r"(?<!\\)\|", rows[0])) == 6
+    assert "<script" not in rows[0]
+    (line,) = gate.to_annotations()
+    assert "\n" not in line
+    assert line.startswith("::error title=debias check::must_not_matter")
+    assert "%250A" in line
+
+
+def test_the_outcome_is_plain_json_and_csv():
+    gate = audit_of([1, 1, 0, 0, 0, 0]).check({"min_rows": 1}, audit_of([1, 0, 0, 0, 0, 0]))
+    plain = json.loads(gate.to_json())
+    assert plain["passed"] is True
+    assert plain["results"][0]["rule"] == "min_rows"
+    assert {"feature", "rank", "share", "verdict"} == set(plain["changes"][0])
+    assert gate.to_csv().splitlines()[0] == "rule,status,value,limit,reason"

@@ -1,0 +1,51 @@
+import pytest
+
+import debias
+from debias.policy import RULES, Policy
+
+
+def test_a_policy_is_read_from_its_own_file_and_from_pyproject(tmp_path):
+    own, shared = tmp_path / "debias.toml", tmp_path / "pyproject.toml"
+    own.write_text('max_unsupported_share = 0.2\nmust_not_matter = ["id"]\n')
+    shared.write_text('[project]\nname = "x"\n[tool.debias]\nmax_unsupported_share = 0.2\nmust_not_matter = ["id"]\n')
+    expected = Policy(max_unsupported_share=0.2, must_not_matter=("id",))
+    assert Policy.of(own) == Policy.of(str(shared)) == Policy.of(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_unsuported_share = 0.2", "no rule 'max_unsuported_share'.*Did you mean 'max_unsupported_share'"),
+        ("", "without rules would pass everything"),
+        ("min_rows = 1.5", "min_rows is a whole number"),
+        ("min_rows = true", "min_rows is a whole number"),
+        ("max_inflation = 20", "share from 0 to 1, not 20"),
+        ("max_inflation = nan", "share from 0 to 1, not nan"),
+        ('must_not_matter = "id"', "a list of names"),
+        ("must_not_matter = []", "a list of names"),
+        ('must_not_matter = ["a", "a"]', "different names"),
+        ('min_provenance = "provn"', "Did you mean 'proven'"),
+        ("= 3", "cannot be read"),
+        ("[tool]\ndebias = 3", "no table of rules"),
+    ],
+)
+def test_a_wrong_policy_is_refused_by_name(tmp_path, text, message):
+    (tmp_path / "policy.toml").write_text(text)
+    with pytest.raises(debias.PolicyError, match=message) as refused:
+        Policy.of(tmp_path / "policy.toml")
+    assert "policy.toml" in str(refused.value)
+
+
+def test_a_pyproject_without_our_table_is_refused(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    with pytest.raises(debias.PolicyError, match=r"no table \[tool.debias\]"):
+        Policy.of(tmp_path / "pyproject.toml")
+    with pytest.raises(debias.PolicyError, match="cannot be read"):
+        Policy.of(tmp_path / "absent.toml")
+
+
+def test_every_rule_is_documented():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    assert [rule for rule in RULES if f"`{rule}" not in page] == []

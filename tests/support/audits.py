@@ -1,0 +1,52 @@
+"""Audits made by hand, for tests of what is made of them."""
+
+import numpy as np
+
+import debias
+
+
+def made(names, seed=0, tested=True, reported=True, rows="oob", warnings=(), n_permutations=50, informative=None):
+    """Return an audit of features of these names; the first third is informative unless told otherwise."""
+    rng = np.random.default_rng(seed)
+    n = len(names)
+    chosen = np.arange(n) < max(1, n // 3) if informative is None else np.asarray(informative, dtype=bool)
+    z = np.where(chosen, rng.uniform(5, 12, n), rng.uniform(-2, 2, n))
+    values = z * 0.1
+    null = rng.normal(size=(n_permutations, n))
+    scores = debias.Scores(
+        values=values,
+        feature_names=tuple(names),
+        scorer="mdi_oob",
+        unit="covariance of tree and response",
+        rows=rows,
+        n_rows=500,
+        provenance={"kind": rows, "status": "proven", "detail": "as the test says", "training_share": None},
+        details={
+            "test": {"se": "permutation", "alpha": 0.05, "error": "fwer", "n_permutations": n_permutations, "seed": 0}
+        }
+        if tested
+        else {},
+        warnings=tuple(warnings),
+        settings={"model": "forest", "library_version": "1", "n_trees": 3, "debias_version": "0", "seed": None},
+        **(
+            {
+                "standard_error": np.full(n, 0.1),
+                "z": z,
+                "p_value": np.where(chosen, 0.01, 0.5),
+                "p_adjusted": np.where(chosen, 0.02, 0.9),
+                "selected": chosen,
+                "threshold": 3.0,
+                "null": null,
+            }
+            if tested
+            else {}
+        ),
+    )
+    figures = rng.uniform(0.1, 1, n) if reported else None
+    return debias.Audit.of(
+        figures,
+        "gain",
+        {"mdi_oob": scores},
+        rng.integers(2, 500, n),
+        {"model_sha256": "0" * 64, "data_sha256": "1" * 64},
+    )

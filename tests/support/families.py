@@ -1,0 +1,106 @@
+"""One small model of every family that is supported, by the name it has in docs/support.md."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import xgboost
+from sklearn import ensemble
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_selector, make_column_transformer
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeRegressor
+
+N = 150
+
+
+def rows(seed, categories=False, missing=False):
+    """Return a frame of N rows and a response that depends on each of its columns."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(N, 3)), columns=list("abc"))
+    y = X["a"].to_numpy() + X["b"].to_numpy() + rng.normal(size=N)
+    if categories:
+        codes = rng.integers(0, 4, N)
+        X["c"] = pd.Categorical.from_codes(codes, pd.Index(list("uvwx"), dtype=object))
+        y = y + 2 * (codes % 2)
+    if missing:
+        X.loc[rng.random(N) < 0.2, "b"] = np.nan
+    return X, y
+
+
+def forest(**settings):
+    return ensemble.RandomForestRegressor(5, random_state=0, **settings)
+
+
+def piped():
+    hot = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    columns = make_column_transformer((hot, make_column_selector(dtype_include="category")), remainder="passthrough")
+    return make_pipeline(columns, forest())
+
+
+def xgb(kind=xgboost.XGBRegressor, **settings):
+    return kind(n_estimators=5, max_depth=3, n_jobs=1, random_state=0, enable_categorical=True, **settings)
+
+
+def lgb(**settings):
+    fixed = {"n_estimators": 5, "min_child_samples": 5, "min_data_per_group": 5, "n_jobs": 1, "verbose": -1}
+    return lightgbm.LGBMRegressor(**fixed, random_state=0, **settings)
+
+
+class Boosted:
+    """A raw Booster, trained by the library's own function."""
+
+    def __init__(self, library):
+        self.library = library
+
+    def fit(self, X, y):
+        if self.library is lightgbm:
+            settings = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 5, "min_data_per_group": 5}
+            return lightgbm.train(settings, lightgbm.Dataset(X, y), 5)
+        return xgboost.train({"nthread": 1}, xgboost.DMatrix(X, y, enable_categorical=True), 5)
+
+
+SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
+FAMILIES = {
+    "RandomForest": forest,
+    "ExtraTrees (bootstrap)": lambda: ensemble.ExtraTreesRegressor(5, bootstrap=True, random_state=0),
+    "ExtraTrees": lambda: ensemble.ExtraTreesRegressor(5, random_state=0),
+    "DecisionTree": lambda: DecisionTreeRegressor(random_state=0, min_samples_leaf=3),
+    "Bagging of trees": lambda: ensemble.BaggingRegressor(
+        DecisionTreeRegressor(), 5, max_features=2, bootstrap_features=True, random_state=0
+    ),
+    "GradientBoosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0),
+    "HistGradientBoosting": lambda: ensemble.HistGradientBoostingRegressor(
+        max_iter=5, min_samples_leaf=5, random_state=0
+    ),
+    "XGBoost gbtree": xgb,
+    "XGBoost dart": lambda: xgb(booster="dart", rate_drop=0.5),
+    "XGBoost forest (XGBRF)": lambda: xgb(xgboost.XGBRFRegressor),
+    "XGBoost Booster": lambda: Boosted(xgboost),
+    "LightGBM gbdt": lgb,
+    "LightGBM dart": lambda: lgb(boosting_type="dart", drop_rate=0.5),
+    "LightGBM goss": lambda: lgb(data_sample_strategy="goss"),
+    "LightGBM rf": lambda: lgb(boosting_type="rf", **SAMPLED),
+    "LightGBM Booster": lambda: Boosted(lightgbm),
+    "Pipeline with ColumnTransformer": piped,
+    "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
+    "CalibratedClassifierCV": lambda: CalibratedClassifierCV(
+        make_pipeline(piped()[:-1], ensemble.RandomForestClassifier(5, random_state=0)), cv=2, ensemble=False
+    ),
+    "TransformedTargetRegressor": lambda: TransformedTargetRegressor(piped(), func=np.sinh, inverse_func=np.arcsinh),
+    "MultiOutputRegressor": lambda: MultiOutputRegressor(piped()),
+    "VotingRegressor": lambda: ensemble.VotingRegressor([("one", piped()), ("two", piped())], weights=[1, 2]),
+    "StackingRegressor": lambda: ensemble.StackingRegressor([("one", piped())], LinearRegression(), cv=2),
+}
+
+
+def response(family, y):
+    """Return the response as a family takes it: labels, or two columns."""
+    if family == "CalibratedClassifierCV":
+        return np.where(y > 0, "yes", "no")
+    return np.column_stack([y, -y]) if family == "MultiOutputRegressor" else y

@@ -1,0 +1,68 @@
+"""Write docs/support.md from the tests that ran: ``python tests/support/support_table.py``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "support.md"
+CAPABILITIES = ("out-of-bag", "held-out", "weights", "missing", "categories", "refit")
+MEANING = """\
+Written by `tests/support/support_table.py` from the tests in `tests/adapters/test_support.py`; the tests fail if a cell
+no longer holds. *yes*: ran, and its checks passed. *refused*: debias says why it does not. *no*: the library itself
+does not take such columns.
+
+- *out-of-bag*: the bags are recovered and proven; the same rows in another order are refused.
+- *held-out*: leaves and raw output are the library's; scores are the same from a frame in another column order.
+- *weights*: integer weights of held-out rows score as repeated rows do, to 1e-10 (`mdi_oob`, `oob_split`).
+- *missing*, *categories*: columns with missing values, or of pandas categories, in training and in the rows scored.
+- *refit*: `debias.refit` gives the same model from the same seed, another from other rows, and leaves yours alone.
+
+What each model is scored on, and what is refused, is in [models](models.md) and [boosters](models-boosters.md).
+"""
+
+
+class Outcomes:
+    """Collects the outcome each test recorded."""
+
+    def __init__(self) -> None:
+        self.cells: dict[str, dict[str, str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = dict(report.user_properties)
+        if report.when == "call" and "family" in found:
+            cell = str(found["outcome"]) if "outcome" in found else "FAILED"
+            self.cells.setdefault(str(found["family"]), {})[str(found["capability"])] = cell
+
+
+def page(cells: dict[str, dict[str, str]]) -> str:
+    """Return the page as markdown."""
+    ran = ", ".join(f"{name} {version(name)}" for name in ("scikit-learn", "xgboost", "lightgbm", "pandas"))
+    lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
+    for family, found in cells.items():
+        lines.append(f"| {family} | " + " | ".join(found[each] for each in CAPABILITIES) + " |")
+    table = "\n".join(lines)
+    return f"# What is supported\n\n{MEANING}\nRun with {ran}.\n\n{table}\n"
+
+
+def read() -> dict[tuple[str, str], str]:
+    """Return the cells of the page by family and capability."""
+    found = {}
+    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| ") and cells[0] != "model":
+            found.update({(cells[0], each): cell for each, cell in zip(CAPABILITIES, cells[1:], strict=True)})
+    return found
+
+
+if __name__ == "__main__":
+    outcomes = Outcomes()
+    PAGE.unlink(missing_ok=True)  # without a page the tests record what they find
+    status = pytest.main(["-q", "-p", "no:cacheprovider", str(ROOT / "tests/adapters/test_support.py")], [outcomes])
+    if status == 0:
+        PAGE.write_text(page(outcomes.cells))
+    sys.exit(status)
