@@ -32,9 +32,7 @@ class Nodes:
     weight: list[float] = field(default_factory=list)
     leaf: list[int] = field(default_factory=list)
 
-    def add(
-        self, split: tuple[int, float, bool, int | None] | None, value: list[float], weight: float, leaf: int
-    ) -> int:
+    def add(self, split: tuple[int, float, bool, int | None] | None, value: list[float], weight: float, leaf: int) -> int:
         """Append a node without children, and return its position."""
         feature, threshold, missing_left, category = split or (-1, 0.0, False, None)
         self.feature.append(feature)

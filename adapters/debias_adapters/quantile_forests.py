@@ -14,9 +14,7 @@ from debias_adapters._sklearn_refit import fitted
 if TYPE_CHECKING:
     from debias.unwrapping import Again
 
-_NOTE = (
-    "scores are of the trees and their means, which were grown for squared error: they are the same for all quantiles"
-)
+_NOTE = "scores are of the trees and their means, which were grown for squared error: they are the same for all quantiles"
 
 
 @debias.hookimpl
@@ -30,9 +28,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     settings = kind().get_params()
     plain = kind(**{name: value for name, value in model.get_params(deep=False).items() if name in settings})
     own = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
-    plain.__dict__.update(
-        {name: value for name, value in vars(model).items() if name not in own | model.get_params().keys()}
-    )
+    plain.__dict__.update({name: value for name, value in vars(model).items() if name not in own | model.get_params().keys()})
     return Unwrapped(
         type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_again, model)
     )
