@@ -28,6 +28,12 @@ def files(tmp_path_factory, models):
     return home
 
 
+@pytest.fixture(autouse=True)
+def loaded_at_once(monkeypatch):
+    """Without the child process that tries a model file first, which has its own tests in tests/files."""
+    monkeypatch.setattr("debias.model_check.check", lambda *_: None)
+
+
 def run(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 

@@ -160,7 +160,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
-    # Read here, since Windows line ends abort LightGBM's own reader and the process with it; so does what is refused.
+    # Where something is wrong LightGBM's own reader may end the process, or never return.
     text = path.read_text(encoding="utf-8")
     require_whole(text, str(path))
     try:
