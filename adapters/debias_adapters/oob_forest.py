@@ -50,8 +50,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         mean_values=True,
         n_train=model.n_samples_,
         notes=(
-            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: rather judge it on rows it "
-            "has not, with rows='held-out'",
+            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: better judge it on "
+            "others, with rows='held-out'",
         ),
     )
 

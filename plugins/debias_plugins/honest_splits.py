@@ -210,7 +210,8 @@ class _Task:
         leaves_in = route(ensemble, self.X_train, trees=which)[:, 0]
         leaves = leaves_in if rows is source else route(ensemble, self.X, trees=which)[:, 0]
         first = int(ensemble.tree_output[tree])
-        fed = slice(first, first + (self.y.shape[1] if ensemble.averaged else ensemble.value.shape[1]))
+        all_classes = rows.response.values is None
+        fed = slice(None) if all_classes else slice(first, first + ensemble.value.shape[1])
         score = np.zeros(ensemble.n_features)
         kernels.score_tree(
             left,

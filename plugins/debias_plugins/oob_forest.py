@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 SEEDS = np.iinfo(np.int32).max
 
@@ -62,6 +62,11 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     random_state: Any
     n_jobs: int | None
     warm_start: bool
+    trees_: list[OOBTree]
+    n_samples_: int
+    n_drawn_: int
+    _importance: NDArray[np.float64]
+    _oob_sums: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
         """Return the training rows drawn for a tree, with repeats, shape (n_drawn,)."""
@@ -73,7 +78,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         """The training rows drawn for each tree, with repeats."""
         return [self.in_bag(tree) for tree in range(len(self.trees_))]
 
-    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+    def apply(self, X: Any) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, shape (n_rows, n_trees)."""
         from debias_plugins import oob_forest_kernels as kernels
 
@@ -88,7 +93,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         tags.input_tags.allow_nan = True
         return tags
 
-    def _mean(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _mean(self, X: Any) -> NDArray[np.float64]:
         """Return the mean prediction of the trees, shape (n_rows, n_outputs)."""
         from debias_plugins import oob_forest_kernels as kernels
 
@@ -104,7 +109,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         _in_threads(part, rows, self.n_jobs)
         return total / len(self.trees_)
 
-    def _checked(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _checked(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         return validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan", order="C")
 
@@ -236,6 +241,8 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
     1
     """
 
+    classes_: NDArray[Any]
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -259,7 +266,7 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.warm_start = warm_start
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the forest."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
@@ -285,11 +292,11 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
         self.oob_score_ = float(accuracy_score(codes[seen], found, sample_weight=of_seen)) if scored else np.nan
         return self
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the trees' mean class fractions, shape (n_rows, n_classes)."""
         return self._mean(X)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of the largest mean fraction."""
         mean = self.predict_proba(X)  # raises where the forest is not fitted
         return self.classes_[mean.argmax(axis=1)]
@@ -343,7 +350,7 @@ class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.warm_start = warm_start
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the forest."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True)
         y = column_or_1d(y, warn=True).astype(np.float64)
@@ -357,12 +364,12 @@ class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
         self.oob_score_ = float(r2_score(y[seen], mean[seen], sample_weight=of_seen)) if scored else np.nan
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the mean of the trees, shape (n_rows,)."""
         return self._mean(X)[:, 0]
 
 
-def _weights(sample_weight: ArrayLike, X: NDArray[np.float64]) -> NDArray[np.float64]:
+def _weights(sample_weight: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
     weight: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
         raise ValueError("sample_weight is 0 for all rows")
@@ -372,7 +379,7 @@ def _weights(sample_weight: ArrayLike, X: NDArray[np.float64]) -> NDArray[np.flo
 def _share(wanted: Any, n: int, name: str) -> int:
     """Return a number given as such, or as a share of `n`."""
     whole = isinstance(wanted, Integral) and not isinstance(wanted, bool)
-    if not isinstance(wanted, Real) or isinstance(wanted, bool) or not 0 < wanted <= (n if whole else 1):
+    if not isinstance(wanted, Real) or isinstance(wanted, bool) or not 0 < float(wanted) <= (n if whole else 1):
         raise ValueError(f"{name} must be a whole number from 1 to {n}, or a share above 0 up to 1, not {wanted!r}")
     return max(1, int(float(wanted) * (1 if whole else n)))
 

@@ -277,3 +277,17 @@ def test_noise_has_mean_0(response):
         scores.append(debias.score(model, X, y, "honest_splits", rows="oob").values)
     z = np.mean(scores, axis=0) / (np.std(scores, axis=0, ddof=1) / np.sqrt(len(scores)))
     assert np.abs(z).max() < 4.0  # 10 means in all: a false alarm in 0.06 % of seeds
+
+
+def test_other_kinds_of_models():
+    """A LightGBM forest on its out-of-bag rows, and a forest of two responses."""
+    X, latent = rows_of(150, 0)
+    forest = lightgbm.LGBMRegressor(
+        boosting_type="rf", n_estimators=4, bagging_freq=1, bagging_fraction=0.6, verbose=-1, n_jobs=1
+    ).fit(X, latent)
+    scores = debias.score(forest, X, latent, "honest_splits", rows="oob").values
+    assert scores[0] == scores.max() > 0
+    both = RandomForestRegressor(4, random_state=0).fit(X, np.column_stack([latent, -latent]))
+    one = RandomForestRegressor(4, random_state=0).fit(X, latent)
+    of_both = debias.score(both, X, np.column_stack([latent, -latent]), "honest_splits", rows="oob").values
+    np.testing.assert_allclose(of_both, 2 * debias.score(one, X, latent, "honest_splits", rows="oob").values)

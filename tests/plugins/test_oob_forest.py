@@ -277,3 +277,19 @@ def test_the_scorer_of_data():
         debias.score(None, drawn.X, np.zeros(len(drawn.X), dtype=int), "oob_forest")
     with pytest.raises(CompositionError, match="max_features"):
         debias.score(None, drawn.X, drawn.y, "oob_forest", max_features=0)
+
+
+def test_importances_of_attributes_with_many_values_keep_their_order():
+    """Deng, Runger and Tuv (2011), T1: four groups, and noise of 1280, 64, 32, 8, 8 and 2 values below them all."""
+    drawn = [deng_t1(1280, seed=seed) for seed in range(3)]
+    mean = np.mean([debias.score(None, d.X, d.y, "oob_forest", n_estimators=40, seed=0).values for d in drawn], axis=0)
+    at = dict(zip(drawn[0].X.columns, mean, strict=True))
+    strong, noise = [at[f"X{k}"] for k in range(1, 5)], [at[f"U{k}"] for k in range(1, 7)]
+    assert min(strong) > at["X5"] > at["X6"] > max(noise)
+
+
+def test_few_rows():
+    X = np.arange(6.0).reshape(3, 2)
+    forest = OOBForestClassifier(10, random_state=0).fit(X, [0, 1, 1])
+    assert np.isfinite(forest.predict_proba(X)).all()
+    assert np.isfinite(forest.feature_importances_).all()
