@@ -70,7 +70,7 @@ def run_study(
             if (missing := file.missing(design, repeat, entrants(design)))
         ]
         _run(tasks, file, jobs, messages)
-    labels = list(dict.fromkeys(entrant.label for design in study.designs for entrant in entrants(design)))
+    labels = {design.name: [entrant.label for entrant in entrants(design)] for design in study.designs}
     trials = [trial for trial in file.trials if trial["repeat"] < count]
     of = summary.cells(study, trials, labels)
     numbers = summary.summarise(study, of)

@@ -85,12 +85,12 @@ class Cell:
         return np.array([MEASURES[measure].of(outcome) for outcome in outcomes], dtype=np.float64)
 
 
-def cells(study: Study, trials: list[dict[str, Any]], labels: list[str]) -> list[Cell]:
-    """Return the trials by design and scorer, in the order of the study and of `labels`."""
+def cells(study: Study, trials: list[dict[str, Any]], labels: dict[str, list[str]]) -> list[Cell]:
+    """Return the trials by design and scorer, in the order of the study and of the `labels` of each design."""
     found = []
     for design in study.designs:
         there = sorted((t for t in trials if t["design"] == design.name), key=lambda trial: trial["repeat"])
-        for label in labels:
+        for label in labels.get(design.name, []):
             given = [trial for trial in there if label in trial["scores"]]
             good = [trial for trial in given if "values" in trial["scores"][label]]
             refusals = {trial["scores"][label]["refused"] for trial in given if trial not in good}

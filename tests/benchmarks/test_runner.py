@@ -128,7 +128,7 @@ def test_correlations_pair_trials_by_their_number():
         trial(2, ours=refused, theirs=given),
     ]
     study = replace(STUDY, measures=(), references=("theirs",), feature_means=False, published=())
-    found = summary.summarise(study, summary.cells(study, trials, ["ours", "theirs"]))
+    found = summary.summarise(study, summary.cells(study, trials, {STUDY.designs[0].name: ["ours", "theirs"]}))
     assert [(number.scorer, number.mean, number.trials) for number in found] == [("ours", 1.0, 1)]
 
 
