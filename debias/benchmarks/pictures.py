@@ -67,7 +67,7 @@ def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> N
         panel.grid(axis="x", color="#dddddd", lw=0.6)
         if measure == "auc":
             panel.axvline(0.5, color="#888888", lw=0.8)
-    figure.supxlabel(MEASURES[measure].title if measure in MEASURES else measure, fontsize=8)
+    figure.suptitle(MEASURES[measure].title if measure in MEASURES else measure, fontsize=9)
     first = panels[tables[0]]
     first.set_yticks(range(len(scorers)), scorers)
     first.invert_yaxis()
