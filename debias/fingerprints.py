@@ -64,12 +64,15 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     Returns
     -------
     array of int64 of shape (n_groups,)
+        0 for a group of which the model sees no column.
     """
     import pandas as pd
 
     counts = np.zeros(len(grouping.names), dtype=np.int64)
     for group in range(counts.size):
         part = X[:, grouping.index == group]
+        if not part.shape[1]:
+            continue
         if part.shape[1] == 1:
             counts[group] = pd.unique(part[~np.isnan(part)]).size  # by hashing, several times as fast as by sorting
         else:
