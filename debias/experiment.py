@@ -215,13 +215,11 @@ class Experiment:
 
     def _member_scores(self, member: Member, scorer: Scorer) -> NDArray[np.float64]:
         """Return scores, by group, of trees that were just trained: what their rows are is known."""
-        if self.kind is None:
-            ensemble, rows = extract(member.model), None
-        else:
-            ensemble, rows, _ = prepare(
-                *(member.model, member.X, member.y, [scorer], self.kind, member.train, self.evaluation_weight),
-                *(self.seed, 1, None, None, (), True, _weights(self.training.weight)),
-            )
+        kind = self.kind or "train"  # what looks at no rows may still ask for the model that comes with them
+        ensemble, rows, _ = prepare(
+            *(member.model, member.X, member.y, [scorer], kind, member.train, self.evaluation_weight),
+            *(self.seed, 1, None, None, (), True, _weights(self.training.weight)),
+        )
         values, _ = scorer.score(ensemble, rows)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
