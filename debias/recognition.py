@@ -192,11 +192,9 @@ def _excess_variance(tree: LeafCounts) -> float:
 
 
 def _contingency(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
-    """Return phi^2 = chi^2 / n of two partitions of the same rows."""
-    _, code_a = np.unique(a, return_inverse=True)
-    _, code_b = np.unique(b, return_inverse=True)
-    table = np.bincount(code_a * (code_b.max() + 1) + code_b, minlength=(code_a.max() + 1) * (code_b.max() + 1))
-    joint = table.reshape(code_a.max() + 1, code_b.max() + 1) / a.size
+    """Return phi^2 = chi^2 / n of two partitions of the same rows, each numbered from 0."""
+    table = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
+    joint = table[table.any(axis=1)][:, table.any(axis=0)] / a.size
     chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     return float(np.sum(joint**2 / chance)) - 1
 
