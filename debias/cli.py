@@ -376,6 +376,7 @@ def bench(
     if more and not scorers:
         raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
     measured = {"repeats", "memory"} if study == "speed" else {"repeats"}
+    measured |= {"jobs", "out", "restart"} if study == "significance" else set()
     taken = measured if study in MEASUREMENTS else {*context.params} - {"memory"}
     for name in sorted({*context.params} - taken - {"study", "more"}):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
@@ -384,9 +385,16 @@ def bench(
         raise click.UsageError("--drop is about the matrix of --data, and there is none")
     with _errors():
         if study == "significance":
+            from pathlib import Path
+
+            from rich.console import Console
+
             from debias.benchmarks import significance
 
-            significance.run(_console(), repeats or 500)
+            messages = Console(stderr=True)
+            page = significance.run(Path(out), messages, repeats=repeats or 500, jobs=jobs, restart=restart)
+            click.echo(page, nl=False)
+            click.echo(f"written to {out}: significance.md, significance.csv", err=True)
             return
         if study == "replicates":
             from debias.benchmarks import replicates

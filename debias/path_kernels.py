@@ -71,6 +71,28 @@ def sum_slots(slots, weight, y, slot_of_split, sums):
 
 
 @njit(cache=True, nogil=True)
+def sum_squares_of_blocks(slots, weight, block, slot_of_split, squares):
+    """Add to `squares` (n_slots,) the squares of the total weights of the blocks in every slot of one tree.
+
+    Rows of one block stand together; `block` (n_rows,) are its labels.
+    """
+    total = np.zeros(squares.size)
+    of = np.full(squares.size, -1, dtype=np.int64)  # a row of the block that `total` is of
+    for i in range(slots.size):
+        if weight[i] <= 0:
+            continue
+        at = np.int64(slots[i])
+        while at >= 0:
+            if of[at] >= 0 and block[of[at]] != block[i]:
+                squares[at] += total[at] ** 2
+                total[at] = 0.0
+            of[at] = i
+            total[at] += weight[i]
+            at = np.int64(slot_of_split[(at - 1) >> 1]) if at > 0 else np.int64(-1)
+    squares += total**2
+
+
+@njit(cache=True, nogil=True)
 def write_differences(sums, n, step):
     """Write mean on the left less mean on the right of every dividing split to ``step[:, 0]``; `n` are slot weights."""
     for d in range(step.shape[0]):

@@ -124,6 +124,12 @@ class Paths:
         return np.unique(self.block).size
 
     @cached_property
+    def evaluated_blocks(self) -> float:
+        """Number of blocks (rows, if there are none) that a tree is evaluated on, on average."""
+        _, of_row, size = np.unique(self.block, return_inverse=True, return_counts=True)
+        return float((self.evaluated / size[of_row]).sum() / self.ensemble.n_trees)
+
+    @cached_property
     def evaluation_weight(self) -> list[NDArray[np.float64]]:
         """Weight n' of the evaluation rows in every slot, tree by tree."""
         return [self._slot_weights(tree, self.weight * self.evaluated[tree]) for tree in range(self.ensemble.n_trees)]
@@ -147,7 +153,7 @@ class Paths:
             What the scorer multiplies each split's term with.
         inflated : bool
             Whether residuals, which are taken from the node's own mean and so are too small, are enlarged by
-            sqrt(n'_t / (n'_t - 1)), n'_t the effective number of rows.
+            sqrt(n'_t / (n'_t - 1)), n'_t the effective number of blocks (of rows, if there are none), at least 2.
 
         Returns
         -------
@@ -165,8 +171,7 @@ class Paths:
             factor[at, 0], factor[at, 1] = n[2::2] / inside, -n[1::2] / inside
             factor[at] *= scale[tree]
             if inflated:
-                squares = self._slot_weights(tree, self.weight**2 * self.evaluated[tree])
-                effective = inside**2 / squares[self.slot_of_split[at]]
+                effective = np.maximum(inside**2 / self._squares_of_blocks(tree)[self.slot_of_split[at]], 2.0)
                 factor[at] *= np.sqrt(effective / (effective - 1))[:, None]
         return factor * node_weight[self.splits][:, None]
 
@@ -185,6 +190,14 @@ class Paths:
         edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, ROWS_AT_ONCE)]
         edges = [*dict.fromkeys(edges), self.n_rows]
         return list(zip(edges[:-1], edges[1:], strict=True))
+
+    def _squares_of_blocks(self, tree: int) -> NDArray[np.float64]:
+        from debias import path_kernels
+
+        weight, at = self.weight * self.evaluated[tree], self.of_tree(tree)
+        squares = np.zeros(2 * (at.stop - at.start) + 1)
+        path_kernels.sum_squares_of_blocks(self.slots[tree], weight, self.block, self.slot_of_split[at], squares)
+        return squares
 
     def _slot_weights(self, tree: int, weight: NDArray[Any]) -> NDArray[np.float64]:
         return self.slot_sums(tree, weight, np.ones((self.n_rows, 1)))[:, 0]

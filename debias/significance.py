@@ -35,6 +35,9 @@ RISK = 1e-3
 ENOUGH_EXCEEDANCES = 20
 LARGEST_DRAWS = 2
 """So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
+FEW_BLOCKS = 5
+"""Frozen-forest permutations need about so many independent evaluations a tree: with 0.5 and 2 whole blocks out of bag
+the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
 RARELY_OUT = 0.1
 """A class is rarely out of bag if its rows are less than this times as often so as those of another."""
 
@@ -48,7 +51,8 @@ class Procedure:
     se : {"auto", "permutation", "conservative", "naive"}
         "permutation": permuted responses, trees frozen. "conservative": normal test with sqrt(2) times the naive
         standard error (out-of-bag rows). "naive": normal test, for held-out rows. "auto": permutation on out-of-bag
-        rows, and on up to 2,000 held-out ones; naive on more held-out rows.
+        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on up to 2,000 held-out ones;
+        naive on more held-out rows.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
@@ -84,8 +88,10 @@ class Procedure:
 
     def method(self, rows: Rows) -> str:
         """Return which of the three is used for these rows."""
+        if self.se == "auto" and rows.kind == "oob":
+            return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
         if self.se == "auto":
-            return "permutation" if rows.kind == "oob" or rows.n_rows <= FEW_ROWS else "naive"
+            return "permutation" if rows.n_rows <= FEW_ROWS else "naive"
         if self.se == "conservative" and rows.kind != "oob":
             raise CompositionError(
                 "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
@@ -134,6 +140,7 @@ def significance(
         )
     paths, shrunk = rows.paths, _shrunk(rows)
     chosen = procedure.method(rows)
+    procedure = replace(procedure, se=chosen)
     details: dict[str, object] = {
         "se": chosen,
         "alpha": float(procedure.alpha),
@@ -145,10 +152,12 @@ def significance(
     method = _by_permutation if chosen == "permutation" else _by_normal_law
     if rows.kind == "oob":
         _warn_of_classes_rarely_out(rows, notes)
+        _warn_of_few_blocks_out(rows, chosen, notes)
     found = method(rows, node_weight * shrunk, grouping, procedure, notes)
     error: NDArray[np.float64] | None = None
     if chosen != "permutation" or rows.kind != "oob":
-        error = standard_error(paths, rows, node_weight, grouping, inflated=rows.kind != "oob")
+        inflated = chosen == "conservative" or rows.kind != "oob"
+        error = standard_error(paths, rows, node_weight, grouping, inflated)
         error *= np.sqrt(2) if chosen == "conservative" else 1.0
     elif rows.ensemble.mean_values:
         error = influence_error(paths, rows, node_weight, grouping)
@@ -210,11 +219,11 @@ def _by_normal_law(
 ) -> _Found:
     from scipy.special import log_ndtr, ndtri
 
-    out_of_bag = rows.kind == "oob"
-    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=not out_of_bag)
-    if procedure.se == "conservative":
+    conservative = procedure.se == "conservative"
+    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=conservative or rows.kind != "oob")
+    if conservative:
         z = z / np.sqrt(2)
-    elif out_of_bag:
+    elif rows.kind == "oob":
         notes.warn(
             "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
             "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
@@ -250,6 +259,23 @@ def _warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
             "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the "
             "model has not seen, with rows='held-out'"
         )
+
+
+def _warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
+    """Warn where so little is out of bag that permutations are not calibrated, and other tests find little."""
+    n = rows.paths.evaluated_blocks
+    if n >= FEW_BLOCKS:
+        return
+    what = "rows" if rows.blocks is None else "whole blocks"
+    then = (
+        "permutations are not calibrated with so few, and noise comes out too often: pass se='conservative', or"
+        if chosen == "permutation"
+        else "the test is conservative then and has little power:"
+    )
+    notes.warn(
+        f"a tree has {n:.2g} {what} out of bag on average, less than {FEW_BLOCKS}; {then} hold out "
+        f"{what} and test on them with rows='held-out'"
+    )
 
 
 def _critical(null: NDArray[np.float64], alpha: float) -> float | None:

@@ -106,7 +106,7 @@ def _measure_table(rows: list[Number]) -> str:
             if column in beside:
                 line.append(f"{number.published.value:g}".replace("0.", ".", 1) if number and number.published else "")
         lines.append(line)
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def _agreement(rows: list[Number]) -> str:
@@ -144,10 +144,11 @@ def _means_table(rows: list[Number]) -> str:
     lines += [[feature, *(shown.get((scorer, feature), "") for scorer in scorers)] for feature in features]
     flat = {number.scorer: number.mean for number in rows if number.measure == FLAT}
     lines.append(["equal means: p", *(figure(flat.get(scorer, np.nan), 2) or "-" for scorer in scorers)])
-    return _table(lines)
+    return markdown_table(lines)
 
 
-def _table(lines: list[list[str]]) -> str:
+def markdown_table(lines: list[list[str]]) -> str:
+    """Return lines of cells as a table; the second line has the alignments."""
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 

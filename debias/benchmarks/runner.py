@@ -64,12 +64,12 @@ def run_study(
     header = {"study": study.name, "seed": seed, "versions": versions()}
     with TrialFile(path, header | ({"data": study.data} if study.data else {}), restart) as file:
         tasks = [
-            (design, repeat, seed, missing)
+            (run_trial, design, repeat, seed, missing)
             for repeat in range(count)
             for design in study.designs
-            if (missing := file.missing(design, repeat, entrants(design)))
+            if (missing := _missing(file, design, repeat))
         ]
-        _run(tasks, file, jobs, messages)
+        run_tasks(tasks, file, jobs, messages)
     labels = {design.name: [entrant.label for entrant in entrants(design)] for design in study.designs}
     trials = [trial for trial in file.trials if trial["repeat"] < count]
     of = summary.cells(study, trials, labels)
@@ -83,7 +83,7 @@ def run_study(
         pictures.draw(study, of, numbers, out / f"{study.name}.svg")
     except ImportError:
         messages.print("no picture: matplotlib is not installed (it comes with the extra `report`)")
-    _write_index(out)
+    write_index(out)
     return page
 
 
@@ -114,13 +114,19 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     return replace(study, designs=tuple(designs))
 
 
-def _run(tasks: list[Any], file: TrialFile, jobs: int, messages: Console) -> None:
+def _missing(file: TrialFile, design: Design, repeat: int) -> tuple[Entrant, ...]:
+    there = file.scored(design.name, repeat)
+    return tuple(entrant for entrant in entrants(design) if entrant.label not in there)
+
+
+def run_tasks(tasks: list[Any], file: TrialFile, jobs: int, messages: Console) -> None:
+    """Run tasks, each a function and its arguments, in processes, and keep the trial that each returns as it comes."""
     from joblib import Parallel, delayed
 
     if not tasks:
         return
     with _progress(len(tasks), messages) as advance:
-        for trial in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(run_trial)(*t) for t in tasks):
+        for trial in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(f)(*given) for f, *given in tasks):
             file.add(trial)
             advance()
 
@@ -135,7 +141,7 @@ def _progress(total: int, messages: Console) -> Iterator[Callable[[], Any]]:
         yield lambda: progress.advance(task)
 
 
-def _write_index(out: Path) -> None:
+def write_index(out: Path) -> None:
     """List the pages in the folder, by the first line of each."""
     pages = sorted(path for path in out.glob("*.md") if path.name != INDEX and path.with_suffix(".csv").exists())
     titles = [path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in pages]

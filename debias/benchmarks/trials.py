@@ -115,10 +115,9 @@ class TrialFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def missing(self, design: Design, repeat: int, entrants: tuple[Entrant, ...]) -> tuple[Entrant, ...]:
-        """Return the entrants that have no score in that trial yet."""
-        there = self._scored.get((design.name, repeat), set())
-        return tuple(entrant for entrant in entrants if entrant.label not in there)
+    def scored(self, design: str, repeat: int) -> set[str]:
+        """Return what has a score in that trial already."""
+        return self._scored.get((design, repeat), set())
 
     def add(self, trial: dict[str, Any]) -> None:
         """Keep a trial, at once."""

@@ -82,8 +82,9 @@ def test_contributions_sum_to_the_score_under_its_options(options, task):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
+@pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_contributions_of_a_boosted_model(library, task, weighted):
+def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
     X, y = drawn(task, 200)
     fresh_X, fresh_y = drawn(task, 60, seed=1)
     weight = some_weight(60) if weighted else None
@@ -96,18 +97,22 @@ def test_contributions_of_a_boosted_model(library, task, weighted):
         kind = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
         model = kind(**settings, verbose=-1).fit(X, y)
         form = oracle.lightgbm_model(model)
-    given = {"rows": "held-out", "sample_weight": weight}
+    block = np.arange(60) % 17 if blocked else None  # of three and of four rows
+    given = {"rows": "held-out", "sample_weight": weight, "blocks": block}
     phi = debias.contributions(model, fresh_X, fresh_y, **given)
     grown = oracle.grow_fixed(form, 60, weight)
     assert_agree(phi.to_numpy(), oracle.contributions(form, grown, fresh_X, fresh_y))
     assert_agree(phi.sum().to_numpy(), debias.score(model, fresh_X, fresh_y, **given).values)
     scores = debias.score(model, fresh_X, fresh_y, se="naive", **given)
-    corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True)
-    error = np.sqrt(60) * corrected.std(axis=0, ddof=1)
+    corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True, block=block)
+    if blocked:
+        corrected = np.stack([corrected[block == label].sum(axis=0) for label in range(17)])
+    error = np.sqrt(len(corrected)) * corrected.std(axis=0, ddof=1)
     assert_agree(scores.standard_error, error)
     assert_agree(scores.z, np.divide(scores.values, error, out=np.zeros(4), where=error > 0))
 
 
+@pytest.mark.filterwarnings("ignore:a tree has .* out of bag on average:debias.DebiasWarning")
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", FORESTS)
@@ -118,7 +123,8 @@ def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
     weight = some_weight() if weighted else None
     block = np.arange(N) // 2 if blocked else None
     model.fit(X, y)
-    found = debias.audit(model, X, y, sample_weight=weight, blocks=block, seed=3, n_permutations=19).main
+    given = {"sample_weight": weight, "blocks": block, "se": "permutation", "seed": 3, "n_permutations": 19}
+    found = debias.audit(model, X, y, **given).main
     shuffle = np.random.default_rng(np.random.SeedSequence(3))
     form = oracle.sklearn_model(model)
 
@@ -163,11 +169,12 @@ def test_groups_are_summed_before_they_are_studentised():
     groups = {"pair": ["x1", "x3"]}
     found = debias.score(model, X, y, groups=groups, se="conservative")
     assert found.feature_names == ("x0", "pair", "x2")
-    phi = oracle.contributions(
-        oracle.sklearn_model(model), oracle.grow_forest(model, X, y, shrinkage=30, means=True), X, y
+    grown = oracle.grow_forest(model, X, y, shrinkage=30, means=True)
+    phi, inflated = (
+        oracle.contributions(oracle.sklearn_model(model), grown, X, y, inflated=each) for each in (False, True)
     )
-    grouped = np.column_stack([phi[:, 0], phi[:, 1] + phi[:, 3], phi[:, 2]])
-    assert_agree(found.z, oracle.studentised(grouped) / np.sqrt(2))
+    phi, inflated = (np.column_stack([of[:, 0], of[:, 1] + of[:, 3], of[:, 2]]) for of in (phi, inflated))
+    assert_agree(found.z, phi.sum(axis=0) / (np.sqrt(2 * N) * inflated.std(axis=0, ddof=1)))
     alone = debias.score(model, X, y).values
     assert_agree(found.values, [alone[0], alone[1] + alone[3], alone[2]])
 

@@ -540,8 +540,8 @@ def grow_fixed(form: Model, n_rows: int, weight=None, factors=None) -> list[Grow
     ]
 
 
-def contributions(form: Model, grown: list[Growth], X, y, inflated=False) -> np.ndarray:
-    """phi_ik as methods.md section 2 writes it, walking row by row."""
+def contributions(form: Model, grown: list[Growth], X, y, inflated=False, block=None) -> np.ndarray:
+    """phi_ik as methods.md section 2 writes it, walking row by row; inflated for the number of blocks in each node."""
     response = form.response(y)
     phi = np.zeros((len(response), form.n_features))
     used = [each for each in grown if each.rows]
@@ -561,7 +561,11 @@ def contributions(form: Model, grown: list[Growth], X, y, inflated=False) -> np.
                 step = minus(each.value[c], mean(inside))
                 term = w / total * each.factor[t] * dot(step, minus(response[i][part], mean(at[t])))
                 if inflated and len(members[t]) > 1:
-                    effective = count(at[t]) ** 2 / math.fsum(v * v for _, v in members[t])
+                    by_block: dict[object, float] = {}
+                    for j, v in members[t]:
+                        label = j if block is None else block[j]
+                        by_block[label] = by_block.get(label, 0.0) + v
+                    effective = max(2.0, count(at[t]) ** 2 / math.fsum(v * v for v in by_block.values()))
                     term *= math.sqrt(effective / (effective - 1))
                 phi[i, node.feature] += term
     return phi
