@@ -139,7 +139,9 @@ class Experiment:
             training = given or Part(X, y, sample_weight)
             if observed.rows is None:
                 _require_training(model, training)
-        if training.weight is not None:
+        if training.weight is None:
+            _refuse_forgotten_weights(model)
+        else:
             _refuse_class_weights(model, given)
         names, members = _grouped(model, training.X, groups, observed)
         return cls(
@@ -261,6 +263,29 @@ def _require_training(model: Any, part: Part) -> None:
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
         training_rows(extract(member.model), member.model, member.train, None, Notes(), False)
+
+
+def _refuse_forgotten_weights(model: Any) -> None:
+    """Refuse to train without weights what was trained with them: the null would be that of another model.
+
+    Trees of unweighted rows have equal whole weights at their roots; where weights decide which rows are drawn,
+    scikit-learn's models keep them. Of models that store neither it cannot be told.
+    """
+    for member in unwrap(model):
+        settings = getattr(member.model, "get_params", dict)()
+        if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
+            continue
+        ensemble = extract(member.model)
+        roots = np.ones(1)
+        if ensemble.weight is not None and ensemble.averaged:
+            roots = ensemble.weight[ensemble.tree_start[:-1]]
+        uneven = np.ptp(roots) > 1e-6 * roots.max() or abs(roots[0] - round(roots[0])) > 1e-6 * roots[0]
+        if uneven or getattr(member.model, "_sample_weight", None) is not None:
+            raise RowsError(
+                f"the {type(member.model).__name__} was trained with sample weights, and none came with its training "
+                "rows: it would be trained again without them. Pass sample_weight= (beside held-out rows as the third "
+                "entry of train=), or ones to leave them out"
+            )
 
 
 def _refuse_class_weights(model: Any, train: Part | None) -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError
-from debias.nulls import permutation_p_values
+from debias.nulls import Boundaries, exceeds, permutation_p_values
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 RULES = ("z", "ratio", "difference", "pvalue")
@@ -25,6 +27,21 @@ def check_rule(name: str, rule: object, tail: object, replicates: object) -> Non
         raise CompositionError(f"{name}: replicates={replicates!r} must be a whole number of 1 or more")
     if replicates < 2 and (rule == "z" or tail != "empirical"):
         raise CompositionError(f"{name}: one replicate has no spread, so rule='z' and fitted tails need 2 or more")
+
+
+def check_level(name: str, alpha: object) -> None:
+    """Refuse an error rate that is none; `name` is for the message."""
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+        raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
+
+
+def decided(score: NDArray[np.float64], alpha: float, n_max: int) -> Callable[[NDArray[np.float64]], bool]:
+    """Return what tells from draws, shape (n_drawn, n_features), whether further ones can change a decision at alpha.
+
+    For every feature it is settled on which side of alpha its counted p-value is, but for a risk of 1e-3 (Gandy 2009).
+    """
+    bounds = Boundaries.of(alpha, n_max)
+    return lambda null: bool(bounds.settled(exceeds(null, score)).all())
 
 
 def normalise(

@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.fingerprint import fingerprint
-from debias.normalising import check_rule, normalise, tail_p_values
+from debias.normalising import check_level, check_rule, decided, normalise, tail_p_values
 from debias.replicates import child_seed, replicate
 from debias.shadows import with_permuted
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("feature_permutation", options["rule"], options["tail"], options["replicates"])
+    check_level("feature_permutation", options["alpha"])
 
 
 def _gives(options: Mapping[str, Any]) -> frozenset[str]:
@@ -38,6 +39,8 @@ def feature_permutation(
     replicates: int = 50,
     rule: str = "ratio",
     tail: str = "empirical",
+    adaptive: bool = False,
+    alpha: float = 0.05,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Permute one feature, train and score again, one feature after the other.
 
@@ -53,6 +56,8 @@ def feature_permutation(
         v / mean v*; v - mean v*; (v - mean v*) / sd v*; -log10 of the p-value.
     tail : {"empirical", "normal", "gamma"}
         How p-values are had, as for ``response_permutation``.
+    adaptive, alpha
+        When to stop early, as for ``response_permutation``.
 
     Returns
     -------
@@ -78,6 +83,7 @@ def feature_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: fingerprint("feature_permutation", inner.name, problem.fingerprint()),
+        settled=decided(v, alpha, replicates) if adaptive else None,
     )
     null = drawn.values
     return normalise(v, null, rule, tail), {

@@ -9,8 +9,7 @@ import numpy as np
 
 import debias
 from debias.fingerprint import fingerprint
-from debias.normalising import check_rule, normalise, tail_p_values
-from debias.nulls import Boundaries, exceeds
+from debias.normalising import check_level, check_rule, decided, normalise, tail_p_values
 from debias.replicates import child_seed, replicate
 
 if TYPE_CHECKING:
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("response_permutation", options["rule"], options["tail"], options["replicates"])
-    if not 0 < options["alpha"] < 1:
-        raise debias.CompositionError(f"response_permutation: alpha={options['alpha']!r} must be between 0 and 1")
+    check_level("response_permutation", options["alpha"])
 
 
 @debias.meta_method_plugin(
@@ -72,7 +70,6 @@ def response_permutation(
         No model could be trained.
     """
     v, _ = problem.score(inner)
-    bounds = Boundaries.of(alpha, replicates) if adaptive else None
     drawn = replicate(
         permuted_score,
         inner,
@@ -81,7 +78,7 @@ def response_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: fingerprint("response_permutation", inner.name, problem.fingerprint()),
-        settled=None if bounds is None else lambda null: bool(bounds.settled(exceeds(null, v)).all()),
+        settled=decided(v, alpha, replicates) if adaptive else None,
     )
     null = drawn.values
     return normalise(v, null, rule, tail), {

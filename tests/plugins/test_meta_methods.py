@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from xgboost import XGBRegressor
@@ -327,3 +327,36 @@ def test_a_scorer_and_a_meta_method_of_a_third_party_take_part(drawn, forest):
     assert wrapped.name == "response_permutation(negated(splits_of_third_party), replicates=2)"
     found = debias.score(forest, drawn.numeric, drawn.y, wrapped, n_jobs=2)
     assert (found.null < 0).all()
+
+
+@pytest.mark.parametrize("kind", [RandomForestRegressor, ExtraTreesRegressor])
+def test_weights_of_training_are_not_forgotten(kind):
+    """Without them the model would be trained again without weights, and the null be that of another model."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(80, 3)), rng.uniform(0.2, 3, 80)
+    y = X[:, 0] + rng.normal(size=80)
+    weighted = kind(5, random_state=0).fit(X, y, sample_weight=weight)
+    text = "response_permutation(mdi, replicates=3)"
+    with pytest.raises(debias.RowsError, match="trained with sample weights, and none came"):
+        debias.score(weighted, X, y, text)
+    assert not np.array_equal(
+        debias.score(weighted, X, y, text, sample_weight=weight, seed=0).null,
+        debias.score(weighted, X, y, text, sample_weight=np.ones(80), seed=0).null,
+    )
+    plain = kind(5, random_state=0).fit(X, y)
+    debias.score(plain, X, y, text)
+
+
+def test_feature_permutation_stops_when_all_is_decided():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = 3 * X[:, 0] + 0.1 * rng.normal(size=100)
+    forest = RandomForestRegressor(3, max_depth=3, random_state=0).fit(X, y)
+    text = "feature_permutation(mdi, rule='pvalue', replicates=200, adaptive=True, alpha=0.3)"
+    early = debias.score(forest, X, y, text, seed=0)
+    whole = debias.score(forest, X, y, text.replace("True", "False"), seed=0)
+    assert early.details["stopped"] == "settled"
+    n = len(early.null)
+    assert n < 200 == len(whole.null)
+    np.testing.assert_array_equal(early.null, whole.null[:n])
+    np.testing.assert_array_equal(early.p_value <= 0.3, whole.p_value <= 0.3)
