@@ -27,6 +27,7 @@ STUDY_NAMES = (
     "loh-power",
     "loh-missing",
     "deng",
+    "deng-partial",
     "hong",
     "merits",
     "guide-sets",

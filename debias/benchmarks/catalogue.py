@@ -22,6 +22,7 @@ STUDIES: dict[str, Callable[[], Study]] = {
     "loh-power": loh.power,
     "loh-missing": loh.missing,
     "deng": deng.study,
+    "deng-partial": deng.partial_permutation,
     "hong": hong.contextual,
     "merits": hong.merits,
 }

@@ -21,11 +21,12 @@ def homogeneity(values):
     return stats.f.sf((n - k) / (k * (n - 1)) * statistic, k, n - k)
 
 
-def test_dengs_algorithm_ranks_the_informative_copies_above_every_noise():
+@pytest.mark.parametrize("inner", ["mdi", "mdi_oob"])
+def test_dengs_algorithm_ranks_the_informative_copies_above_every_noise(inner):
     """000 section 4 has 200 trees and 200 replicates: X1 to X4 carry the response in full, X5 and X6 in part, U not."""
     drawn = deng_t1(seed=0)
     forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0, n_jobs=1).fit(drawn.numeric, drawn.y)
-    found = debias.score(forest, drawn.numeric, drawn.y, "partial_permutation(mdi, replicates=12)", seed=1)
+    found = debias.score(forest, drawn.numeric, drawn.y, f"partial_permutation({inner}, replicates=12)", seed=1)
     share = dict(zip(found.feature_names, found.values.tolist(), strict=True))
     noise = max(value for name, value in share.items() if name.startswith("U"))
     assert all(share[name] > max(0.9, noise) for name in ("X1", "X2", "X3", "X4"))

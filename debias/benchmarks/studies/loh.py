@@ -8,7 +8,7 @@ from debias import simulate
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.study import Design, Draw, Study
 
-SCORERS = ("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "guide")
+SCORERS = ("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "honest_splits", "guide")
 DATA = (
     "400 rows, eleven variables: B1, B2 binary, C1, C2 categories 1 to 10 (given to the forest as numbers), N1 to N4 "
     "normal, of which N2, N3, N4 are correlated at .9, S1, S2, S3 positive with sum 1; standard normal noise. Forests "
