@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from debias import discovery
 from debias.benchmarks import markdown, pictures, summary
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
-from debias.discovery import scorers as installed
 from debias.errors import CompositionError
 
 if TYPE_CHECKING:
@@ -106,12 +106,17 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     designs = []
     for design in study.designs:
         wanted = design.scorers or study.scorers
-        there = tuple(text for text in wanted if Entrant.of(text).expression.partition("(")[0] in installed())
+        there = tuple(text for text in wanted if _is_installed(text))
         absent |= dict.fromkeys(text for text in wanted if text not in there)
         designs.append(replace(design, scorers=there))
     if absent:
         messages.print(f"left out, for their plugins are not installed: {', '.join(absent)}", highlight=False)
     return replace(study, designs=tuple(designs))
+
+
+def _is_installed(text: str) -> bool:
+    name = Entrant.of(text).expression.partition("(")[0]
+    return name in discovery.scorers() or name in discovery.meta_methods()
 
 
 def _missing(file: TrialFile, design: Design, repeat: int) -> tuple[Entrant, ...]:

@@ -259,3 +259,11 @@ def test_bench_from_the_shell(tmp_path):
     assert "no --seed" in CliRunner().invoke(main, ["bench", "significance", "--seed", "1"]).stderr
     assert "no --memory" in bench("deng", "--memory").stderr
     assert "there is none" in bench("li-chip", "--drop", "place").stderr
+
+
+def test_expressions_of_meta_methods_take_part_unasked(tmp_path):
+    study = replace(STUDY, scorers=("mdi", "partial_permutation(mdi, replicates=2)"))
+    page, messages = run(tmp_path, study, repeats=1)
+    assert "partial_permutation" in page
+    assert "not installed" not in messages
+    assert set(numbers(tmp_path)["scorer"]) >= {"mdi", "partial_permutation(mdi, replicates=2)"}
