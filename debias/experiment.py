@@ -272,7 +272,7 @@ def _refuse_forgotten_weights(model: Any) -> None:
     scikit-learn's models keep them. Of models that store neither it cannot be told.
     """
     for member in unwrap(model):
-        settings = getattr(member.model, "get_params", dict)()
+        settings: dict[str, Any] = getattr(member.model, "get_params", dict)()
         if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
             continue
         ensemble = extract(member.model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from debias.replicates import Replicates
 
 RULES = ("z", "ratio", "difference", "pvalue")
 TAILS = ("empirical", "normal", "gamma")
@@ -42,6 +44,19 @@ def decided(score: NDArray[np.float64], alpha: float, n_max: int) -> Callable[[N
     """
     bounds = Boundaries.of(alpha, n_max)
     return lambda null: bool(bounds.settled(exceeds(null, score)).all())
+
+
+def against_draws(
+    score: NDArray[np.float64], drawn: Replicates, rule: str, tail: str
+) -> tuple[NDArray[np.float64], dict[str, Any]]:
+    """Return what :func:`normalise` makes of scores and replicates under chance, and the details of the scores."""
+    return normalise(score, drawn.values, rule, tail), {
+        **drawn.report(),
+        "rule": rule,
+        "unadjusted": score.tolist(),
+        "null": drawn.values,
+        "p_value": tail_p_values(score, drawn.values, tail),
+    }
 
 
 def normalise(

@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.fingerprint import fingerprint
-from debias.normalising import check_level, check_rule, decided, normalise, tail_p_values
+from debias.normalising import against_draws, check_level, check_rule, decided, normalise
 from debias.replicates import child_seed, replicate
 from debias.shadows import with_permuted
 
@@ -85,14 +85,7 @@ def feature_permutation(
         fingerprint=lambda: fingerprint("feature_permutation", inner.name, problem.fingerprint()),
         settled=decided(v, alpha, replicates) if adaptive else None,
     )
-    null = drawn.values
-    return normalise(v, null, rule, tail), {
-        **drawn.report(),
-        "rule": rule,
-        "unadjusted": v.tolist(),
-        "null": null,
-        "p_value": tail_p_values(v, null, tail),
-    }
+    return against_draws(v, drawn, rule, tail)
 
 
 def scores_of_permuted(

@@ -17,8 +17,7 @@ array([4.2, 1. ])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,16 @@ import numpy as np
 import debias
 from debias.errors import CompositionError, RowsError
 from debias.scoring import Scorer
+from debias_plugins.merit_statistics import (
+    APPROXIMATE_ENTROPY,
+    CHI_SQUARE,
+    ENTROPY,
+    GAIN_RATIO,
+    GINI,
+    SYMMETRIC_UNCERTAINTY,
+    Merit,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -199,120 +208,6 @@ def debias_scorers() -> Sequence[Scorer]:
     return [gini_merit, entropy_merit, gain_ratio, symmetric_uncertainty, chi_square]
 
 
-@dataclass(frozen=True)
-class Merit:
-    """How a merit, its mean for noise, and the impurity it lowers follow from a table x_ij of shape (F, C)."""
-
-    name: str
-    of: Callable[[Counts], NDArray[np.float64]]
-    """Merits of tables of shape (..., F, C), shape (...)."""
-    expected: Callable[[Counts], float]
-    """Exact mean over permutations of the rows, of one table of shape (F, C)."""
-    impurity: Callable[[Counts], float] | None
-    """I(C) from class frequencies, where the merit is I(C) - I(C|F)."""
-
-
-def gini(frequencies: NDArray[Any]) -> Any:
-    """Gini impurity of frequencies along the last axis (eq. 1)."""
-    total = np.maximum(frequencies.sum(axis=-1, keepdims=True), 1)
-    return 1 - ((frequencies / total) ** 2).sum(axis=-1)
-
-
-def entropy(frequencies: NDArray[Any]) -> Any:
-    """Entropy of frequencies along the last axis, natural logarithms (eq. 2)."""
-    n = np.maximum(frequencies.sum(axis=-1), 1)
-    value = np.log(n) - _x_log_x(frequencies).sum(axis=-1) / n
-    return np.where(value < 1e-13, 0.0, value)  # one value only: 0 up to rounding
-
-
-def expected_entropy(branches: Counts, classes: Counts) -> float:
-    """Mean over permutations of H(C|F), exactly: E X log X under the hypergeometric law of eq. 10.
-
-    Equation 26 as printed has wrong exponents and a wrong sign; here X log X is summed over the law itself, once for
-    each distinct size of branch.
-
-    Parameters
-    ----------
-    branches, classes : array of int64
-        Frequencies a_j of the feature's values and b_i of the classes; both sum to N.
-    """
-    from debias_plugins.merit_kernels import expected_x_log_x
-
-    sizes, times = np.unique(branches, return_counts=True)
-    n = int(branches.sum())
-    inner = sum(
-        t * sum(expected_x_log_x(n, int(a), int(b)) for b in classes) for a, t in zip(sizes, times, strict=True)
-    )
-    return float((_x_log_x(branches).sum() - inner) / n)
-
-
-def _x_log_x(x: NDArray[Any]) -> NDArray[np.float64]:
-    return x * np.log(np.maximum(x, 1))
-
-
-def _impurity_decrease(impurity: Callable[[NDArray[Any]], Any]) -> Callable[[Counts], NDArray[np.float64]]:
-    def decrease(tables: Counts) -> NDArray[np.float64]:
-        sizes = tables.sum(axis=-1)
-        within = (sizes * impurity(tables)).sum(axis=-1) / sizes.sum(axis=-1)
-        return impurity(tables.sum(axis=-2)) - within
-
-    return decrease
-
-
-def _expected_gini_decrease(table: Counts) -> float:
-    """I(C) - E I(C|F) = G(C) (F - 1) / (N - 1), from eq. 16."""
-    n = table.sum()
-    return float(gini(table.sum(axis=0)) * (len(table) - 1) / (n - 1)) if n > 1 else 0.0
-
-
-def _expected_information(table: Counts) -> float:
-    classes = table.sum(axis=0)
-    return float(entropy(classes)) - expected_entropy(table.sum(axis=1), classes) if min(table.shape) > 1 else 0.0
-
-
-def _approximate_information(table: Counts) -> float:
-    return (len(table) - 1) * (table.shape[1] - 1) / (2 * float(table.sum()))
-
-
-def _gain_ratio_scale(tables: Counts) -> Any:
-    return entropy(tables.sum(axis=-1))
-
-
-def _symmetric_scale(tables: Counts) -> Any:
-    return (entropy(tables.sum(axis=-1)) + entropy(tables.sum(axis=-2))) / 2
-
-
-def _scaled(name: str, scale: Callable[[Counts], Any]) -> Merit:
-    """Information over an entropy that permutations leave as it is."""
-    return Merit(
-        name,
-        of=lambda tables: _ratio(_information(tables), np.asarray(scale(tables)), 0.0),
-        expected=lambda table: float(_ratio(np.asarray(_expected_information(table)), np.asarray(scale(table)), 0.0)),
-        impurity=None,
-    )
-
-
-def _chi_square(tables: Counts) -> NDArray[np.float64]:
-    n = tables.sum(axis=(-2, -1))[..., None, None]
-    mean = tables.sum(axis=-1, keepdims=True) * tables.sum(axis=-2, keepdims=True) / n
-    return np.divide((tables - mean) ** 2, mean, out=np.zeros_like(mean), where=mean > 0).sum(axis=(-2, -1))
-
-
-def _expected_chi_square(table: Counts) -> float:
-    n = float(table.sum())
-    return n / (n - 1) * (len(table) - 1) * (table.shape[1] - 1) if n > 1 else 0.0
-
-
-_information = _impurity_decrease(entropy)
-
-GINI = Merit("gini_merit", _impurity_decrease(gini), _expected_gini_decrease, gini)
-ENTROPY = Merit("entropy_merit", _information, _expected_information, entropy)
-APPROXIMATE_ENTROPY = Merit("entropy_merit", _information, _approximate_information, entropy)
-GAIN_RATIO = _scaled("gain_ratio", _gain_ratio_scale)
-SYMMETRIC_UNCERTAINTY = _scaled("symmetric_uncertainty", _symmetric_scale)
-CHI_SQUARE = Merit("chi_square", _chi_square, _expected_chi_square, None)
-
-
 def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int, replicates: int) -> Result:
     _check(data, merit, form, branching, bins, replicates)
     classes, codes = data.labels
@@ -340,8 +235,8 @@ def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
         assert merit.impurity is not None
         impurity = float(merit.impurity(np.bincount(codes)))
         left, left_expected = (np.where(impurity - each < 1e-12, 0.0, impurity - each) for each in (found, expected))
-        return _ratio(left, left_expected, 1.0), details
-    forms = {"merit": found, "excess": found - expected, "normalized": _ratio(found, expected, 1.0), "log_p": tail}
+        return ratio(left, left_expected, 1.0), details
+    forms = {"merit": found, "excess": found - expected, "normalized": ratio(found, expected, 1.0), "log_p": tail}
     return forms[form], details
 
 
@@ -399,7 +294,3 @@ def _best_binary(merit: Merit, table: Counts, categorical: bool) -> float:
         return 0.0
     one = table if categorical else np.cumsum(table, axis=0)[:-1]
     return float(merit.of(np.stack([one, table.sum(axis=0) - one], axis=1)).max())
-
-
-def _ratio(above: NDArray[np.float64], below: NDArray[np.float64], both_zero: float) -> NDArray[np.float64]:
-    return np.divide(above, below, out=np.full(np.shape(above), both_zero), where=below != 0)

@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.fingerprint import fingerprint
-from debias.normalising import check_level, check_rule, decided, normalise, tail_p_values
+from debias.normalising import against_draws, check_level, check_rule, decided
 from debias.replicates import child_seed, replicate
 
 if TYPE_CHECKING:
@@ -80,14 +80,7 @@ def response_permutation(
         fingerprint=lambda: fingerprint("response_permutation", inner.name, problem.fingerprint()),
         settled=decided(v, alpha, replicates) if adaptive else None,
     )
-    null = drawn.values
-    return normalise(v, null, rule, tail), {
-        **drawn.report(),
-        "rule": rule,
-        "unadjusted": v.tolist(),
-        "null": null,
-        "p_value": tail_p_values(v, null, tail),
-    }
+    return against_draws(v, drawn, rule, tail)
 
 
 def permuted_score(inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence) -> NDArray[np.float64]:
