@@ -11,7 +11,7 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import xgboost_model, xgboost_refit
+from debias_adapters import xgboost_model, xgboost_params, xgboost_refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,6 +146,14 @@ def debias_refit(
 
 
 @debias.hookimpl
+def debias_restore(model: Any, params: Any) -> Any | None:
+    """Give a Booster from a file its hyper-parameters back, or make it the booster of a wrapper."""
+    if not _is_mine(model):
+        return None
+    return xgboost_params.restored(_booster(model), params)
+
+
+@debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load ``save_model`` files: JSON or UBJSON."""
     with open(path, "rb") as file:
@@ -226,7 +234,7 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 
 
 def _missing(model: Any) -> float:
-    missing = getattr(model, "missing", None)
+    missing = model.missing if hasattr(model, "get_booster") else xgboost_params.given(model).get("missing")
     return np.nan if missing is None else float(missing)
 
 
