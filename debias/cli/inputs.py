@@ -38,7 +38,12 @@ class Source:
         ensemble = None if model is None else debias.extract(model)
         wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
         X, y, sample_weight = self._columns(data, wanted)
-        given: dict[str, Any] = {"sample_weight": sample_weight, "rows": self.rows, "seed": self.seed, "n_jobs": self.jobs}
+        given: dict[str, Any] = {
+            "sample_weight": sample_weight,
+            "rows": self.rows,
+            "seed": self.seed,
+            "n_jobs": self.jobs,
+        }
         if self.train is not None:
             given["train"] = self._columns(self.train, wanted)[:2]
         return model, X, y, given
