@@ -21,9 +21,12 @@ from debias.cli.output import errors, terminal
     help="File for the report on the forest.",
 )
 def command(seed: int, jobs: int, html: str) -> None:
-    """Train three models on real data plus two columns of noise, audit them, and write a report.
+    r"""Train three models on real data plus two columns of noise, audit them, and write a report.
 
     The data are scikit-learn's diabetes measurements; nothing is downloaded.
+
+    \b
+    Example: debias demo --html report.html
     """
     with errors():
         from debias.console import print_table

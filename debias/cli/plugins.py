@@ -9,7 +9,11 @@ from debias.cli.output import errors, terminal
 
 @click.command("plugins")
 def command() -> None:
-    """List scorers and adapters, and the distributions they come from."""
+    r"""List scorers and adapters, and the distributions they come from.
+
+    \b
+    Example: debias plugins
+    """
     with errors():
         from rich.table import Table
         from rich.text import Text

@@ -170,21 +170,20 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         given: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
         if self.validation_fraction is None:
             given |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
-            seen = X, y
+            scored, response = X, y
         else:
             if fit_params:
                 raise ValueError(f"validation_fraction goes with no {', '.join(fit_params)}: rows are taken apart")
             stratify = y if is_classifier(self.estimator) else None
             parted = {"test_size": self.validation_fraction, "random_state": given["seed"], "stratify": stratify}
-            X, held_out, y, response = train_test_split(X, y, **parted)
-            seen = held_out, response
+            X, scored, y, response = train_test_split(X, y, **parted)
             given |= {"rows": "held-out", "train": (X, y)}
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         try:
             if scorer.name == "mdi_oob" and self.threshold == "informative":
                 test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
-                return debias.audit(self.estimator_, *seen, [scorer], **test, **given).main
-            return debias.score(self.estimator_, *seen, scorer, **given)
+                return debias.audit(self.estimator_, scored, response, [scorer], **test, **given).main
+            return debias.score(self.estimator_, scored, response, scorer, **given)
         except InBagUnavailableError as error:
             raise InBagUnavailableError(
                 f"{error} A DebiasedSelector holds rows out by itself: validation_fraction=0.25"

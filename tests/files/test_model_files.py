@@ -26,7 +26,9 @@ from debias.model_check import check
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
+UBJ = (*XGBOOST, "nested", "text")
 SKOPS = ("child", "feature", "cycle", "truncated", "nested", "claim")
+HIST = ("child", "feature", "cycle", "short", "bitset")
 
 
 @pytest.fixture(scope="module")
@@ -41,21 +43,40 @@ def home(tmp_path_factory, data, models):
     """Whole files of the boosters, and crafted ones of every format."""
     here = tmp_path_factory.mktemp("files")
     X, y = data
-    models("xgboost", n_estimators=5, max_depth=4).fit(X, y).save_model(here / "model.json")
-    models("lightgbm", n_estimators=5).fit(X, y).booster_.save_model(here / "model.txt")
+    booster = models("xgboost", n_estimators=5, max_depth=4).fit(X, y)
+    gbm = models("lightgbm", n_estimators=5).fit(X, y)
+    booster.save_model(here / "model.json")
+    booster.save_model(here / "model.ubj")
+    gbm.booster_.save_model(here / "model.txt")
+    text = (here / "model.txt").read_text()
     for wrong in (*XGBOOST, "nested"):
         (here / f"xgboost-{wrong}.json").write_text(crafted.xgboost_json(here / "model.json", wrong))
     for wrong in LIGHTGBM:
-        (here / f"lightgbm-{wrong}.txt").write_text(crafted.lightgbm_text(here / "model.txt", wrong))
+        (here / f"lightgbm-{wrong}.txt").write_text(crafted.lightgbm_text(text, wrong))
+    for wrong in UBJ:
+        (here / f"xgboost-{wrong}.ubj").write_bytes(crafted.xgboost_ubj((here / "model.ubj").read_bytes(), wrong))
+    for wrong in HIST:
+        crafted.hist_skops(HistGradientBoostingRegressor(max_iter=3).fit(X, y), here / f"hist-{wrong}.skops", wrong)
+    for wrong in ("child", "claim"):
+        crafted.booster_skops(booster, here / f"xgboost-{wrong}.skops", lambda data: crafted.xgboost_ubj(data, wrong))  # noqa: B023
+        crafted.booster_skops(gbm, here / f"lightgbm-{wrong}.skops", lambda text: crafted.lightgbm_text(text, wrong))  # noqa: B023
     for wrong in SKOPS:
         crafted.forest_skops(RandomForestRegressor(3, random_state=0).fit(X, y), here / f"skops-{wrong}.skops", wrong)
     (here / "data.csv").write_text("x0,x1,x2,outcome\n1,2,3,4\n2,1,5,3\n")
     return here
 
 
-CRAFTED = [f"lightgbm-{wrong}.txt" for wrong in LIGHTGBM] + [f"skops-{wrong}.skops" for wrong in SKOPS]
-CRASHING = [f"xgboost-{wrong}.json" for wrong in (*XGBOOST, "nested")]
-"""XGBoost's reader may crash on these, so they are for child processes."""
+CRAFTED = [
+    *(f"lightgbm-{wrong}.txt" for wrong in LIGHTGBM),
+    *(f"skops-{wrong}.skops" for wrong in SKOPS),
+    *(f"hist-{wrong}.skops" for wrong in HIST),
+]
+CRASHING = [
+    *(f"xgboost-{wrong}.json" for wrong in (*XGBOOST, "nested")),
+    *(f"xgboost-{wrong}.ubj" for wrong in UBJ),
+    *(f"{library}-{wrong}.skops" for library in ("xgboost", "lightgbm") for wrong in ("child", "claim")),
+]
+"""The libraries' readers may crash on these, so they are for child processes."""
 
 
 @pytest.mark.parametrize("name", CRAFTED)
@@ -64,7 +85,7 @@ def test_crafted_files_are_refused_by_name(home, name):
         debias.load_model(home / name)
 
 
-@pytest.mark.parametrize("name", ["xgboost-nested.json", "xgboost-child.json", "skops-child.skops"])
+@pytest.mark.parametrize("name", ["xgboost-nested.json", "xgboost-child.ubj", "lightgbm-child.skops"])
 def test_a_file_that_crashes_its_reader_takes_the_child_down_and_not_the_run(home, name):
     done = CliRunner().invoke(main, ["audit", str(home / name), str(home / "data.csv"), "--target", "outcome"])
     assert done.exit_code == 3
@@ -102,6 +123,18 @@ def test_no_pickle_is_run_under_any_name(tmp_path, name):
     assert not canary.exists()
     with pytest.raises(debias.UnsupportedModelError):  # what comes out is no model
         debias.load_model(tmp_path / name, allow_pickle=True)
+    assert canary.exists(), "the canary does not sing, so its silence proves nothing"
+
+
+def test_no_pickle_inside_a_skops_file_is_run(tmp_path, data):
+    X, y = data
+    canary, path = tmp_path / "canary", tmp_path / "model.skops"
+    crafted.skops_with_pickled_array(RandomForestRegressor(3, random_state=0).fit(X, y), path, canary)
+    with pytest.raises(debias.UnsupportedModelError, match=r"model\.skops"):
+        debias.load_model(path)
+    assert not canary.exists()
+    with zipfile.ZipFile(path) as archive, archive.open(next(n for n in archive.namelist() if "npy" in n)) as file:
+        np.load(file, allow_pickle=True)
     assert canary.exists(), "the canary does not sing, so its silence proves nothing"
 
 

@@ -1,5 +1,8 @@
 """The selector: scikit-learn's own checks, then what it selects, where it goes, and what it refuses."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -225,6 +228,15 @@ class TestImportanceGetter:
             RFE(clone(FOREST), importance_getter=DebiasedImportance(X[100:], y[100:], rows="held-out")).fit(
                 X[:100], y[:100]
             )
+
+
+def test_the_page_runs(data):
+    page = (Path(__file__).parents[2] / "docs/selector.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)
+    smaller = [each.replace("RandomForestRegressor(", "RandomForestRegressor(10, ") for each in blocks]
+    named = dict(zip("Xy", data, strict=True))
+    exec("\n".join(smaller).replace("n_features_to_select=5", "n_features_to_select=2"), named)  # noqa: S102 - ours
+    assert named["search"].best_params_
 
 
 def test_the_names_are_found_in_debias_selection():
