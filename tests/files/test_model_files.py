@@ -1,11 +1,13 @@
 """Model files of every format: whole ones are read, crafted ones refused, and no code of theirs is run."""
 
+import io
 import pickle
 import warnings
 import zipfile
 
 import crafted
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from click.testing import CliRunner
@@ -27,7 +29,7 @@ from debias.model_check import check
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
 UBJ = (*XGBOOST, "nested", "text")
-SKOPS = ("child", "feature", "cycle", "truncated", "nested", "claim")
+SKOPS = ("child", "feature", "cycle", "short", "truncated", "nested", "claim")
 HIST = ("child", "feature", "cycle", "short", "bitset")
 
 
@@ -133,8 +135,10 @@ def test_no_pickle_inside_a_skops_file_is_run(tmp_path, data):
     with pytest.raises(debias.UnsupportedModelError, match=r"model\.skops"):
         debias.load_model(path)
     assert not canary.exists()
-    with zipfile.ZipFile(path) as archive, archive.open(next(n for n in archive.namelist() if "npy" in n)) as file:
-        np.load(file, allow_pickle=True)
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                np.load(archive.open(name), allow_pickle=True)
     assert canary.exists(), "the canary does not sing, so its silence proves nothing"
 
 
@@ -191,6 +195,31 @@ def test_a_type_nobody_trusts_is_refused_with_the_flag_to_trust_it(tmp_path, dat
     skops.io.dump(pipeline, tmp_path / "model.skops")
     with pytest.raises(debias.UntrustedModelError, match=r"crafted.Canary.*--trust-type crafted.Canary"):
         debias.load_model(tmp_path / "model.skops")
+
+
+def test_types_can_be_trusted_one_by_one(tmp_path, monkeypatch):
+    """scikit-learn's histogram boosting of categories holds a functools.partial, which we do not trust by ourselves."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": pd.Categorical(rng.choice(["u", "v", "w"], 200))})
+    y = X["a"] + (X["b"] == "w") + rng.normal(size=200)
+    model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(X, y)
+    skops.io.dump(model, tmp_path / "model.skops")
+    X.assign(outcome=y).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(debias.UntrustedModelError, match=r"--trust-type functools\.partial") as caught:
+        debias.load_model(tmp_path / "model.skops")
+    flags = caught.value.args[0].partition("pass ")[2].partition(" (from Python")[0].split()
+    asked = []
+    monkeypatch.setattr("debias.model_check.check", lambda path, trust, *_: asked.append(trust))
+    given = ["score", str(tmp_path / "model.skops"), str(tmp_path / "train.parquet"), "--target", "outcome"]
+    refused = CliRunner().invoke(main, given)
+    assert (refused.exit_code, "--trust-type" in refused.stderr) == (3, True)
+    done = CliRunner().invoke(main, [*given, "--rows", "train", "--format", "csv", *flags])
+    assert done.exit_code == 0, done.output
+    assert asked == [(), tuple(flags[1::2])]
+    found = pd.read_csv(io.StringIO(done.stdout), index_col=0)["mdi_oob"]
+    with pytest.warns(debias.DebiasWarning, match="scores on training rows"):
+        expected = debias.score(model, X, y, rows="train").values
+    np.testing.assert_allclose(found, expected)
 
 
 def test_no_name_on_the_list_is_a_function_or_of_a_builtin():
@@ -289,9 +318,11 @@ def test_another_version_of_scikit_learn_is_told(tmp_path, data, monkeypatch):
     state = forest.__getstate__()
     monkeypatch.setattr(RandomForestRegressor, "__getstate__", lambda self: state | {"_sklearn_version": "1.5.2"})
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(forest))
+    skops.io.dump(forest, tmp_path / "model.skops")
     monkeypatch.undo()
-    with pytest.warns(debias.DebiasWarning, match=r"saved by another version of scikit-learn.*1\.5\.2"):
-        debias.load_model(tmp_path / "model.pkl", allow_pickle=True)
+    for name in ("model.pkl", "model.skops"):
+        with pytest.warns(debias.DebiasWarning, match=rf"{name} was saved by another version of scikit-learn.*1\.5\.2"):
+            debias.load_model(tmp_path / name, allow_pickle=True)
     (tmp_path / "old.pkl").write_bytes(b"\x80\x04c_loss\nLoss\n.")
     with pytest.raises(debias.UnsupportedModelError, match="load it with the version that wrote it"):
         debias.load_model(tmp_path / "old.pkl", allow_pickle=True)

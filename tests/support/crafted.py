@@ -1,5 +1,6 @@
 """Model files made to crash, hang or run code, of every format."""
 
+import io
 import json
 import os
 import pickle
@@ -126,29 +127,37 @@ def booster_skops(model, path, change):
 
 def skops_with_pickled_array(model, path, canary):
     """Save a model, one array of which is exchanged for a pickle that makes the folder `canary`."""
-    import io
-
     import skops.io
 
-    skops.io.dump(model, path)
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
     array = np.empty(1, dtype=object)
     array[0] = Canary(canary)
+    skops.io.dump(model, path)
+    _exchange_array(path, lambda _: array)
+
+
+def _exchange_array(path, change):
+    """Change the first array of more than five entries in a skops file."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    arrays = {name: np.load(io.BytesIO(content)) for name, content in members.items() if name.endswith(".npy")}
+    name = next(name for name, array in arrays.items() if array.size > 5)
     buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=True)
-    exchanged = next(name for name in members if name.endswith(".npy"))
+    np.save(buffer, change(arrays[name]), allow_pickle=True)
+    members[name] = buffer.getvalue()
     with zipfile.ZipFile(path, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, buffer.getvalue() if name == exchanged else content)
+        for each, content in members.items():
+            archive.writestr(each, content)
 
 
 def forest_skops(model, path, wrong):
     """Save a forest whose first tree has one thing wrong."""
     import skops.io
 
-    if wrong in ("truncated", "nested", "claim"):
+    if wrong in ("truncated", "nested", "claim", "short"):
         skops.io.dump(model, path)
+        if wrong == "short":
+            _exchange_array(path, lambda array: array[:-2])
+            return
         content = path.read_bytes()
         if wrong == "truncated":
             path.write_bytes(content[: len(content) // 2])
