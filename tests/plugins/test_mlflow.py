@@ -1,9 +1,11 @@
 """MLflow itself: audits in runs, the evaluator through ``mlflow.models.evaluate``, its gate, and files it writes."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ import debias
 from debias.demo import demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # MLflow warns of itself at every turn
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    mlflow = pytest.importorskip("mlflow")
-    from debias_plugins.mlflow_evaluator import log_audit
 FOREST_TYPES = ["sklearn.tree._tree.Tree"]
 
 
@@ -33,6 +31,12 @@ def forest(data):
 
 @pytest.fixture(scope="module", autouse=True)
 def tracking(tmp_path_factory):
+    """Import MLflow, which takes seconds, only where these tests are run; runs go to a folder of the test."""
+    global mlflow, log_audit
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlflow = pytest.importorskip("mlflow")
+        from debias_plugins.mlflow_evaluator import log_audit
     home = tmp_path_factory.mktemp("mlflow")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
@@ -167,6 +171,17 @@ def test_directories_mlflow_writes_are_read_without_it(flavour, data, models, fo
     loaded = debias.load_model(tmp_path / "model", allow_pickle="pickled" in flavour)
     expected = debias.score(model, X_test, y_test, rows="held-out").values
     np.testing.assert_array_equal(debias.score(loaded, X_test, y_test, rows="held-out").values, expected)
+
+
+def test_the_page_runs(uri, data, forest, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs/mlflow.md").read_text().partition("## skore")[0]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "debias.toml").write_text('must_be_informative = ["bmi"]')
+    named = {"debias": debias, "forest": forest, "X_train": data[0], "y_train": data[1], "model_uri": uri}
+    named["test_table"] = data[2].assign(outcome=data[3])
+    blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S))
+    exec(blocks.replace('"default", ', ""), named)  # noqa: S102 - our own page; MLflow's own evaluator takes a minute
+    assert named["result"].metrics["debias/failed_rules"] == 0
 
 
 def test_importing_debias_and_its_plugins_imports_neither_mlflow_nor_skore():

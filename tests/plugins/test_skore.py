@@ -1,6 +1,8 @@
 """skore itself: the check in a report of an estimator."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -10,10 +12,16 @@ import debias
 from debias.demo import UNIQUE, demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # skore's other checks warn
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    skore = pytest.importorskip("skore")
-    from debias_plugins.skore_check import DebiasCheck
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported():
+    """Import skore, which takes seconds, only where these tests are run."""
+    global skore, DebiasCheck
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        skore = pytest.importorskip("skore")
+        from debias_plugins.skore_check import DebiasCheck
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +61,14 @@ def test_it_is_not_applicable_to_other_models(data):
     row, _ = found(Ridge(), data)
     assert row["section"] == "not_applicable"
     assert "no adapter recognises" in row["explanation"]
+
+
+def test_the_page_runs(data):
+    page = (Path(__file__).parents[2] / "docs/mlflow.md").read_text().partition("## skore")[2]
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)
+    named = {"forest": RandomForestRegressor(10, random_state=0), **data}
+    exec(block.rpartition("report.checks.summarize()")[0], named)  # noqa: S102 - our own page; all checks take a while
+    assert any(each.startswith("DEB001") for each in named["report"].checks.available())
 
 
 def test_it_is_slow_so_fast_summaries_skip_it(data):
