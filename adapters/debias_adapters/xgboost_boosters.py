@@ -70,7 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*_notes(model, booster), *doubt),
+        notes=(*xgboost_params.notes(booster), *_notes(model, booster), *doubt),
         **trees.sets,
     )
 

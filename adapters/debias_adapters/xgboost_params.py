@@ -85,6 +85,13 @@ def given(booster: Any) -> dict[str, Any]:
     return found
 
 
+def notes(booster: Any) -> tuple[str, ...]:
+    """Return what a reader of scores must know of hyper-parameters that were given back."""
+    if booster.attr(ARE_KEPT) is None:
+        return ()
+    return ("the file of this model kept no hyper-parameters: it is trained again with those the user gave",)
+
+
 def require_known(booster: Any, params: Mapping[str, Any]) -> None:
     """Refuse names XGBoost does not know, which it would pass over, and values the trees contradict.
 
