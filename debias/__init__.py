@@ -5,6 +5,7 @@
 'covariance of tree and response'
 """
 
+from debias import selection as selection
 from debias.api import audit, contributions, load_model, plugins, score
 from debias.audits import Audit
 from debias.comparison import Comparison, compare

@@ -18,6 +18,7 @@ from debias.groups import Grouping
 from debias.meta_methods import MetaMethod, innermost
 from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data, threads
+from debias.refitting import restored
 from debias.replicates import Engine
 from debias.rows import Rows
 from debias.scoring import Scorer, Scores, decided, refitted, scorer
@@ -47,7 +48,7 @@ def score(
     groups: Mapping[str, Any] | None = None,
     blocks: Any = None,
     se: str | None = None,
-    params: Mapping[str, Any] | None = None,
+    params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
     progress: Progress = False,
@@ -91,8 +92,9 @@ def score(
         a row is then out of a tree's bag only if its whole block is.
     se : {None, "auto", "permutation", "conservative", "naive"}
         Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
-    params : mapping, optional
+    params : mapping or estimator, optional
         Hyper-parameters to train the model again with, which go before those it kept; all of them where it kept none.
+        An unfitted estimator of XGBoost, of a Booster whose file lost them; it is then scored as that estimator.
     seed : int, optional
         For all that is drawn; it is recorded with the scores. Without one permutations are those of seed 0, so that
         the same call gives the same numbers.
@@ -143,6 +145,7 @@ def score(
     chosen = _scorer(scorer, options)
     test = None if se is None else Procedure(se)
     engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
+    model, params = _with_params(model, params)
     if not hasattr(chosen, "inner") and (params, budget, checkpoint) != (None, None, None):
         raise CompositionError(f"{chosen.name} trains nothing again: params, budget and checkpoint are of meta-methods")
     if "refit" in chosen.needs:
@@ -205,6 +208,7 @@ def audit(
     n_permutations: int = 200,
     budget: float | None = None,
     adaptive: bool = True,
+    params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Audit:
@@ -212,7 +216,7 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
@@ -265,7 +269,10 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    model, params = _with_params(model, params)
     wrapping = [each for each in chosen if "refit" in each.needs]
+    if params is not None and not wrapping:
+        raise CompositionError("none of the scorers trains anything again: params are of meta-methods")
     chosen = [each for each in chosen if each not in wrapping]
     members = unwrap(model, X, y, train)
     for each in chosen:
@@ -310,7 +317,7 @@ def audit(
     every = {name: combined(members, each) for name, each in scores.items()}
     passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
     for each in wrapping:
-        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, **passed)
+        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, params=params, **passed)
     return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
 
 
@@ -421,7 +428,7 @@ def plugins() -> pd.DataFrame:
     return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
 
 
-def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False) -> Any:
+def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False, params: Any = None) -> Any:
     """Load a model from a file, running no code that is in it, and check that it holds trees.
 
     Parameters
@@ -432,6 +439,10 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
         Full names of types a skops file may hold beside those models of trees are made of.
     allow_pickle : bool
         Whether pickles are loaded (also joblib's and cloudpickle's): they run code from the file.
+    params : mapping or estimator, optional
+        Hyper-parameters the file lost: XGBoost's keep none. Names and plain values; or an unfitted ``XGBRegressor``,
+        ``XGBClassifier``, ..., which also brings an objective of its own, and comes back fitted. Meta-methods train
+        with them, and ``missing`` counts in every score. How many rounds there are, the file says.
 
     Returns
     -------
@@ -446,6 +457,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
         The file is of another format, damaged, of another version, or its library is not installed.
     UntrustedModelError
         It is a pickle, or holds a type that is not trusted.
+    RowsError
+        There is no such hyper-parameter, or the trees say that it was another.
 
     Notes
     -----
@@ -454,13 +467,22 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     """
     from debias.model_files import load
 
-    return load(Path(path), tuple(trust), allow_pickle)
+    return load(Path(path), tuple(trust), allow_pickle, params)
 
 
 _UNTESTED = (
     "the scores of a {} combine those of several models, whose common standard error is not known: leave se out, or "
     "test its members one by one"
 )
+
+
+def _with_params(model: Any, params: Any) -> tuple[Any, Mapping[str, Any] | None]:
+    """Return the model with the settings of an estimator, or a mapping of them to train it again with."""
+    from collections.abc import Mapping
+
+    if params is None or isinstance(params, Mapping):
+        return model, params
+    return restored(model, params), None
 
 
 def _needs_no_rows(scorer: Scorer, model: Any) -> bool:

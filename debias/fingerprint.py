@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -16,8 +17,8 @@ def fingerprint(*parts: Any) -> str:
     Parameters
     ----------
     *parts
-        Arrays, pandas objects, dataclasses, mappings, sequences, estimators (by class and parameters), and what has a
-        ``repr`` of its own.
+        Arrays, pandas objects, dataclasses, mappings, sequences, estimators (by class and parameters), what has a
+        ``repr`` of its own, and what can be pickled.
 
     Returns
     -------
@@ -62,6 +63,8 @@ def _add(digest: Any, part: Any) -> None:
         _add(digest, part.get_params(deep=False))
     elif callable(part):
         digest.update(f"{getattr(part, '__module__', '')}.{getattr(part, '__qualname__', '')}".encode())
+    elif " at 0x" in repr(part):  # an address says nothing of the content: Boosters, generators of random numbers
+        digest.update(pickle.dumps(part, protocol=4))
     else:
         digest.update(repr(part).encode())
 

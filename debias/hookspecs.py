@@ -223,6 +223,30 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
     ...
 
 
+@hookspec(firstresult=True)
+def debias_restore(model: Any, params: Any) -> Any | None:
+    """Put hyper-parameters back into a model whose file lost them.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts. Never change it.
+    params : mapping or estimator
+        Names and plain values, or an unfitted estimator as the model was before it was trained.
+
+    Returns
+    -------
+    object or None
+        A copy that is scored and trained again with these; None if such models are not this adapter's, or lose none.
+
+    Raises
+    ------
+    RowsError
+        There is no such hyper-parameter, or the trees say that it was another.
+    """
+    ...
+
+
 @hookspec
 def debias_scorers() -> Sequence[Scorer]:
     """Return the scorers this plugin offers.

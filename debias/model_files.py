@@ -9,13 +9,14 @@ from typing import Any
 from debias.discovery import plugin_manager
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
 from debias.preparation import extract
+from debias.refitting import restored
 from debias.unwrapping import unwrap
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
 _READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
 
 
-def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> Any:
+def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None) -> Any:
     """Load a model, and check that what it holds are trees; parameters and errors as for :func:`debias.load_model`."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -33,6 +34,8 @@ def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) ->
             raise UnsupportedModelError(f"{path} is damaged: it is nested too deeply") from None
         except Exception as error:  # whatever a reader raises on a damaged file
             raise _translated(path, error) from error
+    if params is not None:
+        model = restored(model, params)
     _require_trees(path, model)
     for note in dict.fromkeys(str(each.message) for each in caught if "InconsistentVersion" in each.category.__name__):
         text = f"{path} was saved by another version of scikit-learn: {note.partition('. ')[0]}"

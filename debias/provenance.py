@@ -169,7 +169,8 @@ def prove_training(
         )
     if found.exact:
         return None, Provenance("train", "rows proven, y plausible", _EVERY_LEAF, 1.0)
-    too_few, as_many = table.n_rows < found.n_grown - 0.5, abs(table.n_rows - found.n_grown) < 0.5
+    too_few = table.n_rows < found.n_grown - 0.5
+    as_many = abs(table.n_rows - found.n_grown) < 0.5 and not found.agrees
     if found.share is not None and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
         wrong = (
             f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "

@@ -65,6 +65,8 @@ class Recognition:
         Probability of a dispersion as low under fresh rows, by a chi-square approximation.
     power : float
         Probability that a mere subset of the training rows of this size would have been recognised.
+    agrees : bool
+        Every leaf holds just its training rows, be it that the trees are stumps and this may be chance.
     """
 
     exact: bool
@@ -75,6 +77,7 @@ class Recognition:
     n_grown: float
     p_fresh: float
     power: float
+    agrees: bool = False
 
     @property
     def suspicious(self) -> bool:
@@ -125,6 +128,7 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
         n_grown=n_grown,
         p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
         power=_power(r, kappa, min(1.0, n_rows / n_train), freedom),
+        agrees=_all_agree(counted),
     )
 
 
@@ -144,7 +148,7 @@ def _dispersion(tree: LeafCounts) -> float:
 
 def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float, n_grown: float) -> bool:
     """Whether every leaf holds its training rows, or at least those, and fresh rows would hardly have managed that."""
-    if all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted):
+    if _all_agree(counted):
         return sum(tree.stored.size for tree in counted) > 2 * len(counted)  # stumps may agree by chance
     if any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted):
         return False
@@ -154,6 +158,10 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float,
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
     return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(0.01))
+
+
+def _all_agree(counted: list[LeafCounts]) -> bool:
+    return all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:

@@ -88,6 +88,31 @@ def refit(
     return _or_say_why(model, lambda: rewrap(Again(X, y, sample_weight, seed, n_jobs, train)))
 
 
+def restored(model: Any, params: Any) -> Any:
+    """Return a copy of a model that has the hyper-parameters its file lost.
+
+    Parameters
+    ----------
+    model : Booster
+    params : mapping or estimator
+        Names and values, or an unfitted estimator.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Such models lose none.
+    RowsError
+        There is no such hyper-parameter, or the trees say that it was another.
+    """
+    found = plugin_manager().hook.debias_restore(model=model, params=params)
+    if found is None:
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} keeps its hyper-parameters in its file: leave params out; others to train it "
+            "again with are the params of debias.score, as a mapping"
+        )
+    return found
+
+
 def _refit_trees(
     model: Any,
     X: Any,

@@ -1,4 +1,10 @@
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -139,8 +145,47 @@ def test_feature_names_are_shown_as_they_are(models):
     assert "[/]" in text
 
 
-@pytest.mark.parametrize("command", [[], ["audit"], ["score"], ["demo"], ["plugins"], ["bench"]])
+@pytest.mark.parametrize("command", [[], ["audit"], ["score"], ["check"], ["demo"], ["plugins"], ["bench"]])
 def test_help_is_there(command):
     done = run(*command, "--help")
     assert done.exit_code == 0
     assert "Usage:" in done.stdout
+    assert not command or f"Example: debias {command[0]}" in done.stdout
+
+
+PAGE = (Path(__file__).parents[1] / "docs/shell.md").read_text()
+
+
+def in_bash(script):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-euc", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("debias a", {"audit"}),
+        ("debias audit --all", {"--allow-pickle"}),
+        ("debias audit m.ubj d.csv --rows h", {"held-out"}),
+        ("debias bench li-", {"li-table1", "li-chip", "li-depth"}),
+    ],
+)
+def test_completion_of_the_page_completes_in_bash(typed, expected):
+    command = re.search(r"<!-- completion bash -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
+    words = typed.split(" ")
+    found = in_bash(
+        f"{command}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+        "_debias_completion debias\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    assert set(found.split()) == expected
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_for_other_shells_is_printed(shell):
+    command = re.search(rf"<!-- completion {shell} -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
+    assert f"_DEBIAS_COMPLETE={shell}_source debias" in command
+    script = in_bash(f"_DEBIAS_COMPLETE={shell}_source debias")
+    assert f"_DEBIAS_COMPLETE={shell}_complete" in script

@@ -39,9 +39,7 @@ def refit_wrapper(
     known = fresh.get_params()
     changed: dict[str, Any] = {name: _rounds(text) for name in ROUNDS if name in known}
     changed |= {name: 0 for name in STOPPING if name in known}
-    if seed is not None:
-        changed["random_state"] = seed
-    fresh.set_params(**{**changed, **(params or {})})
+    fresh.set_params(**{**changed, **(params or {}), **({} if seed is None else {"random_state": seed})})
     X = checked(X)
     return fresh.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
 

@@ -11,7 +11,7 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import xgboost_model, xgboost_refit
+from debias_adapters import xgboost_model, xgboost_params, xgboost_refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*_notes(model, booster), *doubt),
+        notes=(*xgboost_params.notes(booster), *_notes(model, booster), *doubt),
         **trees.sets,
     )
 
@@ -143,6 +143,14 @@ def debias_refit(
     learner = xgboost_model.read_learner(model, source)
     xgboost_model.doubt_of_objective(learner, xgboost_model.read_trees(learner, rounds, source), source)
     return xgboost_refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
+
+
+@debias.hookimpl
+def debias_restore(model: Any, params: Any) -> Any | None:
+    """Give a Booster from a file its hyper-parameters back, or make it the booster of a wrapper."""
+    if not _is_mine(model):
+        return None
+    return xgboost_params.restored(_booster(model), params)
 
 
 @debias.hookimpl
@@ -226,7 +234,7 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 
 
 def _missing(model: Any) -> float:
-    missing = getattr(model, "missing", None)
+    missing = model.missing if hasattr(model, "get_booster") else xgboost_params.given(model).get("missing")
     return np.nan if missing is None else float(missing)
 
 

@@ -6,20 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import UnsupportedModelError
+from debias_adapters.xgboost_params import ALIASES, ARE_KEPT, OF_WRAPPERS, given, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-ALIASES = {
-    "learning_rate": "eta",
-    "min_split_loss": "gamma",
-    "reg_alpha": "alpha",
-    "reg_lambda": "lambda",
-    "n_jobs": "nthread",
-    "random_state": "seed",
-}
 
 
 def refit_wrapper(
@@ -39,9 +31,7 @@ def refit_wrapper(
     changed: dict[str, Any] = {"early_stopping_rounds": None, "callbacks": None}
     if not _is_forest(model):
         changed["n_estimators"] = rounds
-    if seed is not None:
-        changed["random_state"] = seed
-    fresh.set_params(**{**changed, **(params or {})})
+    fresh.set_params(**{**changed, **(params or {}), **({} if seed is None else {"random_state": seed})})
     return fresh.fit(X, y, sample_weight=sample_weight)
 
 
@@ -58,13 +48,17 @@ def refit_booster(
     import xgboost
 
     _refuse_lost(model, params, "Booster")
-    given = {ALIASES.get(name, name): value for name, value in (params or {}).items()}
-    settings = {**_settings(json.loads(model.save_config())["learner"]), **given, "verbosity": 0}
+    asked = given(model) | dict(params or {})
+    lost = {ALIASES.get(name, name): value for name, value in asked.items() if name not in OF_WRAPPERS}
+    lost = {name: value for name, value in lost.items() if value is not None}
+    settings = {**_settings(json.loads(model.save_config())["learner"]), **lost, "verbosity": 0}
     if seed is not None:
         settings["seed"] = seed
     named = (
         {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
     )
+    if asked.get("missing") is not None:
+        named["missing"] = asked["missing"]
     data = xgboost.DMatrix(X, y, weight=sample_weight, enable_categorical=True, **named)
     return xgboost.train(settings, data, num_boost_round=rounds)
 
@@ -74,8 +68,9 @@ def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> N
 
     Training sets an evaluation metric, loading does not; the other settings then stand at their defaults.
     """
-    learner = json.loads(booster.save_config())["learner"]
-    if params is None and not learner.get("metrics"):
+    if params is not None:
+        require_known(booster, params)
+    elif not json.loads(booster.save_config())["learner"].get("metrics") and booster.attr(ARE_KEPT) is None:
         raise UnsupportedModelError(
             f"this XGBoost {kind} was loaded from a file, which does not keep its hyper-parameters; pass them as "
             "params={...} (params={} if it was trained with the defaults)"

@@ -132,7 +132,8 @@ def draw_values(audit: Audit, axes: Any) -> None:
     if audit.reported[k] - audit.share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
         name, at = shortened(audit.main.feature_names[k], 18), (x[k], audit.reported[k])
-        axes.annotate(name, at, (0, 7), textcoords="offset points", ha=side, va="bottom", fontsize=8.5)
+        away = (-7 if side == "right" else 7, 4)
+        axes.annotate(name, at, away, textcoords="offset points", ha=side, va="bottom", fontsize=8.5)
     axes.set_xscale("log")
     axes.margins(x=0.08)
     axes.set_xlabel("number of distinct values (log scale)")

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
 MOST_IN_FIGURE = 30
 MOST_IN_NOTEBOOK = 20
+TEST_IN_WORDS = {
+    "se": "test: method",
+    "alpha": "test: error rate",
+    "error": "test: which error rate",
+    "shrinkage": "test: shrinkage of small nodes",
+    "n_independent": "test: independent rows, or blocks",
+    "blocks": "test: rows in blocks",
+    "n_permutations": "test: permutations",
+    "stopped": "test: permutations ended because",
+    "seed": "test: seed",
+}
 """Features a notebook shows; the page has them all."""
 
 
@@ -126,7 +137,7 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         "status of the rows": found["status"],
         "what was found": found["detail"],
         "scores": ", ".join(audit.scores),
-        **{f"test: {name.replace('_', ' ')}": value for name, value in test.items() if not isinstance(value, list)},
+        **{TEST_IN_WORDS.get(name, f"test: {name}"): each for name, each in test.items() if not isinstance(each, list)},
         "seed": "none given" if found["seed"] is None else found["seed"],
         "version of debias": found["debias_version"],
         "fingerprint of the model": found.get("model_sha256", "not recorded"),
@@ -149,7 +160,7 @@ def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[s
     columns["debiased"] = cells("share", audit.share[which])
     if main.standard_error is not None:
         bounds = main.interval().to_numpy()[which] / (np.maximum(main.values, 0.0).sum() or 1.0)
-        columns["95% interval"] = [f"{lower:.1%} to {upper:.1%}" for lower, upper in bounds]
+        columns["95% interval"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
     if main.z is not None and main.p_adjusted is not None:
         columns["z"] = cells("z", main.z[which])
         columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[which])

@@ -15,7 +15,8 @@ import debias
 from debias.benchmarks import catalogue, runner, summary
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.trials import Entrant, TrialFile
-from debias.cli import MEASUREMENTS, STUDY_NAMES, main
+from debias.cli import main
+from debias.cli.bench import MEASUREMENTS, STUDY_NAMES
 
 
 def run(tmp_path, study=STUDY, **options):

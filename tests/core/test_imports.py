@@ -3,7 +3,10 @@ import sys
 
 import pytest
 
-HEAVY = ("sklearn", "xgboost", "lightgbm", "shap", "pandas", "numba", "scipy")
+HEAVY = (
+    *("sklearn", "xgboost", "lightgbm", "shap", "pandas", "numba", "scipy", "matplotlib", "jinja2", "skops"),
+    *("pyarrow", "mlflow", "skore", "rich"),
+)
 
 
 def loaded_after(code):

@@ -368,3 +368,21 @@ def test_a_large_constant_in_y_does_not_hinder_the_proof(diabetes):
     X, y = diabetes
     forest = RandomForestRegressor(20, random_state=0).fit(X, y + 1e10)
     assert debias.score(forest, X, y + 1e10).provenance["status"] == "proven"
+
+
+DOUBT = "does not look like the training rows"
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_training_rows_of_stumps_are_taken_as_such_and_others_of_that_number_are_not(diabetes, models, library):
+    X, y = diabetes
+    model = models(library, n_estimators=3, max_depth=1).fit(X[:300], y[:300])
+    found = debias.score(model, X[300:], y[300:], "ufi", train=(X[:300], y[:300]))
+    assert found.values.any()
+    # Of XGBoost, which stores no counts, it is a warning: training weights would look the same.
+    told = {
+        "xgboost": pytest.warns(debias.DebiasWarning, match=DOUBT),
+        "lightgbm": pytest.raises(ValueError, match=DOUBT),
+    }
+    with told[library]:
+        debias.score(model, X[300:], y[300:], "ufi", train=(X[100:400], y[100:400]))

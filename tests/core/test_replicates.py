@@ -160,3 +160,26 @@ def test_child_seeds_are_those_the_libraries_take_and_all_different():
     seeds = [child_seed(child) for child in np.random.SeedSequence(0).spawn(500)]
     assert len(set(seeds)) == 500
     assert 0 <= min(seeds) < max(seeds) < 2**31
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_booster_has_one_fingerprint_in_every_process(library, models, tmp_path):
+    """Checkpoints of a Booster are gone on with; a live one has nothing but its address for a name."""
+    import pickle
+    import subprocess
+    import sys
+
+    from debias.fingerprint import fingerprint
+
+    X = np.random.default_rng(0).normal(size=(80, 3))
+    fitted = [models(library, n_estimators=3, learning_rate=rate).fit(X, X[:, 0]) for rate in (0.1, 0.1, 0.2)]
+    boosters = [each.get_booster() if library == "xgboost" else each.booster_ for each in fitted]
+    (tmp_path / "booster.pkl").write_bytes(pickle.dumps(boosters[0]))
+    code = (
+        "import pickle, sys; from debias.fingerprint import fingerprint; "
+        f"print(fingerprint(pickle.load(open({str(tmp_path / 'booster.pkl')!r}, 'rb'))))"
+    )
+    there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    here = [fingerprint(each) for each in boosters]
+    assert here[0] == here[1] == there
+    assert here[0] != here[2]

@@ -51,6 +51,14 @@ def test_it_renders_whole_and_asks_for_nothing(browser, page, width, scheme):
         assert 0.01 < painted < 0.6, (name, painted)
 
 
+def test_captions_are_read_without_scrolling_the_table(browser, page):
+    browser.open(page, width=360)
+    browser.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    ends = browser.evaluate("[...document.querySelectorAll('caption span')].map(e => e.getBoundingClientRect().right)")
+    assert len(ends) == 5
+    assert max(ends) <= 360
+
+
 def test_styles_reach_the_figures_and_follow_the_scheme(browser, page):
     """The policy forbids inline styles; were the classes refused, everything would be black."""
     fill = "getComputedStyle(document.querySelector('#shares-figure_1 text, svg text')).fill"

@@ -1,0 +1,5 @@
+"""``python -m debias.cli``."""
+
+from debias.cli import main
+
+main()

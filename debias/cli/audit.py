@@ -1,0 +1,59 @@
+"""`debias audit`: the reported importance beside debiased scores."""
+
+from __future__ import annotations
+
+import click
+
+from debias.cli.inputs import Source
+from debias.cli.options import input_options
+from debias.cli.output import errors, terminal, warn
+
+
+@click.command("audit")
+@input_options()
+@click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option(
+    "--error",
+    default="fwer",
+    show_default=True,
+    type=click.Choice(["fwer", "fdr", "fdr_by"]),
+    help="Family-wise error, or false discovery rate.",
+)
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report here.")
+def command(
+    source: Source,
+    form: str,
+    scorers: tuple[str, ...],
+    alpha: float,
+    error: str,
+    permutations: int,
+    json_file: str | None,
+    html_file: str | None,
+) -> None:
+    r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
+
+    MODEL is a file of skops, XGBoost (.json, .ubj) or LightGBM (.txt), or an MLflow model directory; DATA a CSV,
+    Parquet or Feather table of rows the model has not seen, or of the training rows of a forest.
+
+    \b
+    Example: debias audit model.ubj heldout.csv --target outcome --html report.html
+    """
+    with errors():
+        import debias
+        from debias.console import print_audit
+
+        fitted, X, y, given = source.read()
+        given |= {"alpha": alpha, "error": error}
+        found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
+        warn(found.warnings)
+        if json_file:
+            found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
+        if form == "table":
+            print_audit(terminal(), found)
+        else:
+            click.echo(found.to_json() if form == "json" else found.table.to_csv(), nl=form == "json")

@@ -1,0 +1,88 @@
+"""`debias check`: an audit against a policy."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from debias.cli.inputs import Source
+from debias.cli.options import input_options
+from debias.cli.output import GATE_FAILED, errors, terminal, warn, write
+
+
+@click.command("check")
+@input_options()
+@click.option(
+    "--policy",
+    default="pyproject.toml",
+    type=click.Path(exists=True, dir_okay=False),
+    show_default=True,
+    help="TOML with rules, at its top or under [tool.debias].",
+)
+@click.option("--baseline", type=click.Path(exists=True, dir_okay=False), help="JSON of the audit of the old model.")
+@click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
+@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit here.")
+@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report here.")
+@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML here.")
+@click.option(
+    "--summary",
+    envvar="GITHUB_STEP_SUMMARY",
+    show_envvar=True,
+    type=click.Path(dir_okay=False, writable=True),
+    help="Append Markdown to this file.",
+)
+def command(
+    source: Source,
+    form: str,
+    policy: str,
+    baseline: str | None,
+    alpha: float,
+    permutations: int,
+    json_file: str | None,
+    html_file: str | None,
+    junit: str | None,
+    summary: str | None,
+) -> None:
+    r"""Audit a MODEL on DATA and hold it against a policy; exit with 1 if a rule fails.
+
+    Exit codes: 0 passed, 1 a rule failed, 2 wrong usage or policy, 3 could not load or run.
+
+    \b
+    Example: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json
+    """
+    with errors():
+        import debias
+        from debias.console import print_gate
+        from debias.gate import read_audit
+        from debias.policy import Policy
+
+        rules = Policy.of(policy)  # before the audit, which takes longer
+        old = None if baseline is None else read_audit(baseline)
+        if rules.needs_baseline and old is None:
+            raise click.UsageError(
+                f"{' and '.join(rules.needs_baseline)} in {policy} compare: pass --baseline AUDIT.json"
+            )
+        fitted, X, y, given = source.read()
+        given |= {"alpha": alpha, "n_permutations": permutations}
+        found = debias.audit(fitted, X, y, **given)
+        warn(found.warnings)
+        gate = found.check(rules, old)
+        if json_file:
+            found.to_json(json_file)
+        if html_file:
+            found.to_html(html_file)
+        if junit:
+            write(junit, gate.to_junit())
+        if summary:
+            write(summary, gate.to_markdown(), "a")
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            click.echo("\n".join(gate.to_annotations()), err=True, nl=bool(gate.failures))
+        if form == "table":
+            print_gate(terminal(), gate)
+        else:
+            click.echo(gate.to_json() if form == "json" else gate.to_csv(), nl=form == "json")
+    if not gate.passed:
+        sys.exit(GATE_FAILED)

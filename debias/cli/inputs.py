@@ -1,0 +1,128 @@
+"""Models and tables, read from files."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from debias.cli.output import warn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Source:
+    """Model and rows, as the arguments and options of a command name them."""
+
+    model: str
+    data: str | None
+    trust: tuple[str, ...]
+    allow_pickle: bool
+    params: str | None
+    target: str
+    weight: str | None
+    rows: str
+    train: str | None
+    seed: int | None
+    jobs: int
+
+    def read(self) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
+        """Return model, X, y and what else to pass to :func:`debias.score`; without `data`, there is no model."""
+        import debias
+
+        model, data = (None, self.model) if self.data is None else (self._load(), self.data)
+        ensemble = None if model is None else debias.extract(model)
+        wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
+        X, y, sample_weight = self._columns(data, wanted)
+        given: dict[str, Any] = {
+            "sample_weight": sample_weight,
+            "rows": self.rows,
+            "seed": self.seed,
+            "n_jobs": self.jobs,
+        }
+        if self.train is not None:
+            given["train"] = self._columns(self.train, wanted)[:2]
+        return model, X, y, given
+
+    def _load(self) -> Any:
+        """Load the model twice: in a child that may crash, and if it did not, here."""
+        import debias
+        from debias.model_check import check
+
+        path, allow_pickle = self.model, self.allow_pickle
+        params = None if self.params is None else read_params(self.params)
+        if allow_pickle:
+            click.echo(f"warning: --allow-pickle: if {path} is a pickle, code from it is run", err=True)
+        check(path, self.trust, allow_pickle)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = debias.load_model(path, trust=self.trust, allow_pickle=allow_pickle, params=params)
+        warn(tuple(str(each.message) for each in caught if issubclass(each.category, debias.DebiasWarning)))
+        return model
+
+    def _columns(self, path: str, wanted: list[str] | None) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
+        """Read a table and take it apart; columns the model does not know are left out, and said to be."""
+        frame, target, weight = _read(path), self.target, self.weight
+        for column in (target, weight):
+            if column is not None and column not in frame.columns:
+                raise click.UsageError(f"{path} has no column {column!r}; it has {', '.join(map(str, frame.columns))}")
+        X = frame.drop(columns=[column for column in (target, weight) if column is not None])
+        if wanted is not None and set(wanted) <= set(X.columns):
+            unused = [str(column) for column in X.columns if column not in wanted]
+            if unused:
+                names = ", ".join(unused)
+                click.echo(f"note: columns of {path} the model does not know are left out: {names}", err=True)
+                X = X[wanted]
+        return X, frame[target], None if weight is None else frame[weight]
+
+
+def read_params(path: str) -> dict[str, Any]:
+    """Read hyper-parameters: a JSON or TOML file with one mapping."""
+    import json
+    import tomllib
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        found = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(
+            f"{path} cannot be read as {'TOML' if path.endswith('.toml') else 'JSON'}: {error}"
+        ) from None
+    if not isinstance(found, dict):
+        raise click.UsageError(f"{path} holds no hyper-parameters: it must be one mapping of names to values")
+    return found
+
+
+def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
+    """Read a table; where it has to be of numbers, columns that are none are left out, and said to be."""
+    frame = _read(path)
+    absent = [name for name in drop if name not in frame.columns]
+    if absent:
+        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, frame.columns))}")
+    frame = frame.drop(columns=list(drop))
+    if not numeric:
+        return frame
+    numbers = frame.select_dtypes("number")
+    other = [str(name) for name in frame.columns if name not in numbers.columns]
+    if other:
+        click.echo(f"note: columns of {path} that hold no numbers are left out: {', '.join(other)}", err=True)
+    return numbers
+
+
+def _read(path: str) -> pd.DataFrame:
+    import pandas as pd
+
+    ending = next((each for each in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(each)), ".csv")
+    try:
+        if ending == ".csv":
+            return pd.read_csv(path)
+        return pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_feather(path)
+    except ImportError:
+        raise
+    except Exception as error:  # each reader has its own errors for a file that is not of its format
+        raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None

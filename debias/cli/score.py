@@ -1,0 +1,35 @@
+"""`debias score`: one scorer."""
+
+from __future__ import annotations
+
+import click
+
+from debias.cli.inputs import Source
+from debias.cli.options import input_options
+from debias.cli.output import errors, terminal, warn
+
+
+@click.command("score")
+@input_options(data_required=False)
+@click.option("--no-model", is_flag=True, help="Give no MODEL: the scorer needs only DATA.")
+@click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
+def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
+    r"""Score the features of a MODEL on DATA with one scorer, or of DATA alone.
+
+    \b
+    Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
+             debias score --no-model table.csv --target outcome --scorer gini_merit
+    """
+    if no_model == (source.data is not None):
+        raise click.UsageError("give MODEL and DATA, or --no-model and DATA alone")
+    with errors():
+        import debias
+        from debias.console import print_scores
+
+        fitted, X, y, given = source.read()
+        found = debias.score(fitted, X, y, scorer, **given)
+        warn(found.warnings)
+        if form == "table":
+            print_scores(terminal(), found)
+        else:
+            click.echo(found.to_json(indent=2) if form == "json" else found.to_frame().to_csv(), nl=form == "json")

@@ -1,0 +1,23 @@
+"""Selection of features with scikit-learn: ``DebiasedSelector`` and ``DebiasedImportance``.
+
+They inherit from scikit-learn, which importing debias does not load, so they live among the plugins and are found by
+entry points of the group ``debias.selection``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="debias.selection", name=name):
+        return point.load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group="debias.selection").names)

@@ -1,0 +1,171 @@
+"""MLflow: an evaluator for ``mlflow.models.evaluate``, and audits logged to a run."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+try:
+    import mlflow
+    from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
+except ImportError as error:
+    raise ImportError("logging audits needs MLflow: pip install debias-trees[mlflow]") from error
+
+import debias
+from debias.errors import RowsError, UnsupportedModelError, nearest
+
+if TYPE_CHECKING:
+    from debias.gate import Gate
+
+MOST = 30
+"""So many features have metrics of their own; the JSON has all."""
+AUDITED = (
+    *("rows", "train", "scorers", "sample_weight", "base_margin", "groups", "blocks", "se", "alpha", "error"),
+    *("n_permutations", "budget", "params", "seed", "n_jobs"),
+)
+OF_GATE = ("policy", "baseline")
+HELD = "prefix"
+KNOWN = (*AUDITED, *OF_GATE, HELD)
+
+
+class DebiasEvaluator(ModelEvaluator):  # type: ignore[misc]  # MLflow is not typed
+    """The evaluator ``"debias"`` of ``mlflow.models.evaluate``: an audit, and a gate if there is a policy.
+
+    Its ``evaluator_config`` says ``rows`` at least, and may have every other argument of :func:`debias.audit`.
+    "held-out": the evaluation data. "oob": the training rows, in training order, which come as ``train=(X, y)`` or
+    ``(X, y, weight)``; without them the evaluation data have to be these. Beside held-out data ``train`` is for scorers
+    that need it. ``policy`` and ``baseline`` are those of ``Audit.check``; ``prefix`` stands before the names of
+    metrics and artefacts.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str, evaluator_config: dict[str, Any], **kwargs: Any) -> bool:
+        """Return whether the configuration speaks to this evaluator: MLflow asks it of every model otherwise."""
+        return "rows" in evaluator_config
+
+    def evaluate(
+        self,
+        *,
+        model_type: str,
+        dataset: Any,
+        run_id: str,
+        evaluator_config: dict[str, Any],
+        model: Any = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Audit the model inside the MLflow model, and log the audit to the run."""
+        for name in evaluator_config:
+            if name not in KNOWN:
+                raise RowsError(f"evaluator_config has no {name!r}; it has {', '.join(KNOWN)}.{nearest(name, KNOWN)}")
+        X, y = dataset.features_data, dataset.labels_data
+        given = {name: evaluator_config[name] for name in AUDITED if name in evaluator_config}
+        if given["rows"] == "oob" and "train" in given:
+            X, y, *weight = given.pop("train")
+            given |= dict(zip(["sample_weight"], weight, strict=False))
+        if y is None:
+            raise RowsError("the evaluation data have no response: pass targets= to mlflow.models.evaluate")
+        audit = debias.audit(_inside(model), X, y, **given)
+        policy, baseline = (evaluator_config.get(name) for name in OF_GATE)
+        gate = None if policy is None else audit.check(policy, baseline)
+        prefix = evaluator_config.get(HELD, "debias")
+        metrics = log_audit(audit, gate, prefix=prefix, run_id=run_id, model_id=kwargs.get("model_id"))
+        return EvaluationResult(metrics=metrics, artifacts=_artifacts(audit, prefix, run_id))
+
+
+def log_audit(
+    audit: debias.Audit,
+    gate: Gate | None = None,
+    *,
+    prefix: str = "debias",
+    run_id: str | None = None,
+    model_id: str | None = None,
+) -> dict[str, float]:
+    """Log an audit to an MLflow run: its figures as metrics, its JSON and its HTML report as artefacts.
+
+    Parameters
+    ----------
+    audit : Audit
+    gate : Gate, optional
+        What ``audit.check`` returned; its results are logged beside.
+    prefix : str
+        Stands before the names of metrics and is the folder of the artefacts.
+    run_id : str, optional
+        The active run by default; one is started if there is none.
+    model_id : str, optional
+        The logged model the metrics are linked to.
+
+    Returns
+    -------
+    dict of str to float
+        The metrics: ``unsupported_share``, ``n_informative``, ``n_indistinguishable``, ``min_detectable_z``,
+        ``n_rows``, ``n_features``, ``failed_rules`` of a gate; ``share/NAME``, ``reported/NAME`` and ``z/NAME`` of the
+        30 features of the largest shares, debiased or reported. What an audit does not have is left out.
+
+    Raises
+    ------
+    ImportError
+        MLflow, or a package of reports, is not installed.
+
+    Examples
+    --------
+    >>> import debias, mlflow  # doctest: +SKIP
+    >>> from debias_plugins.mlflow_evaluator import log_audit  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     log_audit(debias.audit(forest, X, y))
+    """
+    page = audit.to_html()  # before anything is logged: it needs packages of its own
+    if run_id is None:
+        run_id = (mlflow.active_run() or mlflow.start_run()).info.run_id
+    found = {f"{prefix}/{name}": value for name, value in _metrics(audit, gate).items()}
+    mlflow.log_metrics(found, run_id=run_id, model_id=model_id)
+    mlflow.log_text(audit.to_json(), f"{prefix}/audit.json", run_id=run_id)
+    mlflow.log_text(page, f"{prefix}/report.html", run_id=run_id)
+    if gate is not None:
+        mlflow.log_text(gate.to_json(), f"{prefix}/gate.json", run_id=run_id)
+        mlflow.log_text(gate.to_markdown(), f"{prefix}/gate.md", run_id=run_id)
+    return found
+
+
+def _inside(model: Any) -> Any:
+    """Return the model of trees inside an MLflow model."""
+    try:
+        return model.get_raw_model()
+    except (AttributeError, NotImplementedError):
+        raise UnsupportedModelError(
+            "debias audits models of trees: evaluate a model of the flavours sklearn, xgboost or lightgbm, not a "
+            "function, an endpoint or a table of predictions"
+        ) from None
+
+
+def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
+    found: dict[str, float | None] = {
+        "unsupported_share": audit.unsupported_share,
+        "n_informative": audit.verdict.count("informative") if audit.tested else None,
+        "n_indistinguishable": audit.verdict.count("indistinguishable") if audit.tested else None,
+        "min_detectable_z": audit.main.threshold,
+        "n_rows": audit.main.n_rows,
+        "n_features": audit.share.size,
+        "failed_rules": None if gate is None else len(gate.failures),
+    }
+    largest = audit.share if audit.reported is None else audit.share.clip(audit.reported)
+    for k in (-largest).argsort(kind="stable")[:MOST]:
+        name = _spelled(audit.main.feature_names[k])
+        while f"share/{name}" in found:  # two names that differ by what MLflow does not take
+            name += "_"
+        found[f"share/{name}"] = audit.share[k]
+        found[f"reported/{name}"] = None if audit.reported is None else audit.reported[k]
+        found[f"z/{name}"] = None if audit.main.z is None else audit.main.z[k]
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _spelled(name: str) -> str:
+    """Return a name as MLflow takes it for a metric."""
+    spelled = re.sub(r"[^\w.\- ]", "_", name)[:200].strip()
+    return spelled if spelled.strip(".") else "_" * max(1, len(spelled))  # metrics may be files, and ".." none of ours
+
+
+def _artifacts(audit: debias.Audit, prefix: str, run_id: str) -> dict[str, Any]:
+    from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
+
+    uri = mlflow.get_run(run_id).info.artifact_uri
+    return {f"{prefix}/audit.json": JsonEvaluationArtifact(f"{uri}/{prefix}/audit.json", audit.to_dict())}

@@ -1,0 +1,221 @@
+"""A feature selector of scikit-learn's kind: it keeps what more than chance speaks for on rows trees have not seen."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.feature_selection import SelectorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+import debias
+from debias.errors import CompositionError, InBagUnavailableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SEEDS = np.iinfo(np.int32).max
+
+
+class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Keep the features a debiased score speaks for.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Model of trees; a clone is fitted. None for scorers that need only data (``guide``, ``gini_merit``, ...).
+    scorer : str or Scorer
+        As for :func:`debias.score`; meta-methods train `estimator` again.
+    threshold : {"informative"}, float or None
+        A number: features that score more are kept. None, the default: what the scorer itself selects (``guide``,
+        ``threshold(...)``), else features that score more than 0, the mean of noise for ``mdi_oob``. "informative":
+        features found informative by the test of :func:`debias.audit`, for ``mdi_oob``.
+    validation_fraction : float or None
+        None: scored on out-of-bag rows, for forests with bootstrap. Boosted models have none: this share of the rows
+        is then held out from training, and scored on.
+    alpha : float
+        Error rate of "informative".
+    error : {"fwer", "fdr", "fdr_by"}
+        What is held below it: the chance to keep any noise, or the expected share of noise among what is kept.
+    n_permutations : int
+        Of the test, at most.
+    min_features_to_select, max_features : int, int or None
+        At least and at most so many are kept, those of the largest scores.
+    random_state : int, RandomState or None
+        Of the test, and of the rows held out.
+    n_jobs : int or None
+        Threads.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone; None if the scorer needs none.
+    scores_ : debias.Scores
+        What the selection rests on, with p-values where there are such, and warnings.
+    support_ : array of bool of shape (n_features_in_,)
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        Only where X has names.
+
+    Notes
+    -----
+    A score of 0 keeps every other feature of pure noise, and what helps a model. "informative" keeps no noise, but for
+    one fit in twenty, and leaves out what these rows cannot tell from noise, which may cost accuracy: see
+    docs/selector.md for how much it was on real data. A search may choose among thresholds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from debias.selection import DebiasedSelector
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0)
+    >>> selector = DebiasedSelector(forest, threshold="informative", random_state=0).fit(X, y)
+    >>> [str(name) for name in selector.get_feature_names_out()]
+    ['bmi', 'bp', 's3', 's4', 's5', 's6']
+    >>> pipeline = make_pipeline(DebiasedSelector(forest), forest).fit(X, y)
+    """
+
+    estimator_: Any
+    scores_: debias.Scores
+    support_: NDArray[np.bool_]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        scorer: Any = "mdi_oob",
+        threshold: Any = None,
+        validation_fraction: float | None = None,
+        alpha: float = 0.05,
+        error: str = "fwer",
+        n_permutations: int = 200,
+        min_features_to_select: int = 1,
+        max_features: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.scorer = scorer
+        self.threshold = threshold
+        self.validation_fraction = validation_fraction
+        self.alpha = alpha
+        self.error = error
+        self.n_permutations = n_permutations
+        self.min_features_to_select = min_features_to_select
+        self.max_features = max_features
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator, score its features, choose.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        **fit_params
+            Passed to ``estimator.fit``; not with `validation_fraction`. ``sample_weight`` also weighs the rows scored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DebiasError
+            As for :func:`debias.score` and :func:`debias.audit`; all that is about parameters or data is a ValueError.
+        """
+        least, most = self._limits()
+        if y is None:
+            raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
+        if _num_samples(X) < 2:
+            raise ValueError("n_samples=1: a selection takes rows to train on and rows to score on")
+        validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
+        scorer = debias.scorer(self.scorer)
+        self.estimator_ = None
+        if "data-only" in scorer.needs:
+            self.scores_ = debias.score(None, X, y, scorer, seed=self._seed(), n_jobs=self.n_jobs, **fit_params)
+        else:
+            self.scores_ = self._of_model(X, y, scorer, fit_params)
+        values, chosen = self.scores_.values, self._chosen()
+        order = np.argsort(-values, kind="stable")
+        kept = order[chosen[order]][:most]
+        rest = order[~np.isin(order, kept)]
+        self.support_ = np.zeros(values.size, dtype=bool)
+        self.support_[kept] = True
+        self.support_[rest[: max(0, least - kept.size)]] = True
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        if self.estimator is not None:
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+        return tags
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+    def _of_model(self, X: Any, y: Any, scorer: debias.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
+        if self.estimator is None:
+            raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
+        given: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
+        if self.validation_fraction is None:
+            given |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
+            scored, response = X, y
+        else:
+            if fit_params:
+                raise ValueError(f"validation_fraction goes with no {', '.join(fit_params)}: rows are taken apart")
+            stratify = y if is_classifier(self.estimator) else None
+            parted = {"test_size": self.validation_fraction, "random_state": given["seed"], "stratify": stratify}
+            X, scored, y, response = train_test_split(X, y, **parted)
+            given |= {"rows": "held-out", "train": (X, y)}
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        try:
+            if scorer.name == "mdi_oob" and self.threshold == "informative":
+                test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
+                return debias.audit(self.estimator_, scored, response, [scorer], **test, **given).main
+            return debias.score(self.estimator_, scored, response, scorer, **given)
+        except InBagUnavailableError as error:
+            raise InBagUnavailableError(
+                f"{error} A DebiasedSelector holds rows out by itself: validation_fraction=0.25"
+            ) from None
+
+    def _chosen(self) -> NDArray[np.bool_]:
+        if self.threshold is None and self.scores_.selected is None:
+            return np.asarray(self.scores_.values > 0)
+        if self.threshold not in (None, "informative"):
+            return np.asarray(self.scores_.values > self.threshold)
+        if self.scores_.selected is None:
+            raise CompositionError(
+                f"{self.scores_.scorer} does not say which features are informative: pass a number as threshold, or a "
+                "scorer that does (mdi_oob, guide, 'threshold(response_permutation(mdi), alpha=0.05)')"
+            )
+        return self.scores_.selected
+
+    def _limits(self) -> tuple[int, int | None]:
+        """Return how many features are kept at least and at most."""
+        threshold = self.threshold
+        if threshold not in (None, "informative") and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
+            raise ValueError(f"threshold must be 'informative', a number or None, not {threshold!r}")
+        least, most = self.min_features_to_select, self.max_features
+        for name, number in (("min_features_to_select", least), ("max_features", most)):
+            wrong = isinstance(number, bool) or not isinstance(number, Integral) or number < 0
+            if wrong and not (name == "max_features" and number is None):
+                raise ValueError(f"{name} must be a whole number, 0 or more, not {number!r}")
+        if most is not None and most < least:
+            raise ValueError(f"max_features={most} is less than min_features_to_select={least}")
+        return least, most
+
+    def _seed(self) -> int | None:
+        if self.random_state is None or isinstance(self.random_state, Integral):
+            return None if self.random_state is None else int(self.random_state)
+        return int(check_random_state(self.random_state).randint(SEEDS))
