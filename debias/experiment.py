@@ -65,6 +65,8 @@ class Experiment:
         Columns, or groups of them, in the order of their scores.
     members : tuple of tuples of str
         Columns of each.
+    beside : bool
+        Whether the training rows came as train=, and go beside the rows that are scored.
     params : mapping or None
         Settings that go before those the model kept.
     seed : int or None
@@ -80,6 +82,7 @@ class Experiment:
     kind: str | None
     feature_names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
+    beside: bool = False
     params: Mapping[str, Any] | None = None
     seed: int | None = None
     engine: Engine = Engine()
@@ -140,7 +143,7 @@ class Experiment:
             if observed.rows is None:
                 _require_training(model, training)
         if training.weight is None:
-            _refuse_forgotten_weights(model)
+            _refuse_forgotten_weights(model, training.y)
         else:
             _refuse_class_weights(model, given)
         names, members = _grouped(model, training.X, groups, observed)
@@ -152,6 +155,7 @@ class Experiment:
             kind=observed.rows,
             feature_names=names,
             members=members,
+            beside=given is not None and observed.rows != "oob",
             params=params,
             seed=seed,
             engine=engine,
@@ -200,7 +204,7 @@ class Experiment:
         part = self.training
         again = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
         seen = self.held_out or part
-        train = None if self.held_out is None else (part.X, part.y, *(() if part.weight is None else (part.weight,)))
+        train = (part.X, part.y, *(() if part.weight is None else (part.weight,))) if self.beside else None
         total = np.zeros(self.n_features)
         for member in unwrap(again, seen.X, seen.y, train):
             total += member.weight * self._member_scores(member, scorer)
@@ -265,27 +269,41 @@ def _require_training(model: Any, part: Part) -> None:
         training_rows(extract(member.model), member.model, member.train, None, Notes(), False)
 
 
-def _refuse_forgotten_weights(model: Any) -> None:
-    """Refuse to train without weights what was trained with them: the null would be that of another model.
-
-    Trees of unweighted rows have equal whole weights at their roots; where weights decide which rows are drawn,
-    scikit-learn's models keep them. Of models that store neither it cannot be told.
-    """
+def _refuse_forgotten_weights(model: Any, y: Any) -> None:
+    """Refuse to train without weights what was trained with them: the null would be that of another model."""
     for member in unwrap(model):
-        settings: dict[str, Any] = getattr(member.model, "get_params", dict)()
-        if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
-            continue
-        ensemble = extract(member.model)
-        roots = np.ones(1)
-        if ensemble.weight is not None and ensemble.averaged:
-            roots = ensemble.weight[ensemble.tree_start[:-1]]
-        uneven = np.ptp(roots) > 1e-6 * roots.max() or abs(roots[0] - round(roots[0])) > 1e-6 * roots[0]
-        if uneven or getattr(member.model, "_sample_weight", None) is not None:
+        if _was_weighted(member.model, y):
             raise RowsError(
                 f"the {type(member.model).__name__} was trained with sample weights, and none came with its training "
                 "rows: it would be trained again without them. Pass sample_weight= (beside held-out rows as the third "
                 "entry of train=), or ones to leave them out"
             )
+
+
+def _was_weighted(model: Any, y: Any) -> bool:
+    """Whether a model shows that its rows had weights of their own. One that stores no weights cannot show it.
+
+    Where weights decide which rows are drawn, scikit-learn's models keep them, times those of classes. Else the weight
+    at a root is the number of rows in the bag, and the same for all trees of a bootstrap.
+    """
+    kept = getattr(model, "_sample_weight", None)
+    if kept is not None:
+        labels = np.asarray(y) if getattr(model, "class_weight", None) is not None else np.zeros(len(kept))
+        if labels.shape != np.shape(kept):
+            return False
+        return any(np.ptp(kept[labels == label]) > 1e-9 * np.max(kept) for label in np.unique(labels))
+    settings: dict[str, Any] = getattr(model, "get_params", dict)()
+    ensemble = extract(model)
+    if ensemble.weight is None or ensemble.count is None:
+        return False
+    if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
+        return False
+    roots = ensemble.tree_start[:-1]
+    weight, count = ensemble.weight[roots], ensemble.count[roots]
+    near = 1e-6 * weight.max()
+    all_rows = count == (ensemble.n_train or count.max())
+    repeated = ~all_rows & (np.ptp(weight) <= near) & (np.abs(weight - np.round(weight)) <= near)
+    return bool((~repeated & (np.abs(weight - count) > near)).any())
 
 
 def _refuse_class_weights(model: Any, train: Part | None) -> None:

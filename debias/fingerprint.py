@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+PLAIN = (str, bytes, int, float, complex, type(None), np.generic)
+
 
 def fingerprint(*parts: Any) -> str:
     """Return a digest of data, models and settings; the same content gives the same digest in another process.
@@ -17,8 +19,8 @@ def fingerprint(*parts: Any) -> str:
     Parameters
     ----------
     *parts
-        Arrays, pandas objects, dataclasses, mappings, sequences, estimators (by class and parameters), what has a
-        ``repr`` of its own, and what can be pickled.
+        Arrays, tables and columns of pandas, polars and Arrow, dataclasses, mappings, sequences, estimators (by class
+        and parameters), numbers and text, and what can be pickled.
 
     Returns
     -------
@@ -63,10 +65,24 @@ def _add(digest: Any, part: Any) -> None:
         _add(digest, part.get_params(deep=False))
     elif callable(part):
         digest.update(f"{getattr(part, '__module__', '')}.{getattr(part, '__qualname__', '')}".encode())
-    elif " at 0x" in repr(part):  # an address says nothing of the content: Boosters, generators of random numbers
-        digest.update(pickle.dumps(part, protocol=4))
-    else:
+    elif isinstance(part, PLAIN):
         digest.update(repr(part).encode())
+    elif (native := _frame(part)) is not None:
+        _add(digest, native)
+    else:  # what `repr` shows of other objects may be an address, or a few of their rows
+        digest.update(pickle.dumps(part, protocol=4))
+
+
+def _frame(part: Any) -> dict[str, Any] | None:
+    """Return the columns of a polars or Arrow table or column, by name."""
+    import narwhals.stable.v2 as nw
+
+    native = nw.from_native(part, pass_through=True, allow_series=True)
+    if isinstance(native, nw.Series):
+        native = native.to_frame()
+    if not isinstance(native, nw.DataFrame):
+        return None
+    return {name: (str(native[name].dtype), native[name].to_numpy()) for name in native.columns}
 
 
 def _add_pandas(digest: Any, part: Any) -> None:

@@ -37,12 +37,12 @@ def check_level(name: str, alpha: object) -> None:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 
 
-def decided(score: NDArray[np.float64], alpha: float, n_max: int) -> Callable[[NDArray[np.float64]], bool]:
+def decided(score: NDArray[np.float64], alpha: float) -> Callable[[NDArray[np.float64]], bool]:
     """Return what tells from draws, shape (n_drawn, n_features), whether further ones can change a decision at alpha.
 
     For every feature it is settled on which side of alpha its counted p-value is, but for a risk of 1e-3 (Gandy 2009).
     """
-    bounds = Boundaries.of(alpha, n_max)
+    bounds = Boundaries(alpha)
     return lambda null: bool(bounds.settled(exceeds(null, score)).all())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,52 +97,57 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
     return adjusted
 
 
-@dataclass(frozen=True, eq=False)
 class Boundaries:
     """When the count of exceedances tells on which side of alpha a p-value lies (Gandy 2009).
 
     Parameters
     ----------
-    lower, upper : array of int64 of shape (n_max,)
-        After draw n a count of at most ``lower[n - 1]`` says p <= alpha, one of at least ``upper[n - 1]`` p > alpha.
-
-    Notes
-    -----
-    For any p the probability ever to end on the wrong side, the resampling risk, is at most `risk`; half of it is for
-    either side, spent as n / (1000 + n).
+    alpha : float
+    risk : float
+        For any p the probability ever to end on the wrong side, the resampling risk, is at most this; half of it is
+        for either side, spent as n / (1000 + n).
     """
 
-    lower: NDArray[np.int64]
-    upper: NDArray[np.int64]
+    def __init__(self, alpha: float, risk: float = 1e-3) -> None:
+        self.alpha, self.risk = alpha, risk
+        self._lower: list[int] = []
+        self._upper: list[int] = []
+        self._below = self._above = 0.0  # risk spent
+        self._first = 0  # the smallest count that has met no boundary, and the law of those counts, had p been alpha
+        self._law = np.ones(1)
 
-    @classmethod
-    def of(cls, alpha: float, n_max: int, risk: float = 1e-3) -> Boundaries:
-        """Return the boundaries for up to `n_max` draws."""
-        lower, upper = np.empty((2, n_max), dtype=np.int64)
-        alive = np.zeros(n_max + 2)  # probability of each count, had p been alpha and no boundary been met
-        alive[0] = 1.0
-        below = above = 0.0
-        for n in range(1, n_max + 1):
-            alive[1:] = (1 - alpha) * alive[1:] + alpha * alive[:-1]
-            alive[0] *= 1 - alpha
-            spend = risk / 2 * n / (1000 + n)
-            up = above + np.cumsum(alive[::-1])[::-1]  # alive[j] or more counted as met
-            upper[n - 1] = int(np.argmax(up <= spend))
-            above = float(up[upper[n - 1]])
-            alive[upper[n - 1] :] = 0.0
-            down = below + np.cumsum(alive)
-            lower[n - 1] = int((down <= spend).sum()) - 1 if down[0] <= spend else -1
-            if lower[n - 1] >= 0:
-                below = float(down[lower[n - 1]])
-                alive[: lower[n - 1] + 1] = 0.0
-        return cls(lower, upper)
+    def upto(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the boundaries of the first n draws, each of shape (n,).
+
+        After draw m a count of at most ``lower[m - 1]`` says p <= alpha, one of at least ``upper[m - 1]`` p > alpha.
+        """
+        while len(self._lower) < n:
+            self._extend()
+        return np.array(self._lower[:n], dtype=np.int64), np.array(self._upper[:n], dtype=np.int64)
 
     def settled(self, exceeding: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return for each column of draws, shape (B, n_features), whether its side of alpha is settled."""
+        lower, upper = self.upto(len(exceeding))
         count = exceeding.cumsum(axis=0)
-        n = len(exceeding)
-        met = (count <= self.lower[:n, None]) | (count >= self.upper[:n, None])
+        met = (count <= lower[:, None]) | (count >= upper[:, None])
         return np.asarray(met.any(axis=0))
+
+    def _extend(self) -> None:
+        """Draw once more, and move the boundaries as far inwards as the risk that may be spent by now allows."""
+        n, law = len(self._lower) + 1, np.zeros(self._law.size + 1)
+        law[:-1] = (1 - self.alpha) * self._law
+        law[1:] += self.alpha * self._law
+        spend = self.risk / 2 * n / (1000 + n)
+        above = self._above + np.cumsum(law[::-1])  # the 1, 2, ... largest counts taken for met
+        n_above = int((above <= spend).sum())
+        below = self._below + np.cumsum(law)
+        n_below = int((below <= spend).sum())
+        self._upper.append(self._first + law.size - n_above)
+        self._lower.append(self._first + n_below - 1)
+        self._above = float(above[n_above - 1]) if n_above else self._above
+        self._below = float(below[n_below - 1]) if n_below else self._below
+        self._first += n_below
+        self._law = law[n_below : law.size - n_above]
 
 
 def mirrored_p_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -127,7 +127,7 @@ class Paths:
     def evaluated_blocks(self) -> float:
         """Number of blocks (rows, if there are none) that a tree is evaluated on, on average."""
         _, of_row, size = np.unique(self.block, return_inverse=True, return_counts=True)
-        return float((self.evaluated / size[of_row]).sum() / self.ensemble.n_trees)
+        return float((self.evaluated.sum(axis=0) / size[of_row]).sum() / self.ensemble.n_trees)
 
     @cached_property
     def evaluation_weight(self) -> list[NDArray[np.float64]]:

@@ -210,7 +210,8 @@ def refuse_missing(labels: NDArray[Any]) -> None:
     """Raise a RowsError that says where labels or numbers are missing, if any are."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
-        missing = np.array([label is None or label != label for label in labels.tolist()], dtype=bool)
+        # pandas' NA is neither equal to itself nor not.
+        missing = np.array([label is None or (label != label) is not False for label in labels.tolist()], dtype=bool)
     wrong = np.flatnonzero(missing)
     if wrong.size:
         raise RowsError(f"y is missing in {wrong.size} rows, the first at position {wrong[0]}; drop those rows")

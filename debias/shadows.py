@@ -62,8 +62,11 @@ def with_permuted(rng: np.random.Generator, columns: tuple[str, ...]) -> Callabl
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         order = rng.permutation(len(frame))
-        moved = {name: frame[name].take(order).array for name in frame.columns if str(name) in columns}
-        return frame.assign(**{str(name): values for name, values in moved.items()})
+        changed = frame.copy()
+        for k, name in enumerate(frame.columns):
+            if str(name) in columns:
+                changed.isetitem(k, frame.iloc[:, k].take(order).array)
+        return changed
 
     return change
 

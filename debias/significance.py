@@ -336,7 +336,7 @@ class _Settled:
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
-        self.boundaries: nulls.Boundaries | None = None
+        self.boundaries = nulls.Boundaries(procedure.alpha, RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.procedure.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
@@ -345,6 +345,4 @@ class _Settled:
             return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
         exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
-        if self.boundaries is None:
-            self.boundaries = nulls.Boundaries.of(self.procedure.alpha, int(self.procedure.n_permutations), RISK)
         return bool(self.boundaries.settled(exceeding).all())

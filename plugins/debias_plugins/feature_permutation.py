@@ -83,7 +83,7 @@ def feature_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: fingerprint("feature_permutation", inner.name, problem.fingerprint()),
-        settled=decided(v, alpha, replicates) if adaptive else None,
+        settled=decided(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 

@@ -78,7 +78,7 @@ def response_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: fingerprint("response_permutation", inner.name, problem.fingerprint()),
-        settled=decided(v, alpha, replicates) if adaptive else None,
+        settled=decided(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 

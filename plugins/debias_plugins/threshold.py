@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias import nulls
 from debias.decision import check_alpha, critical_value, decide
-from debias.meta_methods import given_by, innermost
+from debias.meta_methods import Wrapped, given_by, innermost
 from debias.normalising import RULES, normalise
 
 if TYPE_CHECKING:
@@ -25,6 +25,11 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
         raise debias.CompositionError(f"threshold: rule={rule!r} is none of {', '.join(map(repr, OWN_RULES))}")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise debias.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
+    if isinstance(inner, Wrapped) and getattr(inner.meta, "options", {}).get("adaptive"):
+        raise debias.CompositionError(
+            f"{inner.name} stops once every p-value by itself is on its side of its own alpha, which settles "
+            "nothing of features together: leave adaptive out inside a threshold"
+        )
     gives = given_by(inner)
     if rule == "guide" and "null" not in gives:
         raise debias.CompositionError(

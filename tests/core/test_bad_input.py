@@ -406,3 +406,13 @@ def test_groups_and_seeds_that_are_none(fitted, fresh):
     for seed in ("a", 1.5, -1, True):
         with pytest.raises(debias.RowsError, match=r"seed=.* is no seed"):
             debias.score(fitted["xgboost"], *fresh, seed=seed)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "string"])
+def test_a_missing_label_of_pandas_own_kind_is_named(dtype):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = pd.Series((X[:, 0] > 0).astype(int)).astype(dtype)
+    forest = RandomForestClassifier(3, random_state=0).fit(X, y.to_numpy(dtype=object if dtype == "string" else int))
+    y[3] = pd.NA
+    with pytest.raises(debias.RowsError, match="y is missing in 1 rows, the first at position 3"):
+        debias.audit(forest, X, y)

@@ -47,7 +47,7 @@ def test_adjustments_agree_with_scipy_and_by_hand():
 def test_the_risk_to_stop_on_the_wrong_side_is_kept(alpha):
     """Follow the exact law of the count under p next to alpha: the worst cases."""
     n_max, risk = 1200, 1e-3
-    bounds = nulls.Boundaries.of(alpha, n_max, risk)
+    lower, upper = nulls.Boundaries(alpha, risk).upto(n_max)
     for p, wrong in ((alpha + 1e-9, "lower"), (alpha - 1e-9, "upper")):
         law, on_wrong_side = {0: 1.0}, 0.0
         for n in range(1, n_max + 1):
@@ -55,18 +55,18 @@ def test_the_risk_to_stop_on_the_wrong_side_is_kept(alpha):
             for count, chance in law.items():
                 for step, weight in ((0, 1 - p), (1, p)):
                     moved[count + step] = moved.get(count + step, 0.0) + chance * weight
-            low, high = bounds.lower[n - 1], bounds.upper[n - 1]
+            low, high = lower[n - 1], upper[n - 1]
             on_wrong_side += sum(c for k, c in moved.items() if (k <= low if wrong == "lower" else k >= high))
             law = {k: c for k, c in moved.items() if low < k < high}
         assert 0 < on_wrong_side <= risk / 2
 
 
 def test_boundaries_stop_early_where_the_side_is_plain():
-    bounds = nulls.Boundaries.of(0.05, 400)
+    bounds = nulls.Boundaries(0.05)
     always, never = np.ones((20, 1), dtype=bool), np.zeros((400, 1), dtype=bool)
     assert bounds.settled(always).all()
     assert bounds.settled(never).all()
-    first = 1 + int(np.argmax(bounds.lower >= 0))  # draws without any exceedance that tell p <= alpha
+    first = 1 + int(np.argmax(bounds.upto(400)[0] >= 0))  # draws without any exceedance that tell p <= alpha
     assert not bounds.settled(never[: first - 1]).any()
     assert binom.pmf(0, first, 0.05) <= 1e-3
 
@@ -75,3 +75,10 @@ def test_mirrored_p_values_by_hand():
     p, null = nulls.mirrored_p_values(np.array([-2.0, -1.0, 0.0, 0.5, 3.0]))
     assert null.tolist() == [-2, -1, 0, 1, 2]
     np.testing.assert_allclose(p, [1, 5 / 6, 4 / 6, 3 / 6, 1 / 6])
+
+
+def test_boundaries_grow_with_the_draws_whoever_asks_first():
+    at_once, step_by_step = nulls.Boundaries(0.05).upto(500), nulls.Boundaries(0.05)
+    for n in (1, 7, 8, 500):
+        for found, expected in zip(step_by_step.upto(n), at_once, strict=True):
+            np.testing.assert_array_equal(found, expected[:n])

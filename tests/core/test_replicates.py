@@ -183,3 +183,23 @@ def test_a_booster_has_one_fingerprint_in_every_process(library, models, tmp_pat
     here = [fingerprint(each) for each in boosters]
     assert here[0] == here[1] == there
     assert here[0] != here[2]
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "sparse"])
+def test_fingerprints_see_every_row_of_tables_that_print_a_few(kind):
+    import polars as pl
+    import pyarrow as pa
+    from scipy.sparse import csr_array
+
+    make = {
+        "polars": lambda array: pl.DataFrame(array, schema=["a", "b"]),
+        "arrow": lambda array: pa.table({"a": array[:, 0], "b": array[:, 1]}),
+        "sparse": csr_array,
+    }[kind]
+    array = np.random.default_rng(0).normal(size=(200, 2))
+    other = array.copy()
+    other[100] += 1
+    assert fingerprint(make(array)) == fingerprint(make(array.copy()))
+    assert fingerprint(make(array)) != fingerprint(make(other))
+    if kind == "polars":
+        assert fingerprint(make(array)["a"]) != fingerprint(make(other)["a"])

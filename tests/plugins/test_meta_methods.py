@@ -6,9 +6,16 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMRegressor
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    BaggingClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBRegressor
 
 import debias
@@ -343,8 +350,58 @@ def test_weights_of_training_are_not_forgotten(kind):
         debias.score(weighted, X, y, text, sample_weight=weight, seed=0).null,
         debias.score(weighted, X, y, text, sample_weight=np.ones(80), seed=0).null,
     )
-    plain = kind(5, random_state=0).fit(X, y)
-    debias.score(plain, X, y, text)
+    debias.score(kind(5, random_state=0).fit(X, y), X, y, text)
+    debias.score(kind(5, random_state=0).fit(X, y, sample_weight=np.ones(80)), X, y, text)
+
+
+@pytest.mark.parametrize(
+    ("model", "weighted"),
+    [
+        (RandomForestClassifier(5, class_weight="balanced", random_state=0), False),
+        (RandomForestClassifier(5, class_weight="balanced", random_state=0), True),
+        (DecisionTreeClassifier(max_depth=3, random_state=0), False),
+        (DecisionTreeClassifier(max_depth=3, random_state=0), True),
+        (GradientBoostingClassifier(n_estimators=3, subsample=0.7, random_state=0), False),
+        (GradientBoostingClassifier(n_estimators=3, random_state=0), True),
+        (BaggingClassifier(max_samples=0.7, n_estimators=3, random_state=0), False),
+    ],
+)
+def test_weights_of_rows_are_told_from_those_of_classes_and_from_bags(model, weighted):
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(2, 120, 3))
+    y, weight = (X[:, 0] > 0.5).astype(int), np.where(X[:, 1] > 0, 5.0, 1.0)
+    model.fit(X, y, **({"sample_weight": weight} if weighted else {}))
+    given = {"rows": "held-out", "train": (X, y), "seed": 0}
+    text = "response_permutation(mdi, replicates=2)"
+    if weighted:
+        with pytest.raises(debias.RowsError, match="none came with its training"):
+            debias.score(model, fresh, (fresh[:, 0] > 0.5).astype(int), text, **given)
+    else:
+        debias.score(model, fresh, (fresh[:, 0] > 0.5).astype(int), text, **given)
+
+
+def test_random_bags_of_lightgbm_are_no_weights():
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    forest = LGBMRegressor(
+        n_estimators=3, boosting_type="rf", bagging_freq=1, bagging_fraction=0.6, verbose=-1, n_jobs=1
+    ).fit(X, X[:, 0])
+    debias.score(forest, X, X[:, 0], "response_permutation(mdi_oob, replicates=2)", seed=0)
+
+
+def test_columns_whose_names_are_no_text_are_permuted_like_others():
+    x = np.random.default_rng(0).integers(0, 3, (150, 2))
+    y = (x[:, 0] == 1).astype(int)
+    text = "feature_permutation(gini_merit, replicates=19, rule='z')"
+    by_number, by_text = (
+        debias.score(None, pd.DataFrame(x, columns=names), y, text, seed=0) for names in ([0, 1], ["0", "1"])
+    )
+    np.testing.assert_array_equal(by_number.null, by_text.null)
+    assert by_number.values[0] > 10
+
+
+def test_thresholds_need_all_draws():
+    with pytest.raises(debias.CompositionError, match="leave adaptive out"):
+        debias.scorer("threshold(response_permutation(mdi_oob, replicates=99, adaptive=True))")
 
 
 def test_feature_permutation_stops_when_all_is_decided():
