@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from debias.groups import Grouping
     from debias.notes import Notes
     from debias.rows import Rows
-    from debias.scoring import Scores
+    from debias.scores import Scores
 
 ERRORS = ("fwer", "fdr", "fdr_by")
 METHODS = ("auto", "permutation", "conservative", "naive")
