@@ -32,6 +32,7 @@ from debias.listing import plugins
 from debias.markers import hookimpl
 from debias.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
 from debias.model_files import load_model
+from debias.node_sums import NodeSums
 from debias.preparation import extract
 from debias.refitting import refit
 from debias.rows import Rows
@@ -52,6 +53,7 @@ __all__ = [
     "InBag",
     "InBagUnavailableError",
     "MetaMethod",
+    "NodeSums",
     "PluginError",
     "PolicyError",
     "Problem",

@@ -10,6 +10,7 @@ from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.experiment import Experiment
 from debias.groups import Grouping
 from debias.meta_methods import innermost
+from debias.node_sums import NodeSums
 from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data, threads
 from debias.replicates import Engine
@@ -17,6 +18,8 @@ from debias.scores import Scores
 from debias.scoring import Scorer, refitted
 from debias.scoring import scorer as read_scorer
 from debias.significance import Procedure
+from debias.sources import is_source
+from debias.streaming import streamed_scores
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -165,6 +168,11 @@ def score(
         )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
+    if isinstance(X, NodeSums) or is_source(X, y):
+        if blocks is not None or base_margin is not None:
+            raise CompositionError("blocks and base_margin need all rows at once: pass X and y in memory")
+        apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
+        return streamed_scores(model, X, y, chosen, **apart, test=test, seed=seed, n_jobs=threads(n_jobs))
     members = unwrap(model, X, y, train)
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -272,6 +273,12 @@ class TreeEnsemble:
         nodes[:, at] = self.feature
         kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1)
         return nodes, floats, at
+
+    def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
+        """Return the same trees under other names of the features; the arrays are shared."""
+        other = copy(self)
+        object.__setattr__(other, "feature_names", names)
+        return other
 
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""

@@ -207,6 +207,16 @@ def add_values(leaves, trees, start, tree_output, values, weight, n, s, q):
 
 
 @njit(cache=True, nogil=True)
+def add_weights(leaves, trees, start, weight, total):
+    """Add weights of rows to the sums at their leaves."""
+    for j in range(trees.size):
+        begin = start[trees[j]]
+        for i in range(leaves.shape[0]):
+            if leaves[i, j] >= 0:
+                total[begin + leaves[i, j]] += weight[i]
+
+
+@njit(cache=True, nogil=True)
 def sum_up(start, left, right, n, s, q):
     """Turn sums at leaves into sums at every node. `q` may be empty."""
     for tree in range(start.size - 1):

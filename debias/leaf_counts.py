@@ -103,14 +103,6 @@ class LeafCounter:
             counted.append(LeafCounts(kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
         return [each for each in counted if each.freedom > 0 and each.stored.min() > 0]
 
-    def __iadd__(self, other: LeafCounter) -> LeafCounter:
-        for mine, theirs in zip(self._sums, other._sums, strict=True):
-            mine += theirs
-        kept = sum(map(len, self._kept))
-        self._kept += [np.concatenate(other._kept)[: None if self.keep is None else max(0, self.keep - kept)]]
-        self.n_rows += other.n_rows
-        return self
-
     def state(self) -> dict[str, NDArray[Any]]:
         """Return what was counted, as arrays."""
         sums = np.concatenate(self._sums, axis=1) if self._sums else np.zeros((2, 0))
@@ -118,7 +110,7 @@ class LeafCounter:
         return {"leaf_counts": sums, "leaves_kept": kept, "rows_counted": np.array(self.n_rows)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take what another counter of the same trees has counted in the place of one's own."""
+        """Take what :meth:`state` of another counter of the same trees returned in the place of one's own."""
         edges = np.cumsum([leaf.size for leaf in self._leaf])[:-1]
         self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])

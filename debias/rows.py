@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -96,13 +96,7 @@ class Rows:
             there is no margin to run.
         """
         if not self.can_run_loss:
-            raise CompositionError(
-                "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
-                "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
-                if self.in_bag is not None
-                else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
-                "an objective of your own is known; use mdi_oob"
-            )
+            self.refuse_running_loss()
         self.with_running_loss = True
         drop = self._pass[1]
         if drop is None:  # the pass was made before anyone asked for the loss
@@ -110,6 +104,16 @@ class Rows:
             drop = self._pass[1]
         assert drop is not None
         return drop / self.weight.sum()
+
+    def refuse_running_loss(self) -> NoReturn:
+        """Raise a CompositionError that says why there is no running loss."""
+        raise CompositionError(
+            "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
+            "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
+            if self.in_bag is not None
+            else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
+            "an objective of your own is known; use mdi_oob"
+        )
 
     @cached_property
     def paths(self) -> Paths:
@@ -167,13 +171,20 @@ class Rows:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
         sums = NodeSums(self.ensemble)
         drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss and self.can_run_loss else None
-        for rows, leaves in self._leaf_blocks():
+        for rows, leaves in self.leaf_blocks():
             sums.add(leaves, self.response, self.weight[rows], rows)
             if drop is not None:
-                self._add_running_loss(leaves, rows, drop)
+                self.add_running_loss(leaves, rows, drop)
         return sums, drop
 
-    def _leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+    def refuse_faulty(self) -> None:
+        """Raise a RowsError if a block of rows behind the first has values the model does not take."""
+        step = block_size(self.ensemble.n_trees)
+        for begin in range(step, self.n_rows, step):
+            self.table.matrix(self.ensemble, slice(begin, begin + step))
+
+    def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+        """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
         step = block_size(self.ensemble.n_trees)
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
@@ -181,7 +192,8 @@ class Rows:
             X = self.table.matrix(self.ensemble, rows)
             yield rows, route(self.ensemble, X, in_bag=in_bag, n_jobs=self.n_jobs)
 
-    def _add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
+    def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
+        """Add the loss that a block of rows saves at the splits of each feature, and at root steps, to `drop`."""
         from debias import kernels
 
         ensemble, response = self.ensemble, self.response

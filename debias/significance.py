@@ -127,25 +127,21 @@ def significance(
     CompositionError
         So few permutations, or this `se`, can never reject.
     """
-    if rows.kind == "train":
-        raise RowsError(
-            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
-            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
-        )
-    paths, shrunk = rows.paths, _shrunk(rows)
+    refuse_training_rows(rows)
+    paths, shrinking = rows.paths, shrunk(rows)
     chosen = procedure.method(rows)
     details: dict[str, object] = {
         "se": chosen,
         "alpha": float(procedure.alpha),
         "error": procedure.error,
-        "shrinkage": SHRINKAGE if shrunk.min() < 1 else 0.0,
+        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
         "n_independent": paths.n_blocks,
         "blocks": rows.blocks is not None,
     }
     method = _by_permutation if chosen == "permutation" else _by_normal_law
     if rows.kind == "oob":
         _warn_of_classes_rarely_out(rows, notes)
-    found = method(rows, node_weight * shrunk, grouping, procedure, notes)
+    found = method(rows, node_weight * shrinking, grouping, procedure, notes)
     error: NDArray[np.float64] | None = None
     if chosen != "permutation" or rows.kind != "oob":
         error = standard_error(paths, rows, node_weight, grouping, inflated=rows.kind != "oob")
@@ -164,6 +160,15 @@ def significance(
         warnings=tuple(notes.texts),
         details={**scores.details, "test": details | found.details},
     )
+
+
+def refuse_training_rows(rows: Rows) -> None:
+    """Raise a RowsError if the rows are training rows."""
+    if rows.kind == "train":
+        raise RowsError(
+            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
+            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
+        )
 
 
 def _is_real(value: object) -> bool:
@@ -208,13 +213,17 @@ def _by_permutation(
 def _by_normal_law(
     rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
 ) -> _Found:
+    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=rows.kind != "oob")
+    return by_normal_law(z, procedure.se, rows.kind, procedure, notes)
+
+
+def by_normal_law(z: NDArray[np.float64], se: str, kind: str, procedure: Procedure, notes: Notes) -> _Found:
+    """Decide by scores over their naive standard errors."""
     from scipy.special import log_ndtr, ndtri
 
-    out_of_bag = rows.kind == "oob"
-    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=not out_of_bag)
-    if procedure.se == "conservative":
+    if se == "conservative":
         z = z / np.sqrt(2)
-    elif out_of_bag:
+    elif kind == "oob":
         notes.warn(
             "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
             "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
@@ -227,7 +236,7 @@ def _by_normal_law(
     return _Found(z, p_value, p_adjusted, float(-ndtri(procedure.alpha / z.size)), None, {})
 
 
-def _shrunk(rows: Rows) -> NDArray[np.float64]:
+def shrunk(rows: Rows) -> NDArray[np.float64]:
     """Return n_t / (n_t + 30) of every node, or ones where the model does not store in-bag counts."""
     n = rows.ensemble.weight
     return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
