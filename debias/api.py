@@ -143,6 +143,13 @@ def score(
     engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
     if not hasattr(chosen, "inner") and (params, budget, checkpoint) != (None, None, None):
         raise CompositionError(f"{chosen.name} trains nothing again: params, budget and checkpoint are of meta-methods")
+    streamed = isinstance(X, NodeSums) or is_source(X, y)
+    if streamed and ({"refit", "data-only"} & chosen.needs or blocks is not None or base_margin is not None):
+        raise CompositionError(
+            f"{chosen.name} needs all rows at once: pass X and y in memory, and not as a source of rows"
+            if {"refit", "data-only"} & chosen.needs
+            else "blocks and base_margin need all rows at once: pass X and y in memory"
+        )
     if "refit" in chosen.needs:
         if test is not None or blocks is not None or base_margin is not None:
             raise CompositionError(
@@ -168,9 +175,7 @@ def score(
         )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
         X = None
-    if isinstance(X, NodeSums) or is_source(X, y):
-        if blocks is not None or base_margin is not None:
-            raise CompositionError("blocks and base_margin need all rows at once: pass X and y in memory")
+    if streamed:
         apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
         return streamed_scores(model, X, y, chosen, **apart, test=test, seed=seed, n_jobs=threads(n_jobs))
     members = unwrap(model, X, y, train)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from debias.batches import Batch
@@ -55,31 +56,41 @@ class DaskRows:
                 raise RowsError(f"the Dask collection has no column {given!r} for {what}")
             if not isinstance(given, str) and not hasattr(given, "dask") and (given is not None or what == "y"):
                 raise RowsError(f"{what} must be a column of X by name, or a Dask collection of the same partitions")
-        apart = [given for given in (y, sample_weight) if isinstance(given, str)]
-        y, weight = (X[given] if isinstance(given, str) else given for given in (y, sample_weight))
+        named = {"y": y, "weight": sample_weight}
+        self._columns = {what: given for what, given in named.items() if isinstance(given, str)}
+        self._features: list[Any] | None = None
         if hasattr(X, "columns"):
+            apart = set(self._columns.values())
             features = [name for name in X.columns if name not in apart]
             if wanted is not None and set(wanted) <= set(features):
                 unused = [str(name) for name in features if name not in wanted]
                 if unused:
                     notes.warn(f"columns of X the model does not know are left out: {', '.join(unused)}")
                 features = list(wanted)
-            X = X[features]
-        self._parts = [_delayed(X), _delayed(y)]
-        if weight is not None:
-            self._parts.append(_delayed(weight))
+            self._features = features
+            X = X[list(dict.fromkeys([*features, *self._columns.values()]))]  # read together: columns of one file
+        beside = {what: given for what, given in named.items() if what not in self._columns and given is not None}
+        self._parts = [_delayed(X), *(_delayed(given) for given in beside.values())]
+        self._beside = tuple(beside)
         if len({len(parts) for parts in self._parts}) > 1:
             counts = ", ".join(str(len(parts)) for parts in self._parts)
-            raise RowsError(f"X, y and sample_weight have different partitions ({counts}): repartition them alike")
+            raise RowsError(
+                f"X, y and sample_weight have different partitions ({counts}): repartition them alike, or pass the "
+                "names of columns of X"
+            )
 
     def __iter__(self) -> Iterator[Batch]:
         """Bring one partition after the other here."""
         from dask import compute
 
         for parts in zip(*self._parts, strict=True):
-            batch = Batch(*compute(*parts))
+            batch = self._batch(*compute(*parts))
             if len(batch.X):
                 yield batch
+
+    def _batch(self, X: Any, *beside: Any) -> Batch:
+        given = {what: X[name] for what, name in self._columns.items()} | dict(zip(self._beside, beside, strict=True))
+        return Batch(X if self._features is None else X[self._features], **given)
 
     def reduced(self, function: Callable[..., Any], shared: Any, add: Callable[[Any, Any], Any]) -> Any:
         """Return the sum of ``function(shared, batch)`` over all partitions; None if there are no rows.
@@ -94,7 +105,9 @@ class DaskRows:
         from dask import delayed
 
         sent = _sent(shared)
-        found = [delayed(_apply)(function, sent, *parts) for parts in zip(*self._parts, strict=True)]
+        split = copy(self)
+        split._parts = []  # of tasks, which have the partitions themselves
+        found = [delayed(_apply)(function, sent, split._batch, *parts) for parts in zip(*self._parts, strict=True)]
         while len(found) > 1:
             step = range(0, len(found), ADDED_AT_ONCE)
             found = [delayed(_add)(add, found[begin : begin + ADDED_AT_ONCE]) for begin in step]
@@ -124,8 +137,8 @@ def _sent(shared: Any) -> Any:
     return delayed(shared, traverse=False)
 
 
-def _apply(function: Callable[..., Any], shared: Any, *parts: Any) -> Any:
-    return function(shared, Batch(*parts)) if len(parts[0]) else None
+def _apply(function: Callable[..., Any], shared: Any, split: Callable[..., Batch], *parts: Any) -> Any:
+    return function(shared, split(*parts)) if len(parts[0]) else None
 
 
 def _add(add: Callable[[Any, Any], Any], parts: list[Any]) -> Any:

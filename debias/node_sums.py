@@ -1,4 +1,4 @@
-"""Sums over evaluation rows at every node: all that the node scores need, and they add."""
+"""Node sums of a model that rows are added to as they come: they add, over batches, machines and time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import RowsError
 from debias.fingerprints import trees_sha256
 from debias.leaf_counts import LeafCounter
+from debias.node_arrays import NodeArrays
 from debias.notes import NotesOnce
 
 if TYPE_CHECKING:
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.response import Response
     from debias.rows import Rows
 
 ROWS_KEPT = 50_000
 """Rows whose leaves are kept in some trees, from which it is estimated how alike the trees are."""
 
 
-class NodeSums:
+class NodeSums(NodeArrays):
     """Weighted count, response sum and sum of squares of the rows that reach each node.
 
     Sums over rows: those of two sets of rows add to those of the union, whatever the order or partition. So a service
@@ -66,19 +66,13 @@ class NodeSums:
     def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
         from debias.preparation import extract, threads
 
-        self.ensemble: TreeEnsemble = model if isinstance(model, TreeEnsemble) else extract(model)
+        super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.model = None if isinstance(model, TreeEnsemble) else model
         self.n_jobs = threads(n_jobs)
         self.notes = NotesOnce(self.ensemble.notes)
-        ensemble = self.ensemble
-        self._one_hot = ensemble.averaged and ensemble.is_classifier
-        self._n = np.zeros(ensemble.n_nodes)
-        self._s = np.zeros(ensemble.value.shape)
-        self._q = np.zeros(0 if self._one_hot else ensemble.n_nodes)
-        self._summed_up = True
         self._squares: NDArray[np.float64] | None = None
         self._counter: LeafCounter | None = None
-        self._drop = np.zeros(ensemble.n_features + 1) if running_loss and not ensemble.averaged else None
+        self._drop = np.zeros(self.ensemble.n_features + 1) if running_loss and not self.ensemble.averaged else None
         self._totals = np.zeros(3)  # rows; weight; rows with label 0
 
     def update(self, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -130,49 +124,6 @@ class NodeSums:
                 self._counter.add(leaves[:, self._counter.trees], rows.response.part(part))
         codes = rows.response.codes
         self._totals += rows.n_rows, rows.weight.sum(), 0 if codes is None else np.sum(codes == 0)
-
-    def add(
-        self,
-        leaves: NDArray[np.int32],
-        response: Response,
-        weight: NDArray[np.float64],
-        rows: slice = slice(None),
-        trees: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Add rows whose leaves are known to the sums.
-
-        Parameters
-        ----------
-        leaves : array of int32 of shape (n_rows, n_trees)
-            Leaf of each row within each tree; -1 where the row does not count.
-        response : Response
-        weight : array of float64 of shape (n_rows,)
-        rows : slice
-            Which rows of `response` these are.
-        trees : array of int64, optional
-            Which trees the columns of `leaves` are; all by default.
-        """
-        from debias import kernels
-
-        ensemble = self.ensemble
-        which = np.arange(ensemble.n_trees) if trees is None else trees
-        if self._one_hot:
-            assert response.codes is not None
-            kernels.add_codes(leaves, which, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
-        else:
-            assert response.values is not None
-            kernels.add_values(
-                leaves,
-                which,
-                ensemble.tree_start,
-                ensemble.tree_output,
-                response.values[rows],
-                weight,
-                self._n,
-                self._s,
-                self._q,
-            )
-        self._summed_up = False
 
     def __add__(self, other: Any) -> NodeSums:
         """Return the sums over the rows of both."""
@@ -274,33 +225,15 @@ class NodeSums:
         return sums
 
     @property
-    def n(self) -> NDArray[np.float64]:
-        """n'_t: weighted number of rows at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n
-
-    @property
-    def s(self) -> NDArray[np.float64]:
-        """Weighted sum of the response (less the ensemble's centre) at each node, shape (n_nodes, width)."""
-        self._sum_up()
-        return self._s
-
-    @property
-    def q(self) -> NDArray[np.float64]:
-        """Weighted sum of squares of that response at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n if self._one_hot else self._q  # a one-hot row has square 1
-
-    @property
     def squares(self) -> NDArray[np.float64]:
         """Sum of squared weights at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n if self._squares is None else self._squares
+        from debias import kernels
 
-    @property
-    def n_root(self) -> NDArray[np.float64]:
-        """Weighted number of rows each tree was evaluated on, shape (n_trees,)."""
-        return self.n[self.ensemble.tree_start[:-1]]
+        if self._squares is None:
+            return self.n
+        where = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
+        kernels.sum_up(*where, self._squares, np.zeros((self._squares.size, 0)), np.zeros(0))
+        return self._squares
 
     @property
     def n_rows(self) -> int:
@@ -331,17 +264,6 @@ class NodeSums:
     def trees_sha256(self) -> str:
         """Fingerprint of the trees."""
         return trees_sha256(self.ensemble)
-
-    def _sum_up(self) -> None:
-        if self._summed_up:
-            return
-        from debias import kernels
-
-        where = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
-        kernels.sum_up(*where, self._n, self._s, self._q)
-        if self._squares is not None:
-            kernels.sum_up(*where, self._squares, np.zeros((self._n.size, 0)), np.zeros(0))
-        self._summed_up = True
 
 
 def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

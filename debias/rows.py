@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.node_sums import NodeSums
+from debias.node_arrays import NodeArrays
 from debias.objectives import LOGISTIC
 from debias.paths import Paths
 from debias.routing import block_size, route
@@ -79,7 +79,7 @@ class Rows:
         return self.table.n_rows
 
     @cached_property
-    def node_sums(self) -> NodeSums:
+    def node_sums(self) -> NodeArrays:
         """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""
         return self._pass[0]
 
@@ -147,7 +147,7 @@ class Rows:
         return np.divide(s, n, out=np.zeros_like(s), where=n > 0)
 
     @cached_property
-    def _in_bag_sums(self) -> NodeSums:
+    def _in_bag_sums(self) -> NodeArrays:
         ensemble = self.ensemble
         source = self if self.kind == "oob" else self.train
         if source is None:
@@ -167,9 +167,9 @@ class Rows:
         return sums
 
     @cached_property
-    def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:
+    def _pass(self) -> tuple[NodeArrays, NDArray[np.float64] | None]:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
-        sums = NodeSums(self.ensemble)
+        sums = NodeArrays(self.ensemble)
         drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss and self.can_run_loss else None
         for rows, leaves in self.leaf_blocks():
             sums.add(leaves, self.response, self.weight[rows], rows)
@@ -230,10 +230,10 @@ def _moderate(ensemble: TreeEnsemble) -> bool:
     return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)
 
 
-def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeSums:
+def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeArrays:
     """Return node sums over the in-bag rows of each tree, with the weights they had there."""
     ensemble = rows.ensemble
-    sums = NodeSums(ensemble)
+    sums = NodeArrays(ensemble)
     X = rows.table.matrix(ensemble)
     for tree in range(ensemble.n_trees):
         which = np.array([tree])

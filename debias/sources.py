@@ -19,7 +19,7 @@ ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arr
 
 
 def is_source(X: Any, y: Any) -> bool:
-    """Whether X is a source of rows, and no table: a path, a pyarrow dataset, Dask, or batches, beside which there is no y.
+    """Whether X is a source of rows, and no table: a path, a dataset, Dask, or batches, beside which there is no y.
 
     Parameters
     ----------

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from debias.rows import Rows
     from debias.scores import Scores
     from debias.significance import Procedure
+    from debias.streamed_rows import StreamedRows
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
 
@@ -131,7 +132,7 @@ class Steps:
 
 def streamed_significance(
     scores: Scores,
-    rows: Rows,
+    rows: StreamedRows,
     n_independent: int,
     node_weight: NDArray[np.float64],
     grouping: Grouping,
@@ -145,7 +146,7 @@ def streamed_significance(
     ----------
     scores, node_weight, grouping, procedure, notes
         As for :func:`debias.significance.significance`.
-    rows : Rows
+    rows : StreamedRows
         With the node sums over all rows.
     n_independent : int
         Number of rows that take part.
@@ -163,7 +164,7 @@ def streamed_significance(
     weight = node_weight * shrinking
     inflated = rows.kind != "oob"
     versions = [(weight, False), (weight, inflated), (node_weight, inflated)]
-    plain, widened, unshrunk = fold(Steps.of(rows.node_sums, grouping, versions))
+    plain, widened, unshrunk = fold(Steps.of(rows.sums, grouping, versions))
     score, error = plain[0], spread(widened, n_independent)
     z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     found = by_normal_law(z, chosen, rows.kind, procedure, notes)

@@ -21,9 +21,9 @@ from debias.provenance import Provenance, as_out_of_bag, check_kind, without_bag
 from debias.recognition import recognised
 from debias.response import Response, warn_of_codes
 from debias.routing import block_size, route
-from debias.rows import Rows
 from debias.sources import source_of
 from debias.streamed_errors import Steps, streamed_significance
+from debias.streamed_rows import StreamedRows
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from debias.ensemble import TreeEnsemble
     from debias.inbag import InBag
+    from debias.rows import Rows
     from debias.scores import Scores
     from debias.scoring import Scorer
     from debias.significance import Procedure
@@ -111,42 +112,6 @@ def streamed_scores(
     return combined(members, scores)
 
 
-class StreamedRows(Rows):
-    """Evaluation rows of which only sums are left; whatever needs the rows themselves is refused."""
-
-    def __init__(self, sums: NodeSums, model: Any, kind: str, provenance: Provenance, **more: Any) -> None:
-        self.ensemble, self.model, self.kind, self.provenance = sums.ensemble, model, kind, provenance
-        self.in_bag, self.train, self.seed, self.n_jobs = more["in_bag"], more["train"], more["seed"], sums.n_jobs
-        self.__dict__["node_sums"] = sums
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.node_sums.n_rows
-
-    @property
-    def running_loss(self) -> NDArray[np.float64]:
-        """As for any rows."""
-        drop = self.node_sums.running_loss
-        if not self.can_run_loss:
-            self.refuse_running_loss()
-        if drop is None:
-            raise CompositionError(
-                "these node sums have no running loss added up: make them with debias.NodeSums(model, "
-                "running_loss=True) before the first row"
-            )
-        return drop / self.node_sums.total_weight
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("table", "response", "weight"):
-            raise CompositionError(
-                "this scorer looks at the rows one by one, and rows that come in batches are not kept: pass X and y in "
-                "memory, or a sample of them. Scores of node sums can be streamed: mdi, mdi_oob, ufi, oob_split, "
-                "oob_loss"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-
 @dataclass
 class _Stream:
     """The rows of one member of a model, gone through as often as they can be."""
@@ -187,7 +152,7 @@ class _Stream:
         beside = None
         if train is not None:
             beside = training_rows(sums.ensemble, self.member.model, train, self.n_jobs, self.notes, False)
-        return StreamedRows(sums, self.member.model, kind, provenance, in_bag=in_bag, train=beside, seed=self.seed)
+        return StreamedRows(sums, self.member.model, kind, provenance, in_bag, beside, self.seed)
 
     def fold(self, rows: StreamedRows) -> Callable[[Steps], NDArray[np.float64]]:
         """Return what goes through the rows again."""
