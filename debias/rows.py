@@ -179,13 +179,13 @@ class Rows:
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if a block of rows behind the first has values the model does not take."""
-        step = block_size(self.ensemble.n_trees)
+        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
         for begin in range(step, self.n_rows, step):
             self.table.matrix(self.ensemble, slice(begin, begin + step))
 
     def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
         """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
-        step = block_size(self.ensemble.n_trees)
+        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
             in_bag = None if self.in_bag is None else self.in_bag.not_evaluated(rows.start, rows.stop)
