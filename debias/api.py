@@ -60,11 +60,13 @@ def score(
     model : estimator or Booster, or None
         A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed. None is allowed for
         scorers that need only data; with a model these score the rows passed all the same, whatever those are to it.
-    X : array or data frame of shape (n_rows, n_features)
+    X : array or data frame of shape (n_rows, n_features), or a source of rows
         Evaluation rows. None is allowed for scorers that look at none (``mdi``, ``gain``, ``cover``, ``split_count``).
+        Rows need not be in memory (docs/large-data.md): a Parquet or Feather file, a pyarrow dataset, a Dask data frame
+        or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         For scorers that need only data, categories (pandas categories, text) and missing values are welcome.
-    y : array-like of shape (n_rows,)
-        Their response, as the model was trained on.
+    y : array-like of shape (n_rows,), or str
+        Their response, as the model was trained on; the column of a file, dataset or Dask frame that has it.
     scorer : str or Scorer
         A name, an expression such as ``"mdi_oob(shrinkage=100)"`` or ``"response_permutation(mdi)"``, or a scorer.
         ``debias.plugins()`` lists them. Meta-methods train the model again: on X and y if these are its training rows,
@@ -76,8 +78,8 @@ def score(
     train : (X, y) or (X, y, weight), optional
         Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
         the rows weighed in training (sample weight times class weight).
-    sample_weight : array-like of shape (n_rows,), optional
-        Weights of the evaluation rows. A meta-method that trains the model again on these rows trains with them too.
+    sample_weight : array-like of shape (n_rows,), or str, optional
+        Weights of the evaluation rows, or their column. A meta-method that trains the model again on these rows trains with them too.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
         ``init_score``); the model does not keep it.

@@ -99,12 +99,14 @@ class _Columns:
 
     def __iter__(self) -> Iterator[Batch]:
         import pyarrow
+        from pyarrow.dataset import ParquetFragmentScanOptions
 
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
         # Reading ahead is what takes memory; one batch is read while another is summed.
-        batches = self._dataset.to_batches(
-            columns=columns, batch_size=ROWS_AT_ONCE, batch_readahead=1, fragment_readahead=1
-        )
+        ahead: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
+        if getattr(getattr(self._dataset, "format", None), "default_extname", "") == "parquet":
+            ahead["fragment_scan_options"] = ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+        batches = self._dataset.to_batches(columns=columns, batch_size=ROWS_AT_ONCE, **ahead)
         for batch in batches:
             if batch.num_rows:
                 frame = pyarrow.Table.from_batches([batch]).to_pandas()
