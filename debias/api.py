@@ -79,7 +79,8 @@ def score(
         Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
         the rows weighed in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), or str, optional
-        Weights of the evaluation rows, or their column. A meta-method that trains the model again on these rows trains with them too.
+        Weights of the evaluation rows, or their column. A meta-method that trains the model again on these rows trains
+        with them too.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
         ``init_score``); the model does not keep it.

@@ -9,15 +9,12 @@ from rich.console import Console
 from debias.benchmarks import speed, speed_cases
 
 
-def test_the_ratio_is_ours_over_the_rivals_for_all_rows():
-    sleep = [lambda: time.sleep(0.02), lambda: time.sleep(0.01)]
-    row = speed._timed(speed_cases.Case("name", sleep[0], "rival", sleep[1], "0.6", scale=4.0), repeats=3)
-    assert row[0] == "name"
-    assert row[2] == "rival"
-    assert row[5] == "0.6"
-    assert float(row[1].split()[0]) == pytest.approx(0.02, abs=0.01)
-    assert float(row[3].split()[0]) == pytest.approx(0.04, abs=0.03)
-    assert 0.2 < float(row[4].split()[0]) < 0.8
+def test_the_ratio_is_ours_over_the_rivals_for_all_rows(monkeypatch):
+    clock = {"ours": iter([9.0, 2.0, 6.0, 4.0]), "rival": iter([9.0, 1.0, 1.0, 1.0])}  # the first warms up
+    monkeypatch.setattr(speed, "_time", lambda call: next(clock[call()]))
+    case = speed_cases.Case("name", lambda: "ours", "rival's name", lambda: "rival", "0.6", scale=4.0)
+    row = speed._timed(case, repeats=3)
+    assert row == ("name", "4.000 s", "rival's name", "4.000 s", "1 (0.5 to 1.5)", "0.6")
 
 
 def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
@@ -33,7 +30,7 @@ def test_one_busy_core_of_two_is_half_of_them():
         while time.process_time() < end:
             pass
 
-    assert 0.05 < speed._share_of_cores(spin) <= 0.6  # less where others use the machine
+    assert 0 < speed._share_of_cores(spin) <= 0.6  # less where others use the machine
 
 
 @pytest.mark.slow
