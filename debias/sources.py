@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,18 +99,10 @@ class _Columns:
         self.n_rows = int(dataset.count_rows())
 
     def __iter__(self) -> Iterator[Batch]:
-        import pyarrow
-        from pyarrow.dataset import ParquetFragmentScanOptions
-
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
-        # Reading ahead is what takes memory; one batch is read while another is summed.
-        ahead: dict[str, Any] = {"batch_readahead": 1, "fragment_readahead": 1}
-        if getattr(getattr(self._dataset, "format", None), "default_extname", "") == "parquet":
-            ahead["fragment_scan_options"] = ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-        batches = self._dataset.to_batches(columns=columns, batch_size=ROWS_AT_ONCE, **ahead)
-        for batch in batches:
-            if batch.num_rows:
-                frame = pyarrow.Table.from_batches([batch]).to_pandas()
+        for table in _tables(self._dataset, columns):
+            for begin in range(0, table.num_rows, ROWS_AT_ONCE):
+                frame = table.slice(begin, ROWS_AT_ONCE).to_pandas()
                 yield Batch(
                     frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight]
                 )
@@ -133,6 +126,26 @@ class _Batches:
                 )
             if len(each[0]):
                 yield Batch(*each)
+
+
+def _tables(dataset: Any, columns: list[str]) -> Iterator[Any]:
+    """Read the row groups of Parquet files one by one, other files and datasets in batches.
+
+    A scan reads ahead of whoever is slower than it, up to the whole of a file.
+    """
+    import pyarrow
+
+    fragments: list[Any] = []
+    if getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet":
+        with suppress(ValueError):  # a dataset with a filter gives none
+            fragments = list(dataset.get_fragments())
+    if fragments:
+        for fragment in fragments:
+            for group in fragment.split_by_row_group():
+                yield group.to_table(schema=dataset.schema, columns=columns, use_threads=False)
+        return
+    for batch in dataset.to_batches(columns=columns, batch_size=ROWS_AT_ONCE, batch_readahead=1, fragment_readahead=1):
+        yield pyarrow.Table.from_batches([batch])
 
 
 def _dataset(path: Path) -> Any:

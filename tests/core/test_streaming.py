@@ -296,6 +296,20 @@ def test_a_vote_reads_the_rows_once_for_each_member(frame):
     assert_same(found, quiet(vote, fresh[list("abcde")], fresh["number"]))
 
 
+def test_datasets_of_several_files_and_datasets_with_a_filter(frame, fitted, tmp_path):
+    estimator, target = fitted("forest of numbers")
+    fresh = frame[N_TRAIN:].assign(place=np.where(np.arange(N_FRESH) % 3, "here", "there"))
+    fresh[[*"abcde", target, "place"]].to_parquet(tmp_path / "rows", partition_cols=["place"], index=False)
+    dataset = pyarrow.dataset.dataset(tmp_path / "rows", format="parquet", partitioning="hive")
+    for source, kept in (
+        (dataset, fresh.sort_values("place", kind="stable")),
+        (dataset.filter(pyarrow.dataset.field("a") < 0.5), fresh[fresh["a"] < 0.5]),
+        (dataset.filter(pyarrow.dataset.field("place") == "there"), fresh[fresh["place"] == "there"]),
+    ):
+        found = quiet(estimator, source, target, se="naive")
+        assert_same(found, quiet(estimator, kept[list("abcde")], kept[target], se="naive"))
+
+
 def test_faults_in_a_batch_are_placed(frame, fitted):
     estimator, target = fitted("forest of numbers")
     X, y = frame[list("abcde")], frame[target]
