@@ -6,7 +6,8 @@
 """
 
 from debias import selection as selection
-from debias.api import audit, contributions, load_model, plugins, score
+from debias.api import contributions, score
+from debias.auditing import audit
 from debias.audits import Audit
 from debias.comparison import Comparison, compare
 from debias.data import Data
@@ -28,12 +29,16 @@ from debias.errors import (
 )
 from debias.experiment import Experiment
 from debias.inbag import InBag
+from debias.listing import plugins
 from debias.markers import hookimpl
 from debias.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
+from debias.model_files import load_model
+from debias.node_sums import NodeSums
 from debias.preparation import extract
 from debias.refitting import refit
 from debias.rows import Rows
-from debias.scoring import Scorer, Scores, scorer, scorer_plugin
+from debias.scores import Scores
+from debias.scoring import Scorer, scorer, scorer_plugin
 
 __version__ = "0.1.0"
 
@@ -49,6 +54,7 @@ __all__ = [
     "InBag",
     "InBagUnavailableError",
     "MetaMethod",
+    "NodeSums",
     "PluginError",
     "PolicyError",
     "Problem",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
-from debias.scoring import SCHEMA_VERSION, Scores
+from debias.scores import SCHEMA_VERSION, Scores
 
 if TYPE_CHECKING:
     import pandas as pd

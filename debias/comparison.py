@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
-    from debias.scoring import Scorer, Scores
+    from debias.scores import Scores
+    from debias.scoring import Scorer
 
 DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
 EXPLAINED = 500

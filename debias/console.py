@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from debias.audits import Audit
     from debias.gate import Gate
-    from debias.scoring import Scores
+    from debias.scores import Scores
 
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}

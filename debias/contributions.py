@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from debias.groups import Grouping
     from debias.paths import Paths
     from debias.rows import Rows
+    from debias.streamed_errors import Steps
 
 
 def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -176,7 +177,7 @@ def fixed_steps(
     )
 
 
-def write_fixed_differences(paths: Paths, step: NDArray[np.float64]) -> None:
+def write_fixed_differences(paths: Paths | Steps, step: NDArray[np.float64]) -> None:
     """Write the difference of the children's node values at every dividing split to ``step[:, 0]``, in every lane."""
     ensemble = paths.ensemble
     begin = ensemble.tree_start[np.searchsorted(ensemble.tree_start, paths.splits, side="right") - 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -247,17 +248,19 @@ class TreeEnsemble:
         return self.value - self.centre if self.centre.any() else self.value
 
     @cached_property
-    def packed_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.floating[Any]], int]:
+    def packed_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.floating[Any]], int, NDArray[np.int32]]:
         """What routing reads of each node, side by side so that one fetch brings it all.
 
         Returns
         -------
         nodes : array of int32 of shape (n_nodes, 4), or (n_nodes, 6) for float64
-            From column `at`: feature, left child, right child; a leaf is its own child.
+            From column `at`: feature, left child, right child; a leaf is its own child, and reads the first feature.
         floats : array of `routing_dtype`
             The same memory; its first column is the threshold, rounded down to that precision, which sends every value
             of that precision the same way.
         at : int
+        depth : array of int32 of shape (n_trees,)
+            Splits on the longest path of each tree.
         """
         from debias import kernels
 
@@ -269,9 +272,16 @@ class TreeEnsemble:
             above = threshold > self.threshold
             threshold[above] = np.nextafter(threshold[above], self.routing_dtype.type(-np.inf))
         floats[:, 0] = threshold
-        nodes[:, at] = self.feature
-        kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1)
-        return nodes, floats, at
+        np.maximum(self.feature, 0, out=nodes[:, at])
+        depth = np.zeros(self.n_trees, dtype=np.int32)
+        kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1, depth)
+        return nodes, floats, at, depth
+
+    def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
+        """Return the same trees under other names of the features; the arrays are shared."""
+        other = copy(self)
+        object.__setattr__(other, "feature_names", names)
+        return other
 
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""

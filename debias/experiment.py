@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.scoring import Scorer, Scores
+    from debias.scores import Scores
+    from debias.scoring import Scorer
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from debias.rows import Rows
 
 _NOT_THE_TREES = {
+    "parent",  # follows from the children
+    "averaging_weight",
+    "impurity",
+    "gain",
+    "cover",
     "source",
     "version",
     "notes",
@@ -41,15 +46,20 @@ class Fingerprints:
     def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
         """Add a model and its rows: X as the model's library compares it, y as it was encoded, weights."""
         self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
-        for each in fields(ensemble):
-            if each.name not in _NOT_THE_TREES:
-                _feed(self._model, getattr(ensemble, each.name))
+        _feed_trees(self._model, ensemble)
         for given in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
             _feed(self._data, given)
 
     def to_dict(self) -> dict[str, str]:
         """Return both as hexadecimal text."""
         return {"model_sha256": self._model.hexdigest(), "data_sha256": self._data.hexdigest()}
+
+
+def trees_sha256(ensemble: TreeEnsemble) -> str:
+    """Return the fingerprint of the trees alone, whatever their features are called."""
+    digest = hashlib.sha256()
+    _feed_trees(digest, ensemble)
+    return digest.hexdigest()
 
 
 def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray[np.int64]:
@@ -66,19 +76,27 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     array of int64 of shape (n_groups,)
         0 for a group of which the model sees no column.
     """
-    import pandas as pd
+    from debias import kernels
 
+    unsigned = np.dtype(f"u{X.dtype.itemsize}")
     counts = np.zeros(len(grouping.names), dtype=np.int64)
     for group in range(counts.size):
         part = X[:, grouping.index == group]
         if not part.shape[1]:
             continue
         if part.shape[1] == 1:
-            counts[group] = pd.unique(part[~np.isnan(part)]).size  # by hashing, several times as fast as by sorting
+            column = np.ascontiguousarray(part[:, 0])
+            counts[group] = kernels.count_distinct(column, column.view(unsigned))
         else:
             codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
             counts[group] = len(np.unique(np.column_stack(codes), axis=0))
     return counts
+
+
+def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
+    for each in fields(ensemble):
+        if each.name not in _NOT_THE_TREES:
+            _feed(digest, getattr(ensemble, each.name))
 
 
 def _feed(digest: Any, value: Any) -> None:

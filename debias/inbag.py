@@ -100,6 +100,18 @@ class InBag:
             wider._bits[tree] = np.packbits(np.bincount(block, weights=inside)[block] > 0)
         return wider
 
+    def part(self, begin: int, end: int) -> InBag:
+        """Return the bags as rows begin..end have them."""
+        part = copy(self)
+        part.n_rows = end - begin
+        bits = np.unpackbits(self._bits[:, begin // 8 : (end + 7) // 8], axis=1)
+        part._bits = np.packbits(bits[:, begin % 8 : begin % 8 + part.n_rows], axis=1)
+        part.excluded = None if self.excluded is None else self.excluded[begin:end]
+        part.draw = lambda tree: self.draw(tree)[begin:end]
+        part.multiplicity = lambda tree: self.multiplicity(tree)[begin:end]
+        part._samples = lambda tree: self.samples(tree)[begin:end]
+        return part
+
     def block(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Return who of rows begin..end was in each bag, an array of bool of shape (n_trees, end - begin).
 

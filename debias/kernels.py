@@ -121,26 +121,32 @@ def _listed(x, which, start, codes, listed_left):
 
 
 @njit(cache=True, nogil=True)
-def pack_children(start, left, right, nodes, at):
-    """Write the children of each node to two columns of `nodes`, a leaf being its own."""
+def pack_children(start, left, right, nodes, at, depth):
+    """Write the children of each node to two columns of `nodes`, a leaf being its own; and how deep each tree is."""
     for tree in range(start.size - 1):
+        level = np.zeros(start[tree + 1] - start[tree], dtype=np.int32)
         for node in range(start[tree], start[tree + 1]):
+            here = level[node - start[tree]]
+            depth[tree] = max(depth[tree], here)
             if left[node] < 0:
                 nodes[node, at] = nodes[node, at + 1] = node - start[tree]
             else:
                 nodes[node, at], nodes[node, at + 1] = left[node], right[node]
+                level[left[node]] = level[right[node]] = here + 1
 
 
 @njit(cache=True, nogil=True)
-def route_complete(X, trees, start, nodes, floats, at, skip, leaves):
+def route_complete(X, trees, start, nodes, floats, at, depth, skip, leaves):
     """Do what `route` does, for rows without missing values.
 
     Eight rows go down a tree together and without branches, so that the processor need not wait for one row's node
-    before it fetches the next row's; leaves lead to themselves until all eight have arrived. `nodes` are packed as
-    TreeEnsemble.packed_nodes says.
+    before it fetches the next row's; leaves lead to themselves until all eight have arrived. Whether they have is
+    asked once in a shallow tree, and every other step in a deep one. Indices are unsigned, which spares the question
+    whether they count from the end. `nodes`, `floats`, `at` and `depth` are those of TreeEnsemble.packed_nodes.
     """
     n_rows = X.shape[0]
-    rows = np.empty(n_rows + 8, dtype=np.int64)
+    rows = np.empty(n_rows + 8, dtype=np.uint64)
+    feature, child = np.uint64(at), np.uint64(at + 1)
     for j in range(trees.size):
         begin, end = start[trees[j]], start[trees[j] + 1]
         q, h = nodes[begin:end], floats[begin:end]
@@ -154,26 +160,61 @@ def route_complete(X, trees, start, nodes, floats, at, skip, leaves):
         if n == 0:
             continue
         rows[n : n + 8] = rows[n - 1]
+        steps = depth[trees[j]] if depth[trees[j]] <= 8 else 2
         for g in range(0, n, 8):
             i0, i1, i2, i3 = rows[g], rows[g + 1], rows[g + 2], rows[g + 3]
             i4, i5, i6, i7 = rows[g + 4], rows[g + 5], rows[g + 6], rows[g + 7]
-            n0 = n1 = n2 = n3 = n4 = n5 = n6 = n7 = np.int32(0)
+            x0, x1, x2, x3, x4, x5, x6, x7 = X[i0], X[i1], X[i2], X[i3], X[i4], X[i5], X[i6], X[i7]
+            n0 = n1 = n2 = n3 = n4 = n5 = n6 = n7 = np.uint64(0)
             while True:
-                # At a leaf the feature is -1, which reads the last column: any value will do.
-                p0 = q[n0, at + 1 + np.int64(X[i0, q[n0, at]] > h[n0, 0])]
-                p1 = q[n1, at + 1 + np.int64(X[i1, q[n1, at]] > h[n1, 0])]
-                p2 = q[n2, at + 1 + np.int64(X[i2, q[n2, at]] > h[n2, 0])]
-                p3 = q[n3, at + 1 + np.int64(X[i3, q[n3, at]] > h[n3, 0])]
-                p4 = q[n4, at + 1 + np.int64(X[i4, q[n4, at]] > h[n4, 0])]
-                p5 = q[n5, at + 1 + np.int64(X[i5, q[n5, at]] > h[n5, 0])]
-                p6 = q[n6, at + 1 + np.int64(X[i6, q[n6, at]] > h[n6, 0])]
-                p7 = q[n7, at + 1 + np.int64(X[i7, q[n7, at]] > h[n7, 0])]
-                same = p0 == n0 and p1 == n1 and p2 == n2 and p3 == n3
-                if same and p4 == n4 and p5 == n5 and p6 == n6 and p7 == n7:
+                for _ in range(steps):
+                    n0 = np.uint64(q[n0, child + np.uint64(x0[np.uint64(q[n0, feature])] > h[n0, 0])])
+                    n1 = np.uint64(q[n1, child + np.uint64(x1[np.uint64(q[n1, feature])] > h[n1, 0])])
+                    n2 = np.uint64(q[n2, child + np.uint64(x2[np.uint64(q[n2, feature])] > h[n2, 0])])
+                    n3 = np.uint64(q[n3, child + np.uint64(x3[np.uint64(q[n3, feature])] > h[n3, 0])])
+                    n4 = np.uint64(q[n4, child + np.uint64(x4[np.uint64(q[n4, feature])] > h[n4, 0])])
+                    n5 = np.uint64(q[n5, child + np.uint64(x5[np.uint64(q[n5, feature])] > h[n5, 0])])
+                    n6 = np.uint64(q[n6, child + np.uint64(x6[np.uint64(q[n6, feature])] > h[n6, 0])])
+                    n7 = np.uint64(q[n7, child + np.uint64(x7[np.uint64(q[n7, feature])] > h[n7, 0])])
+                if (
+                    np.uint64(q[n0, child]) == n0
+                    and np.uint64(q[n1, child]) == n1
+                    and np.uint64(q[n2, child]) == n2
+                    and np.uint64(q[n3, child]) == n3
+                    and np.uint64(q[n4, child]) == n4
+                    and np.uint64(q[n5, child]) == n5
+                    and np.uint64(q[n6, child]) == n6
+                    and np.uint64(q[n7, child]) == n7
+                ):
                     break
-                n0, n1, n2, n3, n4, n5, n6, n7 = p0, p1, p2, p3, p4, p5, p6, p7
             leaves[i0, j], leaves[i1, j], leaves[i2, j], leaves[i3, j] = n0, n1, n2, n3
             leaves[i4, j], leaves[i5, j], leaves[i6, j], leaves[i7, j] = n4, n5, n6, n7
+
+
+@njit(cache=True, nogil=True)
+def count_distinct(values, bits):
+    """Return the number of distinct values that are not missing; `bits` are the same numbers as unsigned integers.
+
+    By hashing with open addressing: NaN marks an empty place, since missing values are not counted.
+    """
+    size = 16
+    while size < 2 * values.size:
+        size *= 2
+    table = np.full(size, np.nan, dtype=values.dtype)
+    shift, mask = np.uint64(32), np.uint64(size - 1)
+    n = 0
+    for i in range(values.size):
+        x = values[i]
+        if np.isnan(x):
+            continue
+        code = np.uint64(0) if x == 0 else np.uint64(bits[i])  # 0 and -0 are one value
+        at = ((code * np.uint64(0x9E3779B97F4A7C15)) >> shift) & mask
+        while not np.isnan(table[at]) and table[at] != x:
+            at = (at + np.uint64(1)) & mask
+        if np.isnan(table[at]):
+            table[at] = x
+            n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)
@@ -204,6 +245,16 @@ def add_values(leaves, trees, start, tree_output, values, weight, n, s, q):
                 y = values[i, first + k]
                 s[node, k] += weight[i] * y
                 q[node] += weight[i] * y * y
+
+
+@njit(cache=True, nogil=True)
+def add_weights(leaves, trees, start, weight, total):
+    """Add weights of rows to the sums at their leaves."""
+    for j in range(trees.size):
+        begin = start[trees[j]]
+        for i in range(leaves.shape[0]):
+            if leaves[i, j] >= 0:
+                total[begin + leaves[i, j]] += weight[i]
 
 
 @njit(cache=True, nogil=True)

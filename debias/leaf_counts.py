@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.routing import block_size, route
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
@@ -27,8 +29,8 @@ class LeafCounts:
 
     Parameters
     ----------
-    at : array of int64 of shape (n_rows,)
-        Leaf of each row, numbered from 0.
+    at : array of int32 of shape (n_rows,)
+        Leaf of each row, numbered from 0; of the first rows only, where not all are kept.
     found, stored : array of float64 of shape (n_leaves,)
         Rows that reach each leaf, and training rows it held. Where the library stores sums of hessians, both are such
         sums, in units of a typical row.
@@ -36,7 +38,7 @@ class LeafCounts:
         Which class the leaf speaks for; 0 throughout in regression.
     """
 
-    at: NDArray[np.int64]
+    at: NDArray[np.int32]
     found: NDArray[np.float64]
     stored: NDArray[np.float64]
     group: NDArray[np.int64]
@@ -47,8 +49,92 @@ class LeafCounts:
         return self.group.size - np.unique(self.group).size
 
 
+class LeafCounter:
+    """Counts rows in the leaves of up to 30 trees that have more leaves than classes, part by part.
+
+    Counts add: those of two sets of rows to those of the union.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    keep : int, optional
+        Of so many rows the leaves are kept, from which the overlap of trees is estimated; of all by default.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble, keep: int | None = None) -> None:
+        self.ensemble, self.keep = ensemble, keep
+        self.trees = _sample(ensemble) if _tells(ensemble) else np.zeros(0, dtype=np.int64)
+        self.n_rows = 0
+        self._nodes = [slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1]) for tree in self.trees]
+        self._leaf = [np.flatnonzero(ensemble.left[nodes] < 0) for nodes in self._nodes]
+        self._sums = [np.zeros((2, leaf.size)) for leaf in self._leaf]  # rows or hessians; squares of these
+        self._kept: list[NDArray[np.int32]] = []
+
+    def add(self, leaves: NDArray[np.int32], response: Response) -> None:
+        """Count rows whose leaves in `trees` are known, shape (n_rows, len(trees)); `response` is theirs."""
+        curvatures = None if self.ensemble.count is not None else self._curvatures(leaves, response)
+        at = np.empty(leaves.shape, dtype=np.int32)
+        for j, leaf in enumerate(self._leaf):
+            at[:, j] = np.searchsorted(leaf, leaves[:, j])
+            if curvatures is None:
+                self._sums[j][0] += np.bincount(at[:, j], minlength=leaf.size)
+            else:
+                h = curvatures[j]
+                self._sums[j][0] += np.bincount(at[:, j], weights=h, minlength=leaf.size)
+                self._sums[j][1] += np.bincount(at[:, j], weights=h * h, minlength=leaf.size)
+        kept = sum(map(len, self._kept))
+        self._kept.append(at if self.keep is None else at[: max(0, self.keep - kept)])
+        self.n_rows += len(leaves)
+
+    def counts(self) -> list[LeafCounts]:
+        """Return the counts of each tree; of none, if the model stores nothing that tells numbers of training rows."""
+        counted = []
+        kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
+        for j, (nodes, leaf) in enumerate(zip(self._nodes, self._leaf, strict=True)):
+            found, squares = self._sums[j][0], self._sums[j][1]
+            if self.ensemble.count is not None:
+                stored = self.ensemble.count[nodes][leaf].astype(np.float64)
+            else:
+                assert self.ensemble.cover is not None
+                if not found.any():
+                    continue
+                unit = squares.sum() / found.sum()
+                found, stored = found / unit, self.ensemble.cover[nodes][leaf] / unit
+            counted.append(LeafCounts(kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
+        return [each for each in counted if each.freedom > 0 and each.stored.min() > 0]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what was counted, as arrays."""
+        sums = np.concatenate(self._sums, axis=1) if self._sums else np.zeros((2, 0))
+        kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
+        return {"leaf_counts": sums, "leaves_kept": kept, "rows_counted": np.array(self.n_rows)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take what :meth:`state` of another counter of the same trees returned in the place of one's own."""
+        edges = np.cumsum([leaf.size for leaf in self._leaf])[:-1]
+        self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
+        self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
+
+    def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> list[NDArray[np.float64]]:
+        """Return each row's hessian as each tree saw it, weighed as the classes were."""
+        ensemble = self.ensemble
+        if _unit_curvature(ensemble):
+            return [np.ones(len(leaves)) for _ in self.trees]
+        assert response.target is not None
+        weight = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0) if ensemble.n_outputs == 1 else 1.0
+        margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
+        curvatures = []
+        for j, tree in enumerate(self.trees):
+            output = ensemble.tree_output[tree]
+            if tree % ensemble.trees_a_round == 0:
+                before = ensemble.objective.curvature(margin, response.target)
+            curvatures.append(before[:, output] * _factor(ensemble) * weight)
+            margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
+        return curvatures
+
+
 def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
-    """Count rows in the leaves of up to 30 trees that have more leaves than classes.
+    """Count the rows of a table in the leaves of up to 30 trees.
 
     Parameters
     ----------
@@ -63,34 +149,22 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
     list of LeafCounts
         Empty if the model stores nothing that tells numbers of training rows.
     """
-    if ensemble.count is None and (ensemble.cover is None or ensemble.averaged or not _covers_count_rows(ensemble)):
+    counter = LeafCounter(ensemble)
+    if not counter.trees.size:
         return []
-    trees = _sample(ensemble)
-    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(trees.size)
+    leaves = np.empty((counter.trees.size, table.n_rows), dtype=np.int32).T
+    step = block_size(counter.trees.size)
     for begin in range(0, table.n_rows, step):
         rows = slice(begin, begin + step)
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=trees)
-    curvatures = None if ensemble.count is not None else _curvatures(ensemble, trees, leaves, response)
-    counted = []
-    for j, tree in enumerate(trees):
-        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
-        leaf = np.flatnonzero(ensemble.left[nodes] < 0)
-        at = np.searchsorted(leaf, leaves[:, j])
-        if ensemble.count is not None:
-            found, stored = np.bincount(at, minlength=leaf.size), ensemble.count[nodes][leaf]
-        else:
-            assert curvatures is not None
-            assert ensemble.cover is not None
-            h = curvatures[j]
-            if not h.any():
-                continue
-            unit = h @ h / h.sum()
-            found, stored = np.bincount(at, weights=h, minlength=leaf.size) / unit, ensemble.cover[nodes][leaf] / unit
-        counted.append(
-            LeafCounts(at, found.astype(np.float64), stored.astype(np.float64), _group(ensemble, nodes, leaf))
-        )
-    return [each for each in counted if each.freedom > 0 and each.stored.min() > 0]
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=counter.trees)
+    counter.add(leaves, response)
+    return counter.counts()
+
+
+def _tells(ensemble: TreeEnsemble) -> bool:
+    if ensemble.count is not None:
+        return True
+    return ensemble.cover is not None and not ensemble.averaged and _covers_count_rows(ensemble)
 
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
@@ -120,25 +194,6 @@ def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     if ensemble.positive_weight != 1:
         return True  # a leaf holds n_0 + w n_1 rows' worth
     return bool(np.allclose(rows, np.round(rows), rtol=1e-4, atol=1e-3))
-
-
-def _curvatures(
-    ensemble: TreeEnsemble, trees: NDArray[np.int64], leaves: NDArray[np.int32], response: Response
-) -> list[NDArray[np.float64]]:
-    """Return each row's hessian as each of `trees` saw it, weighed as the classes were."""
-    if _unit_curvature(ensemble):
-        return [np.ones(len(leaves)) for _ in trees]
-    assert response.target is not None
-    weight = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0) if ensemble.n_outputs == 1 else 1.0
-    margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
-    curvatures = []
-    for j, tree in enumerate(trees):
-        output = ensemble.tree_output[tree]
-        if tree % ensemble.trees_a_round == 0:
-            before = ensemble.objective.curvature(margin, response.target)
-        curvatures.append(before[:, output] * _factor(ensemble) * weight)
-        margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
-    return curvatures
 
 
 def _unit_curvature(ensemble: TreeEnsemble) -> bool:

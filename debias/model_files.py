@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from debias.discovery import plugin_manager
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
@@ -12,8 +12,51 @@ from debias.preparation import extract
 from debias.refitting import restored
 from debias.unwrapping import unwrap
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
 _READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
+
+
+def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False, params: Any = None) -> Any:
+    """Load a model from a file, running no code that is in it, and check that it holds trees.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), or an MLflow model directory with such a file.
+    trust : sequence of str
+        Full names of types a skops file may hold beside those models of trees are made of.
+    allow_pickle : bool
+        Whether pickles are loaded (also joblib's and cloudpickle's): they run code from the file.
+    params : mapping or estimator, optional
+        Hyper-parameters the file lost: XGBoost's keep none. Names and plain values; or an unfitted ``XGBRegressor``,
+        ``XGBClassifier``, ..., which also brings an objective of its own, and comes back fitted. Meta-methods train
+        with them, and ``missing`` counts in every score. How many rounds there are, the file says.
+
+    Returns
+    -------
+    object
+        The estimator, or a Booster of the library that wrote the file.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    UnsupportedModelError, ExtractionError
+        The file is of another format, damaged, of another version, or its library is not installed.
+    UntrustedModelError
+        It is a pickle, or holds a type that is not trusted.
+    RowsError
+        There is no such hyper-parameter, or the trees say that it was another.
+
+    Notes
+    -----
+    The readers of the libraries are native code: a file crafted to crash them takes the process down. The command line
+    loads every file in a process of its own first (``debias.model_check.check``).
+    """
+    return load(Path(path), tuple(trust), allow_pickle, params)
 
 
 def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None) -> Any:

@@ -1,121 +1,279 @@
-"""Sums over evaluation rows at every node: all that the node scores need, and they add."""
+"""Node sums of a model that rows are added to as they come: they add, over batches, machines and time."""
 
 from __future__ import annotations
 
+from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.ensemble import TreeEnsemble
 from debias.errors import RowsError
+from debias.fingerprints import trees_sha256
+from debias.leaf_counts import LeafCounter
+from debias.node_arrays import NodeArrays
+from debias.notes import NotesOnce
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.response import Response
+    from debias.rows import Rows
+
+ROWS_KEPT = 50_000
+"""Rows whose leaves are kept in some trees, from which it is estimated how alike the trees are."""
 
 
-class NodeSums:
+class NodeSums(NodeArrays):
     """Weighted count, response sum and sum of squares of the rows that reach each node.
 
-    Sums over rows: those of two sets of rows add to those of the union, whatever the order or partition.
+    Sums over rows: those of two sets of rows add to those of the union, whatever the order or partition. So a service
+    can keep the scores of a model current as labels arrive, on one machine or on several:
+    ``debias.score(model, sums)`` takes a moment, however many rows there were.
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-        The trees whose nodes are summed over.
+    model : estimator, Booster or TreeEnsemble
+        A fitted model, or a wrapper around one. Of a TreeEnsemble alone sums cannot be updated from X and y.
+    running_loss : bool
+        Whether to add up what ``oob_loss`` of boosted models needs; it takes several times as long.
+    n_jobs : int, optional
+        Threads; 1 by default.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model is not fitted, or of a kind no adapter can audit.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> monday, tuesday = debias.NodeSums(forest), debias.NodeSums(forest)
+    >>> monday.update(X[300:350], y[300:350])
+    >>> tuesday.update(X[350:], y[350:])
+    >>> scores = debias.score(forest, monday + tuesday)
+    >>> scores.n_rows
+    142
     """
 
-    def __init__(self, ensemble: TreeEnsemble) -> None:
-        self.ensemble = ensemble
-        self._one_hot = ensemble.averaged and ensemble.is_classifier
-        self._n = np.zeros(ensemble.n_nodes)
-        self._s = np.zeros(ensemble.value.shape)
-        self._q = np.zeros(0 if self._one_hot else ensemble.n_nodes)
-        self._summed_up = True
+    def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
+        from debias.preparation import extract, threads
 
-    def add(
-        self,
-        leaves: NDArray[np.int32],
-        response: Response,
-        weight: NDArray[np.float64],
-        rows: slice = slice(None),
-        trees: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Add rows to the sums.
+        super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
+        self.model = None if isinstance(model, TreeEnsemble) else model
+        self.n_jobs = threads(n_jobs)
+        self.notes = NotesOnce(self.ensemble.notes)
+        self._squares: NDArray[np.float64] | None = None
+        self._counter: LeafCounter | None = None
+        self._drop = np.zeros(self.ensemble.n_features + 1) if running_loss and not self.ensemble.averaged else None
+        self._totals = np.zeros(3)  # rows; weight; rows with label 0
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        """Add rows the model has not seen.
 
         Parameters
         ----------
-        leaves : array of int32 of shape (n_rows, n_trees)
-            Leaf of each row within each tree; -1 where the row does not count.
-        response : Response
-        weight : array of float64 of shape (n_rows,)
-        rows : slice
-            Which rows of `response` these are.
-        trees : array of int64, optional
-            Which trees the columns of `leaves` are; all by default.
+        X : array or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Their response, as the model was trained on.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows; ones by default.
+
+        Raises
+        ------
+        RowsError
+            X, y or weights do not fit the model or each other. Nothing was added then.
+        ExtractionError
+            The trees do not predict what the model predicts.
         """
+        from debias.preparation import batch_rows
+
+        if self.model is None:
+            raise RowsError("these node sums were made of bare trees; make them of the model: debias.NodeSums(model)")
+        rows = batch_rows(
+            self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=not self.n_rows
+        )
+        rows.refuse_faulty()
+        self.ensemble = rows.ensemble
+        self.add_rows(rows)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add rows that are encoded already, with the loss they save if it is added up here."""
         from debias import kernels
 
-        ensemble = self.ensemble
-        which = np.arange(ensemble.n_trees) if trees is None else trees
-        if self._one_hot:
-            assert response.codes is not None
-            kernels.add_codes(leaves, which, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
-        else:
-            assert response.values is not None
-            kernels.add_values(
-                leaves,
-                which,
-                ensemble.tree_start,
-                ensemble.tree_output,
-                response.values[rows],
-                weight,
-                self._n,
-                self._s,
-                self._q,
-            )
-        self._summed_up = False
+        counting = rows.in_bag is None
+        if counting and self._counter is None:
+            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+        if self._squares is None and (rows.weight != 1).any():
+            self._squares = self._n.copy()  # all weights were 1 so far
+        for part, leaves in rows.leaf_blocks():
+            self.add(leaves, rows.response, rows.weight[part], part)
+            if self._squares is not None:
+                which = np.arange(self.ensemble.n_trees)
+                kernels.add_weights(leaves, which, self.ensemble.tree_start, rows.weight[part] ** 2, self._squares)
+            if self._drop is not None and rows.can_run_loss:
+                rows.add_running_loss(leaves, part, self._drop)
+            if counting and self._counter is not None and self._counter.trees.size:
+                self._counter.add(leaves[:, self._counter.trees], rows.response.part(part))
+        codes = rows.response.codes
+        self._totals += rows.n_rows, rows.weight.sum(), 0 if codes is None else np.sum(codes == 0)
 
     def __add__(self, other: Any) -> NodeSums:
+        """Return the sums over the rows of both."""
         if not isinstance(other, NodeSums):
             return NotImplemented
-        if other.ensemble is not self.ensemble:
+        both = self.empty()
+        both.merge(self.state())
+        if other.ensemble is not self.ensemble and other.trees_sha256 != self.trees_sha256:
             raise RowsError("node sums of two different ensembles do not add")
-        both = NodeSums(self.ensemble)
-        both._n = self.n + other.n
-        both._s = self.s + other.s
-        both._q = self._q + other._q
+        both.merge(other.state())
         return both
 
-    @property
-    def n(self) -> NDArray[np.float64]:
-        """n'_t: weighted number of rows at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a file, from which :meth:`load` reads them back for the same model.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of a file in numpy's ``.npz`` format, without pickles; it is overwritten.
+        """
+        from debias.sums_files import write
+
+        write(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path, model: Any, *, n_jobs: int | None = None) -> NodeSums:
+        """Read sums that :meth:`save` wrote; they go on where they stood.
+
+        Parameters
+        ----------
+        path : str or Path
+        model : estimator, Booster or TreeEnsemble
+            The model they are sums of.
+        n_jobs : int, optional
+            As for the class.
+
+        Returns
+        -------
+        NodeSums
+
+        Raises
+        ------
+        RowsError
+            The file holds no node sums, those of another model, or was written by another version.
+        """
+        from debias.sums_files import read
+
+        about, state = read(path)
+        sums = cls(model, running_loss=about["running_loss"], n_jobs=n_jobs)
+        if about["trees_sha256"] != sums.trees_sha256:
+            raise RowsError(f"{path} holds node sums of another model than this {sums.ensemble.source}")
+        sums.notes = NotesOnce(about["warnings"])
+        sums.merge(state)
+        return sums
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that adds, as arrays: what partial sums are sent and stored as."""
+        leaf = self.ensemble.left < 0
+        state = {"n": self._n[leaf], "s": self._s[leaf], "totals": self._totals}
+        if self._q.size:
+            state["q"] = self._q[leaf]
+        if self._squares is not None:
+            state["squares"] = self._squares[leaf]
+        if self._drop is not None:
+            state["drop"] = self._drop
+        if self._counter is not None:
+            state |= self._counter.state()
+        state["names"] = np.array(self.ensemble.feature_names)
+        return state
+
+    def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Add what :meth:`state` of other sums over the same trees returned."""
+        leaf = self.ensemble.left < 0
+        if state["n"].shape != (int(leaf.sum()),):
+            raise RowsError("node sums of two different ensembles do not add")
+        if not (self.ensemble.named or self.n_rows):
+            self.ensemble = self.ensemble.renamed(tuple(state["names"].tolist()))
+        total = added(self.state(), state)
+        self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"]
+        if self._q.size:
+            self._q[leaf] = total["q"]
+        self._drop = None if self._drop is None else total["drop"]
+        if "squares" in total:
+            self._squares = np.zeros_like(self._n)
+            self._squares[leaf] = total["squares"]
+        if "leaf_counts" in total:
+            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+            self._counter.restore(total)
+        self._summed_up = False
+
+    def empty(self) -> NodeSums:
+        """Return sums over no rows of the same model."""
+        sums = copy(self)
+        sums._n, sums._s, sums._q = np.zeros_like(self._n), np.zeros_like(self._s), np.zeros_like(self._q)
+        sums._drop = None if self._drop is None else np.zeros_like(self._drop)
+        sums._squares = sums._counter = None
+        sums._totals, sums._summed_up = np.zeros(3), True
+        sums.notes = NotesOnce(self.notes.texts)
+        return sums
 
     @property
-    def s(self) -> NDArray[np.float64]:
-        """Weighted sum of the response (less the ensemble's centre) at each node, shape (n_nodes, width)."""
-        self._sum_up()
-        return self._s
-
-    @property
-    def q(self) -> NDArray[np.float64]:
-        """Weighted sum of squares of that response at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n if self._one_hot else self._q  # a one-hot row has square 1
-
-    @property
-    def n_root(self) -> NDArray[np.float64]:
-        """Weighted number of rows each tree was evaluated on, shape (n_trees,)."""
-        return self.n[self.ensemble.tree_start[:-1]]
-
-    def _sum_up(self) -> None:
-        if self._summed_up:
-            return
+    def squares(self) -> NDArray[np.float64]:
+        """Sum of squared weights at each node, shape (n_nodes,)."""
         from debias import kernels
 
-        ensemble = self.ensemble
-        kernels.sum_up(ensemble.tree_start, ensemble.left, ensemble.right, self._n, self._s, self._q)
-        self._summed_up = True
+        if self._squares is None:
+            return self.n
+        where = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
+        kernels.sum_up(*where, self._squares, np.zeros((self._squares.size, 0)), np.zeros(0))
+        return self._squares
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that were added by :meth:`update`."""
+        return int(self._totals[0])
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of their weights."""
+        return float(self._totals[1])
+
+    @property
+    def n_of_first_label(self) -> int:
+        """Number of them with the first of the labels."""
+        return int(self._totals[2])
+
+    @property
+    def running_loss(self) -> NDArray[np.float64] | None:
+        """Loss saved at the splits of each feature and by root steps, summed over rows; None if it is not added up."""
+        return self._drop
+
+    @property
+    def counter(self) -> LeafCounter | None:
+        """What tells whether the rows are training rows."""
+        return self._counter
+
+    @cached_property
+    def trees_sha256(self) -> str:
+        """Fingerprint of the trees."""
+        return trees_sha256(self.ensemble)
+
+
+def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the state of the sums over the rows of both."""
+    total = dict(one)
+    for name, array in other.items():
+        if name == "leaves_kept":
+            total[name] = np.concatenate([one[name], array])[:ROWS_KEPT] if name in one else array
+        elif name not in ("names", "squares"):
+            total[name] = one[name] + array if name in one else array
+    if "squares" in one or "squares" in other:
+        total["squares"] = one.get("squares", one["n"]) + other.get("squares", other["n"])  # weights of 1
+    return total

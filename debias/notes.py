@@ -35,3 +35,12 @@ class Notes:
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             level, frame = level + 1, frame.f_back
         warnings.warn(text, DebiasWarning, stacklevel=level)
+
+
+class NotesOnce(Notes):
+    """Notes on rows that come in parts: what was said of one part is not said again of the next."""
+
+    def warn(self, text: str) -> None:
+        """Keep a text and warn of it, unless one that begins alike is there; examples stand in brackets."""
+        if text.partition(" (")[0] not in {each.partition(" (")[0] for each in self.texts}:
+            super().warn(text)

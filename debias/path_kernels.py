@@ -51,6 +51,15 @@ def add_at_leaves(leaves, weight, total):
 
 
 @njit(cache=True, nogil=True)
+def look_up(leaves, start, slot_of_node, slots):
+    """Write the slot of each row in each tree to `slots` (n_trees, n_rows); `leaves` are (n_rows, n_trees)."""
+    for tree in range(start.size - 1):
+        for i in range(leaves.shape[0]):
+            if leaves[i, tree] >= 0:
+                slots[tree, i] = slot_of_node[start[tree] + leaves[i, tree]]
+
+
+@njit(cache=True, nogil=True)
 def sum_slots(slots, weight, y, slot_of_split, sums):
     """Write the weighted sums of the responses in every slot of one tree to `sums` (n_slots, width, n_lanes)."""
     sums[:] = 0.0

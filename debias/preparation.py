@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
+    from debias.inbag import InBag
     from debias.replicates import Engine
     from debias.scoring import Scorer
 
 _KNOWN = Provenance("train", "known", "debias has trained the model itself on these rows")
-_TRAIN_WARNING = (
+_BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in parts")
+TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
     "importance, and no judgement should rest on them"
 )
@@ -108,7 +110,7 @@ def prepare(
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
     if kind == "train":
-        notes.warn(_TRAIN_WARNING)
+        notes.warn(TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
@@ -129,6 +131,36 @@ def prepare(
         with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
     )
     return ensemble, given, notes
+
+
+def batch_rows(
+    model: Any,
+    ensemble: TreeEnsemble,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    notes: Notes,
+    n_jobs: int,
+    verify: bool,
+    in_bag: InBag | None = None,
+) -> Rows:
+    """Encode one batch of rows that come in parts; what they are is settled over all of them."""
+    (member,) = unwrap(model, X, y)
+    table, ensemble = _aligned(member.X, ensemble, notes)
+    response = encode(member.y, ensemble, table.n_rows)
+    if verify:
+        verify_prediction(ensemble, member.model, table)
+    return Rows(
+        ensemble=ensemble,
+        model=member.model,
+        table=table,
+        response=response,
+        weight=_weights(sample_weight, table.n_rows, of_all=False),
+        kind="held-out" if in_bag is None else "oob",
+        provenance=_BATCH,
+        in_bag=in_bag,
+        n_jobs=n_jobs,
+    )
 
 
 def prepare_data(
@@ -166,13 +198,10 @@ def _data(
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:
     """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
-    from dataclasses import fields, replace
-
     table = Table(X).aligned_to(ensemble, notes)
     if ensemble.named or table.names is None:
         return table, ensemble
-    changed = {each.name: getattr(ensemble, each.name) for each in fields(ensemble) if each.init}
-    return table, replace(ensemble, **{**changed, "feature_names": table.names})
+    return table, ensemble if table.names == ensemble.feature_names else ensemble.renamed(table.names)
 
 
 def training_rows(
@@ -211,7 +240,7 @@ def threads(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
-def _weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+def _weights(sample_weight: Any, n_rows: int, of_all: bool = True) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(n_rows)
     try:
@@ -220,6 +249,6 @@ def _weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
         raise RowsError("sample_weight must be one number a row") from None
     if weight.shape != (n_rows,):
         raise RowsError(f"sample_weight has shape {weight.shape} for {n_rows} rows")
-    if not np.isfinite(weight).all() or (weight < 0).any() or weight.sum() == 0:
+    if not np.isfinite(weight).all() or (weight < 0).any() or (of_all and weight.sum() == 0):
         raise RowsError("sample_weight must be finite, not negative, and not all zero")
     return weight

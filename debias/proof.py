@@ -110,6 +110,23 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
     -------
     Proof
     """
+    trees = trees_to_prove(ensemble, table.n_rows)
+    return proof_of(ensemble, in_bag, response, trees, _in_bag_leaves(ensemble, in_bag, table, trees))
+
+
+def trees_to_prove(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
+    """Return the trees that so many rows are compared with at every node."""
+    return _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(n_rows, 1)))
+
+
+def proof_of(
+    ensemble: TreeEnsemble,
+    in_bag: InBag,
+    response: Response,
+    trees: NDArray[np.int64],
+    leaves: NDArray[np.int32],
+) -> Proof:
+    """Compare rows with the nodes; `leaves` (n_rows, len(trees)) are theirs in some trees, -1 where out of bag."""
     assert ensemble.count is not None
     assert ensemble.weight is not None
     roots = ensemble.tree_start[:-1]
@@ -123,8 +140,6 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
         gap = np.abs(_mean(response, weight, ensemble) - (ensemble.centred_value[roots[tree]]))
         root_values[j] = gap.max() <= tolerance
 
-    trees = _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(table.n_rows, 1)))
-    leaves = _in_bag_leaves(ensemble, in_bag, table, trees)
     matched_counts, matched_values, astray, kept = [], [], [], []
     for j, tree in enumerate(trees):
         counts, values, ways = _compare_tree(

@@ -10,6 +10,8 @@ from debias.proof import Proof, prove, response_fits
 from debias.recognition import Recognition, recognise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -91,39 +93,78 @@ def resolve(
     RowsError
         `rows` is none of the four words.
     """
+    check_kind(rows)
+    if rows in ("auto", "oob"):
+        found = as_out_of_bag(
+            ensemble,
+            model,
+            rows,
+            table.n_rows,
+            response,
+            sample_weight,
+            lambda in_bag: prove(ensemble, in_bag, table, response),
+        )
+        if found is not None:
+            return "oob", *found
+    kind, provenance = without_bags(ensemble, recognise(ensemble, table, response), rows, table.n_rows, notes)
+    return kind, None, provenance
+
+
+def check_kind(rows: str) -> None:
+    """Raise a RowsError if `rows` is no kind of rows."""
     if rows not in KINDS:
         raise RowsError(f"rows={rows!r} is none of {', '.join(map(repr, KINDS))}")
-    if rows in ("auto", "oob"):
-        try:
-            in_bag, proof = _prove_bags(ensemble, model, table, response, sample_weight)
-        except (ProvenanceError, InBagUnavailableError):
-            if rows == "oob":
-                raise
-            proof = None
-        if proof is not None and proof.holds:
-            return "oob", in_bag, _proven(proof)
-        if proof is not None and rows == "oob":
-            raise ProvenanceError(
-                f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
-            )
-        if proof is not None and proof.claims:
-            raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
-    recognition = recognise(ensemble, table, response)
+
+
+def as_out_of_bag(
+    ensemble: TreeEnsemble,
+    model: Any,
+    rows: str,
+    n_rows: int,
+    response: Response,
+    sample_weight: NDArray[np.float64] | None,
+    prove_with: Callable[[InBag], Proof],
+) -> tuple[InBag, Provenance] | None:
+    """Prove that rows are the training rows in training order; None if they may be others and `rows` is "auto".
+
+    Parameters and errors as for :func:`resolve`; `prove_with` compares the rows with the nodes, given the bags.
+    """
+    try:
+        in_bag, proof = _prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
+    except (ProvenanceError, InBagUnavailableError):
+        if rows == "oob":
+            raise
+        return None
+    if proof.holds:
+        return in_bag, _proven(proof)
+    if rows == "oob":
+        raise ProvenanceError(
+            f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
+        )
+    if proof.claims:
+        raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
+    return None
+
+
+def without_bags(
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: Notes
+) -> tuple[str, Provenance]:
+    """Tell training rows from rows the model has not seen, by what leaf counts say; errors as for :func:`resolve`."""
     if rows == "train":
-        return "train", None, _claimed_training(ensemble, recognition, notes)
+        return "train", _claimed_training(ensemble, recognition, notes)
     if recognition.largely_training:
-        _refuse_training_rows(ensemble, recognition, rows, table.n_rows, notes)
-    if rows == "auto" and table.n_rows == ensemble.n_train:
+        _refuse_training_rows(ensemble, recognition, rows, n_rows, notes)
+    if rows == "auto" and n_rows == ensemble.n_train:
         notes.warn(
-            f"X has as many rows as the model was trained on ({table.n_rows}), but they are not the training rows; "
+            f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows; "
             "they are taken as held-out rows. Pass rows='held-out' if that is what they are."
         )
     if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
         notes.warn(
-            f"{_looks_like(recognition, table.n_rows)}; that is too little to be sure. They are taken as held-out "
+            f"{_looks_like(recognition, n_rows)}; that is too little to be sure. They are taken as held-out "
             "rows: pass rows='held-out' if that is what they are, or fresh rows if it is not."
         )
-    return "held-out", None, _fresh(recognition)
+    return "held-out", _fresh(recognition)
 
 
 def prove_training(
@@ -153,7 +194,9 @@ def prove_training(
         They are not the training rows, or not all of them. Of a model that stores no row counts it is only noted.
     """
     try:
-        in_bag, proof = _prove_bags(ensemble, model, table, response, weight)
+        in_bag, proof = _prove_bags(
+            ensemble, model, table.n_rows, response, weight, lambda in_bag: prove(ensemble, in_bag, table, response)
+        )
     except InBagUnavailableError:
         pass
     except ProvenanceError as error:
@@ -206,24 +249,23 @@ def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64
 def _prove_bags(
     ensemble: TreeEnsemble,
     model: Any,
-    table: Table,
+    n_rows: int,
     response: Response,
     sample_weight: NDArray[np.float64] | None,
+    prove_with: Callable[[InBag], Proof],
 ) -> tuple[InBag, Proof]:
     """Recover the bags and compare; raise ProvenanceError or InBagUnavailableError if there is nothing to compare."""
     from debias.discovery import plugin_manager
 
-    if ensemble.n_train is not None and ensemble.n_train != table.n_rows:
-        raise ProvenanceError(
-            f"the model was trained on {ensemble.n_train} rows, but X has {table.n_rows}. {_PASS_TRAINING}"
-        )
+    if ensemble.n_train is not None and ensemble.n_train != n_rows:
+        raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {_PASS_TRAINING}")
     y = response.codes if response.codes is not None else response.values
     # Weights of the rows may be those of training, or of the evaluation only.
     for weight in (None, sample_weight) if sample_weight is not None else (None,):
         in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=weight)
         if in_bag is None:
             raise InBagUnavailableError(f"no adapter recovers the bags of a {ensemble.source}. {_HOLD_OUT}")
-        proof = prove(ensemble, in_bag, table, response)
+        proof = prove_with(in_bag)
         if proof.holds:
             break
     return in_bag, proof

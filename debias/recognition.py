@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,13 +104,17 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     -------
     Recognition
     """
-    counted = count_leaves(ensemble, table, response)
+    return recognised(ensemble, count_leaves(ensemble, table, response), table.n_rows)
+
+
+def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
+    """Look for the training rows among so many rows by what was counted in the leaves."""
     if not counted:
         return _untold(exact=False)
     n_rows = float(np.mean([tree.found.sum() for tree in counted]))
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     exact = _all_there(ensemble, counted, n_rows, n_grown)
-    if not ensemble.uniform_rows or table.n_rows < ROWS_AT_LEAST:
+    if not ensemble.uniform_rows or n_rows_in_all < ROWS_AT_LEAST:
         return _untold(exact)
     n_train = max(n_grown, float(ensemble.n_train or 0))
     r = n_rows / n_grown
@@ -199,7 +203,7 @@ def _excess_variance(tree: LeafCounts) -> float:
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
 
 
-def _contingency(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
+def _contingency(a: NDArray[np.integer[Any]], b: NDArray[np.integer[Any]]) -> float:
     """Return phi^2 = chi^2 / n of two partitions of the same rows, each numbered from 0."""
     table = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
     joint = table[table.any(axis=1)][:, table.any(axis=0)] / a.size

@@ -88,6 +88,15 @@ def refit(
     return _or_say_why(model, lambda: rewrap(Again(X, y, sample_weight, seed, n_jobs, train)))
 
 
+def with_params(model: Any, params: Any) -> tuple[Any, Mapping[str, Any] | None]:
+    """Return the model with the settings of an estimator, or a mapping of them to train it again with."""
+    from collections.abc import Mapping
+
+    if params is None or isinstance(params, Mapping):
+        return model, params
+    return restored(model, params), None
+
+
 def restored(model: Any, params: Any) -> Any:
     """Return a copy of a model that has the hyper-parameters its file lost.
 

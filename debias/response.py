@@ -45,6 +45,15 @@ class Response:
         assert array is not None
         return len(array)
 
+    def part(self, rows: slice) -> Response:
+        """Return the response of some rows."""
+        return Response(
+            codes=None if self.codes is None else self.codes[rows],
+            values=None if self.values is None else self.values[rows],
+            target=None if self.target is None else self.target[rows],
+            margin=None if self.margin is None else self.margin[rows],
+        )
+
 
 def encode(
     y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None, base_margin: Any = None
@@ -89,17 +98,23 @@ def encode(
     return Response(codes=None, values=numbers - ensemble.centre)
 
 
+def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: Notes) -> None:
+    """Warn of labels that may be coded otherwise than those the model was trained on, if it did not keep them."""
+    if ensemble.classes is not None and not ensemble.labelled and n_rows >= 20 and not n_of_first:
+        notes.warn(
+            f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {ensemble.classes.size - 1} only: "
+            "make sure that y is coded so"
+        )
+
+
 def _encode_labels(
     labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None, margin: NDArray[np.float64] | None
 ) -> Response:
     classes = ensemble.classes
     assert classes is not None
     codes = _known_codes(labels, classes)
-    if notes is not None and not ensemble.labelled and labels.size >= 20 and not (codes == 0).any():
-        notes.warn(
-            f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {classes.size - 1} only: "
-            "make sure that y is coded so"
-        )
+    if notes is not None:
+        warn_of_codes(ensemble, labels.size, int((codes == 0).sum()), notes)
     if ensemble.averaged:
         return Response(codes=codes, values=None)
     if ensemble.n_outputs == 1:

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
 
 LEAVES_AT_ONCE = 2**23
+VALUES_AT_ONCE = 2**20
 
 
-def block_size(n_trees: int) -> int:
-    """Return how many rows to route at once: about eight million leaf ids, a multiple of 8 rows."""
-    return max(1024, min(65536, LEAVES_AT_ONCE // n_trees)) // 8 * 8
+def block_size(n_trees: int, n_features: int = 1) -> int:
+    """Return how many rows to route at once, a multiple of 8.
+
+    About eight million leaf ids, and no more values than stay in the cache while all trees go over them.
+    """
+    return max(1024, min(65536, LEAVES_AT_ONCE // n_trees, VALUES_AT_ONCE // n_features)) // 8 * 8
 
 
 def route(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.node_sums import NodeSums
+from debias.node_arrays import NodeArrays
 from debias.objectives import LOGISTIC
 from debias.paths import Paths
 from debias.routing import block_size, route
@@ -79,7 +79,7 @@ class Rows:
         return self.table.n_rows
 
     @cached_property
-    def node_sums(self) -> NodeSums:
+    def node_sums(self) -> NodeArrays:
         """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""
         return self._pass[0]
 
@@ -96,13 +96,7 @@ class Rows:
             there is no margin to run.
         """
         if not self.can_run_loss:
-            raise CompositionError(
-                "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
-                "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
-                if self.in_bag is not None
-                else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
-                "an objective of your own is known; use mdi_oob"
-            )
+            self.refuse_running_loss()
         self.with_running_loss = True
         drop = self._pass[1]
         if drop is None:  # the pass was made before anyone asked for the loss
@@ -110,6 +104,16 @@ class Rows:
             drop = self._pass[1]
         assert drop is not None
         return drop / self.weight.sum()
+
+    def refuse_running_loss(self) -> NoReturn:
+        """Raise a CompositionError that says why there is no running loss."""
+        raise CompositionError(
+            "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
+            "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
+            if self.in_bag is not None
+            else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
+            "an objective of your own is known; use mdi_oob"
+        )
 
     @cached_property
     def paths(self) -> Paths:
@@ -143,7 +147,7 @@ class Rows:
         return np.divide(s, n, out=np.zeros_like(s), where=n > 0)
 
     @cached_property
-    def _in_bag_sums(self) -> NodeSums:
+    def _in_bag_sums(self) -> NodeArrays:
         ensemble = self.ensemble
         source = self if self.kind == "oob" else self.train
         if source is None:
@@ -163,25 +167,33 @@ class Rows:
         return sums
 
     @cached_property
-    def _pass(self) -> tuple[NodeSums, NDArray[np.float64] | None]:
+    def _pass(self) -> tuple[NodeArrays, NDArray[np.float64] | None]:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
-        sums = NodeSums(self.ensemble)
+        sums = NodeArrays(self.ensemble)
         drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss and self.can_run_loss else None
-        for rows, leaves in self._leaf_blocks():
+        for rows, leaves in self.leaf_blocks():
             sums.add(leaves, self.response, self.weight[rows], rows)
             if drop is not None:
-                self._add_running_loss(leaves, rows, drop)
+                self.add_running_loss(leaves, rows, drop)
         return sums, drop
 
-    def _leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
-        step = block_size(self.ensemble.n_trees)
+    def refuse_faulty(self) -> None:
+        """Raise a RowsError if a block of rows behind the first has values the model does not take."""
+        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
+        for begin in range(step, self.n_rows, step):
+            self.table.matrix(self.ensemble, slice(begin, begin + step))
+
+    def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+        """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
+        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
             in_bag = None if self.in_bag is None else self.in_bag.not_evaluated(rows.start, rows.stop)
             X = self.table.matrix(self.ensemble, rows)
             yield rows, route(self.ensemble, X, in_bag=in_bag, n_jobs=self.n_jobs)
 
-    def _add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
+    def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
+        """Add the loss that a block of rows saves at the splits of each feature, and at root steps, to `drop`."""
         from debias import kernels
 
         ensemble, response = self.ensemble, self.response
@@ -218,10 +230,10 @@ def _moderate(ensemble: TreeEnsemble) -> bool:
     return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)
 
 
-def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeSums:
+def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeArrays:
     """Return node sums over the in-bag rows of each tree, with the weights they had there."""
     ensemble = rows.ensemble
-    sums = NodeSums(ensemble)
+    sums = NodeArrays(ensemble)
     X = rows.table.matrix(ensemble)
     for tree in range(ensemble.n_trees):
         which = np.array([tree])

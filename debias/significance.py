@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from debias.groups import Grouping
     from debias.notes import Notes
     from debias.rows import Rows
-    from debias.scoring import Scores
+    from debias.scores import Scores
 
 ERRORS = ("fwer", "fdr", "fdr_by")
 METHODS = ("auto", "permutation", "conservative", "naive")
@@ -91,7 +91,8 @@ class Procedure:
         if self.se == "auto" and rows.kind == "oob":
             return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
         if self.se == "auto":
-            return "permutation" if rows.n_rows <= FEW_ROWS else "naive"
+            sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
+            return "permutation" if sizes.size <= FEW_ROWS and np.ptp(sizes) == 0 else "naive"
         if self.se == "conservative" and rows.kind != "oob":
             raise CompositionError(
                 "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
@@ -133,19 +134,15 @@ def significance(
     CompositionError
         So few permutations, or this `se`, can never reject.
     """
-    if rows.kind == "train":
-        raise RowsError(
-            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
-            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
-        )
-    paths, shrunk = rows.paths, _shrunk(rows)
+    refuse_training_rows(rows)
+    paths, shrinking = rows.paths, shrunk(rows)
     chosen = procedure.method(rows)
     procedure = replace(procedure, se=chosen)
     details: dict[str, object] = {
         "se": chosen,
         "alpha": float(procedure.alpha),
         "error": procedure.error,
-        "shrinkage": SHRINKAGE if shrunk.min() < 1 else 0.0,
+        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
         "n_independent": paths.n_blocks,
         "blocks": rows.blocks is not None,
     }
@@ -153,7 +150,7 @@ def significance(
     if rows.kind == "oob":
         _warn_of_classes_rarely_out(rows, notes)
         _warn_of_few_blocks_out(rows, chosen, notes)
-    found = method(rows, node_weight * shrunk, grouping, procedure, notes)
+    found = method(rows, node_weight * shrinking, grouping, procedure, notes)
     error: NDArray[np.float64] | None = None
     if chosen != "permutation" or rows.kind != "oob":
         inflated = chosen == "conservative" or rows.kind != "oob"
@@ -173,6 +170,15 @@ def significance(
         warnings=tuple(notes.texts),
         details={**scores.details, "test": details | found.details},
     )
+
+
+def refuse_training_rows(rows: Rows) -> None:
+    """Raise a RowsError if the rows are training rows."""
+    if rows.kind == "train":
+        raise RowsError(
+            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
+            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
+        )
 
 
 def _is_real(value: object) -> bool:
@@ -217,26 +223,37 @@ def _by_permutation(
 def _by_normal_law(
     rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
 ) -> _Found:
-    from scipy.special import log_ndtr, ndtri
+    inflated = procedure.se == "conservative" or rows.kind != "oob"
+    z = z_scores(rows.paths, rows, node_weight, grouping, inflated)
+    return by_normal_law(z, rows.paths.n_blocks, procedure.se, rows.kind, procedure, notes)
 
-    conservative = procedure.se == "conservative"
-    z = z_scores(rows.paths, rows, node_weight, grouping, inflated=conservative or rows.kind != "oob")
-    if conservative:
+
+def by_normal_law(
+    z: NDArray[np.float64], n_independent: int, se: str, kind: str, procedure: Procedure, notes: Notes
+) -> _Found:
+    """Decide by scores over their naive standard errors, of so many independent contributions.
+
+    By Student's law, which is the normal one for many: of few blocks the tails are heavier.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    if se == "conservative":
         z = z / np.sqrt(2)
-    elif rows.kind == "oob":
+    elif kind == "oob":
         notes.warn(
             "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
             "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
         )
-    p_value = np.where(z == 0, 1.0, np.maximum(np.exp(log_ndtr(-z)), np.finfo(float).tiny))
+    freedom = max(n_independent - 1, 1)
+    p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
     if procedure.error == "fwer":
         p_adjusted = nulls.holm(p_value)
     else:
         p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
-    return _Found(z, p_value, p_adjusted, float(-ndtri(procedure.alpha / z.size)), None, {})
+    return _Found(z, p_value, p_adjusted, float(-stdtrit(freedom, procedure.alpha / z.size)), None, {})
 
 
-def _shrunk(rows: Rows) -> NDArray[np.float64]:
+def shrunk(rows: Rows) -> NDArray[np.float64]:
     """Return n_t / (n_t + 30) of every node, or ones where the model does not store in-bag counts."""
     n = rows.ensemble.weight
     return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
-    from debias.scoring import Scores
+    from debias.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
 
 
 def _largest_step(ensemble: TreeEnsemble) -> float:
-    return float(np.abs(ensemble.value).max())
+    return float(max(ensemble.value.max(), -ensemble.value.min()))
 
 
 _REPORT = "Please report this with the library's version: no score would be right."

@@ -1,30 +1,64 @@
-"""How long scores take beside the libraries' own calls on the same rows: medians of paired runs."""
+"""How long scores take beside the libraries' own calls on the same rows, and how that grows."""
 
 from __future__ import annotations
 
+import csv
 import os
-import platform
-from functools import partial
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 from statistics import median
-from time import perf_counter
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import debias
+from debias.benchmarks import speed_cases
+from debias.benchmarks.machine import machine_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
     from rich.console import Console
 
-FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
-BOOSTER_SCORES: list[list[Any]] = [["mdi_oob", "oob_split"], ["mdi_oob", "oob_split", "oob_loss"]]
+    Row = tuple[str, str, str, str, str, str]
+
+HEADINGS = ("what", "debias", "beside", "its time", "ratio", "wanted")
+WRITE = """
+import sys
+import joblib, numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from sklearn.ensemble import RandomForestRegressor
+n, folder, chunk = int(sys.argv[1]), sys.argv[2], 100_000
+rng = np.random.default_rng(0)
+X = rng.normal(size=(20_000, 20))
+forest = RandomForestRegressor(50, max_depth=8, random_state=0).fit(X, X[:, 0] + X[:, 1])
+joblib.dump(forest, folder + "/forest.joblib")
+writer = None
+for _ in range(n // chunk):
+    X = rng.normal(size=(chunk, 20))
+    columns = {f"x{k}": X[:, k] for k in range(20)} | {"target": X[:, 0] + X[:, 1] + rng.normal(size=chunk)}
+    table = pa.table(columns)
+    writer = writer or pq.ParquetWriter(folder + "/rows.parquet", table.schema)
+    writer.write_table(table)
+writer.close()
+"""
+SCORE = """
+import resource, sys, time, warnings
+import joblib, debias
+warnings.simplefilter("ignore")
+forest = joblib.load(sys.argv[2] + "/forest.joblib")
+begin = time.perf_counter()
+debias.score(forest, sys.argv[2] + "/rows.parquet", "target")
+print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
 
 
-def run(console: Console, repeats: int, memory: bool) -> None:
-    """Print the table of ratios, and the memory of a million rows if asked.
+def run(
+    console: Console, repeats: int, memory: bool, full: bool = False, jobs: int = 2, out: Path | None = None
+) -> None:
+    """Time all cases, print them as they come, and write a page.
 
     Parameters
     ----------
@@ -32,84 +66,102 @@ def run(console: Console, repeats: int, memory: bool) -> None:
     repeats : int
         Paired runs of each case; the order within a pair alternates.
     memory : bool
-        Whether to measure memory as well.
+        Whether to measure the memory that 10,000,000 rows take out of core as well.
+    full : bool
+        Up to 1,000,000 rows, 5,000 trees and 1,000 features, which takes an hour or so.
+    jobs : int
+        Threads, beside one.
+    out : Path, optional
+        Folder for speed.md and speed.csv.
     """
-    console.print(
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; one thread; "
-        f"medians of {repeats} paired runs",
-        highlight=False,
-    )
-    for name, ours, rival_name, rival in _cases():
-        pairs = _paired(ours, rival, repeats)
-        ratios = [a / b for a, b in pairs]
-        seconds = median(a for a, _ in pairs), median(b for _, b in pairs)
-        console.print(
-            f"\n{name}\n  {seconds[0]:.4f} s; {rival_name} {seconds[1]:.4f} s; ratio {median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f})",
-            highlight=False,
-        )
+    line = f"Medians of {repeats} paired runs, after one of each; {machine_line()}."
+    console.print(line, highlight=False)
+    rows: list[Row] = []
+
+    def say(row: Row) -> None:
+        rows.append(row)
+        figures = [f"{heading} {cell}" for heading, cell in zip(HEADINGS[1:], row[1:], strict=True) if cell]
+        console.print(f"\n{row[0]}\n  {'; '.join(figures)}", highlight=False)
+
+    cases = chain(speed_cases.forests(jobs, full), speed_cases.boosters(jobs, full), speed_cases.many_small_trees(full))
+    for case in cases:
+        say(_timed(case, repeats))
+    for what, setting, calls, wanted in speed_cases.growth(full):
+        say(_grown(what, setting, calls, wanted, min(repeats, 3)))
+    for name, call in speed_cases.busy():
+        say((name, f"{_share_of_cores(call):.0%} of 2 cores", "", "", "", "85 %"))
     if memory:
-        console.print("\n" + _memory_of_a_million_rows(), highlight=False)
+        say(_out_of_core(10_000_000))
+    if out is not None:
+        _write(out, rows, line)
 
 
-def _cases() -> list[tuple[str, Callable[[], Any], str, Callable[[], Any]]]:
-    """Return name, our call, the rival's name and call; models are trained here, outside the clock."""
-    cases: list[tuple[str, Callable[[], Any], str, Callable[[], Any]]] = []
-    for n_rows, n_trees, n_features in ((20_000, 100, 50), (1_000, 50, 50)):
-        X, y = _classification(n_rows, n_features)
-        forest = _forest(X, y, n_trees)
-        cases.append(
-            (
-                f"forest, {n_trees} grown-out trees, n={n_rows:,}, p={n_features}: five scores on OOB rows",
-                partial(debias.audit, forest, X, y, FOREST_SCORES, rows="oob", se=None),
-                "forest.predict(X)",
-                partial(forest.predict, X),
-            )
-        )
-    X, y = _classification(100_000, 20)
-    for scorers in BOOSTER_SCORES:
-        cases += [_xgboost_case(X, y, scorers), _lightgbm_case(X, y, scorers)]
-    return cases
-
-
-def _xgboost_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[Any]) -> tuple[str, Any, str, Any]:
-    import xgboost
-
-    half = len(X) // 2
-    model = xgboost.XGBClassifier(n_estimators=500, max_depth=6, n_jobs=1).fit(X[:half], y[:half])
-    booster = model.get_booster()
-    return (
-        f"XGBoost, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
-        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out", se=None),
-        "predict(pred_leaf=True)",
-        lambda: booster.predict(xgboost.DMatrix(X[half:], nthread=1), pred_leaf=True),
-    )
-
-
-def _lightgbm_case(X: NDArray[np.float32], y: NDArray[np.int64], scorers: list[Any]) -> tuple[str, Any, str, Any]:
-    import lightgbm
-
-    half = len(X) // 2
-    model = lightgbm.LGBMClassifier(n_estimators=500, max_depth=6, num_leaves=63, n_jobs=1, verbose=-1)
-    booster = model.fit(X[:half], y[:half]).booster_
-    return (
-        f"LightGBM, 500 trees of depth 6, n={half:,} held out: {', '.join(scorers)}",
-        lambda: debias.audit(model, X[half:], y[half:], scorers, rows="held-out", se=None),
-        "predict(pred_leaf=True)",
-        lambda: booster.predict(X[half:], pred_leaf=True, num_threads=1),
-    )
-
-
-def _paired(ours: Callable[[], Any], rival: Callable[[], Any], repeats: int) -> list[tuple[float, float]]:
-    ours(), rival()  # compile, warm the caches
+def _timed(case: speed_cases.Case, repeats: int) -> Row:
+    """Time a case, and say how."""
+    first = (_time(case.ours), _time(case.rival))  # compile, warm the caches
     pairs = []
-    for turn in range(repeats):
-        if turn % 2:
-            b, a = _time(rival), _time(ours)
+    for turn in range(1 if case.once else repeats):
+        if case.once:
+            pairs.append((_time(case.ours), first[1]))
+        elif turn % 2:
+            b, a = _time(case.rival), _time(case.ours)
+            pairs.append((a, b))
         else:
-            a, b = _time(ours), _time(rival)
-        pairs.append((a, b))
-    return pairs
+            pairs.append((_time(case.ours), _time(case.rival)))
+    ours, theirs = (median(each) for each in zip(*pairs, strict=True))
+    ratios = sorted(a / (b * case.scale) for a, b in pairs)
+    spread = f"{median(ratios):.3g} ({ratios[0]:.3g} to {ratios[-1]:.3g})" if len(ratios) > 1 else f"{ratios[0]:.3g}"
+    return case.name, f"{ours:.3f} s", case.rival_name, f"{theirs * case.scale:.3f} s", spread, case.target
+
+
+def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], wanted: str, repeats: int) -> Row:
+    """Return times at several sizes, and the slope of their logarithms."""
+    seconds = []
+    for _, call in calls:
+        call()
+        seconds.append(median(_time(call) for _ in range(repeats)))
+    sizes = [size for size, _ in calls]
+    exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    shown = ", ".join(f"{size:,}: {second:.3f} s" for size, second in zip(sizes, seconds, strict=True))
+    return f"growth in {what}: {setting}, five scores", f"exponent {exponent:.2f}", shown, "", "", wanted
+
+
+def _share_of_cores(call: Callable[[], Any]) -> float:
+    """Return processor time, that of other processes we started included, over twice the time that went by."""
+    call()  # workers start, kernels compile
+    before, begin = _processor_seconds(), perf_counter()
+    call()
+    took = perf_counter() - begin
+    return (_processor_seconds() - before) / (2 * took)
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of those below it (Linux; elsewhere of this process)."""
+    if not Path("/proc/self/stat").exists():
+        return process_time()
+    parent, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it may be gone
+            fields = stat.read_text().rpartition(")")[2].split()
+            parent[int(stat.parent.name)], ticks[int(stat.parent.name)] = (
+                int(fields[1]),
+                int(fields[11]) + int(fields[12]),
+            )
+    ours = {os.getpid()}
+    while grown := {pid for pid, above in parent.items() if above in ours} - ours:
+        ours |= grown
+    return sum(ticks[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def _out_of_core(n_rows: int) -> Row:
+    """Return time and peak memory of a process that scores a Parquet file."""
+    with TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", WRITE, str(n_rows), folder], check=True)
+        command = [sys.executable, "-c", SCORE, str(n_rows), folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    seconds, megabytes = map(float, done.stdout.split())
+    name = f"out of core: {n_rows:,} rows of Parquet, p=20, 50 trees of depth 8: mdi_oob"
+    return name, f"{seconds:.0f} s", "peak memory of the process", f"{megabytes:,.0f} MB", "", "1 GB"
 
 
 def _time(call: Callable[[], Any]) -> float:
@@ -118,42 +170,15 @@ def _time(call: Callable[[], Any]) -> float:
     return perf_counter() - begin
 
 
-def _classification(n_rows: int, n_features: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
-    y = (X[:, :5].sum(axis=1) + rng.normal(scale=2, size=n_rows) > 0).astype(np.int64)
-    return X, y
-
-
-def _forest(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    forest = RandomForestClassifier(n_trees, random_state=0, n_jobs=-1, **settings).fit(X, y)
-    return forest.set_params(n_jobs=1)
-
-
-def _memory_of_a_million_rows() -> str:
-    """Return the growth of the peak resident memory while 100 trees are scored on 1,000,000 rows (Linux)."""
-    X, y = _classification(1_000_000, 20)
-    forest = _forest(X, y, 100, max_depth=12, max_samples=0.2)
-    debias.audit(forest, X[:1000], y[:1000], FOREST_SCORES, rows="train", se=None)
-    before = _resident("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # resets the peak
-    n_nodes = sum(tree.tree_.node_count for tree in forest.estimators_)
-    begin = perf_counter()
-    debias.audit(forest, X, y, FOREST_SCORES, rows="oob", se=None)
-    seconds = perf_counter() - begin
-    grown = _resident("VmHWM") - before
-    return (
-        f"1,000,000 rows, 100 trees of depth 12 ({n_nodes:,} nodes), p=20: peak memory grew by {grown:.0f} MB beyond "
-        f"X and the model, in {seconds:.0f} s"
+def _write(out: Path, rows: list[Row], line: str) -> None:
+    """Write the page and the numbers behind it."""
+    out.mkdir(parents=True, exist_ok=True)
+    table = ["| " + " | ".join(cells) + " |" for cells in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
+    text = (
+        "# Speed\n\n`debias bench speed`: seconds of one call, beside others' on the same rows; ratio is ours over "
+        "theirs. Our calls include reading the trees, checking them against the library and proving the rows.\n\n"
+        f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
     )
-
-
-def _resident(field: str) -> float:
-    with open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith(field):
-                return int(line.split()[1]) / 1024
-    raise OSError(f"this system does not tell {field}")
+    (out / "speed.md").write_text(text, encoding="utf-8")
+    with open(out / "speed.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([HEADINGS, *rows])

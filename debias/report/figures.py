@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.audits import Audit
-    from debias.scoring import Scores
+    from debias.scores import Scores
 
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
 INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"

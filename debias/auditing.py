@@ -1,0 +1,155 @@
+"""The reported importance beside debiased scores, and which of them are more than chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.api import score
+from debias.applying import UNTESTED, scored, tested
+from debias.audits import Audit
+from debias.blocks import warn_of_repeats
+from debias.discovery import plugin_manager
+from debias.errors import CompositionError, RowsError
+from debias.fingerprints import Fingerprints, distinct_values
+from debias.preparation import extract, prepare
+from debias.refitting import with_params
+from debias.scores import Scores
+from debias.scoring import Scorer, scorer
+from debias.significance import Procedure
+from debias.unwrapping import combined, is_one, require_one_scale, unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def audit(
+    model: Any,
+    X: Any,
+    y: Any,
+    scorers: list[str | Scorer] | None = None,
+    *,
+    rows: str = "auto",
+    train: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
+    base_margin: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    blocks: Any = None,
+    se: str | None = "auto",
+    alpha: float = 0.05,
+    error: str = "fwer",
+    n_permutations: int = 200,
+    budget: float | None = None,
+    adaptive: bool = True,
+    params: Any = None,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+) -> Audit:
+    """Set the importance a model reports beside debiased scores, and tell which of them are more than chance.
+
+    Parameters
+    ----------
+    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
+        As for :func:`score`.
+    scorers : list of str or Scorer, optional
+        What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
+        default ``oob_loss`` as well, where it is defined.
+    se : {"auto", "permutation", "conservative", "naive", None}
+        How ``mdi_oob`` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
+        a normal test with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": a normal test, right
+        for held-out rows. "auto": "permutation" for out-of-bag rows and up to 2,000 held-out ones, else "naive". None:
+        no test, every verdict is "untested".
+    alpha : float
+        Error rate of the verdicts.
+    error : {"fwer", "fdr", "fdr_by"}
+        "fwer": the chance to call any noise informative (step-down max-z, or Holm). "fdr": the expected share of noise
+        among what is called informative (Benjamini-Hochberg; "fdr_by" under any dependence); needs many permutations.
+    n_permutations : int
+        At most so many. On out-of-bag rows 200 take about half the time in which the forest was fitted.
+    budget : float, optional
+        Seconds the permutations may take; no limit by default. What was drawn until then counts.
+    adaptive : bool
+        Whether drawing stops once every verdict is settled, but for a risk of 1e-3 a feature that further draws would
+        have changed it. P-values rest on what was drawn until then.
+
+    Returns
+    -------
+    Audit
+        ``audit.table`` has the figures, ``audit.summary()`` the sentences.
+
+    Raises
+    ------
+    DebiasError
+        As for :func:`score`.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> audit = debias.audit(forest, X, y, seed=0)
+    >>> list(audit.table.columns)
+    ['reported', 'share', 'mdi_oob', 'oob_loss', 'standard_error', 'z', 'p_value', 'p_adjusted', 'verdict']
+    >>> audit.table.loc["bmi", "verdict"]
+    'informative'
+    """
+    chosen = [scorer(each) for each in (["mdi_oob", "oob_loss"] if scorers is None else scorers)]
+    if "mdi_oob" not in [each.name for each in chosen]:
+        chosen.insert(0, scorer("mdi_oob"))
+    names = [each.name for each in chosen]
+    if len(set(names)) < len(names):
+        raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
+    test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    model, params = with_params(model, params)
+    wrapping = [each for each in chosen if "refit" in each.needs]
+    if params is not None and not wrapping:
+        raise CompositionError("none of the scorers trains anything again: params are of meta-methods")
+    chosen = [each for each in chosen if each not in wrapping]
+    members = unwrap(model, X, y, train)
+    for each in chosen:
+        if "data-only" in each.needs and any(member.columns is not None for member in members):
+            raise CompositionError(
+                f"{each.name} scores data, and this {members[0].path[0]} shows its trees other columns than X has: "
+                f"score X by itself, debias.score(None, X, y, {each.name!r})"
+            )
+    if len(members) > 1:
+        require_one_scale(members, [extract(member.model) for member in members])
+    if test is not None and not is_one(members):
+        if se != "auto":
+            raise CompositionError(UNTESTED.format(members[0].path[0]))
+        test = None
+    scores: dict[str, list[Scores]] = {}
+    reported, kind = None, "not reported"
+    fingerprints, n_values = Fingerprints(), None
+    for member in members:
+        ensemble, given, caught = prepare(
+            *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
+            *(base_margin, blocks, member.notes),
+        )
+        assert given is not None
+        if scorers is None and not (ensemble.averaged or given.can_run_loss):
+            del chosen[1:]  # no loss to run
+        grouping = member.grouping(groups, ensemble)
+        matrix = given.table.matrix(ensemble)
+        fingerprints.add(ensemble, given, matrix)
+        n_values = distinct_values(matrix, grouping) if n_values is None else n_values
+        del matrix
+        if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
+            warn_of_repeats(given.table, caught)
+        for each in chosen:
+            found = scored(each, ensemble, given, grouping, caught, seed)
+            if test is not None and given.kind != "train" and each.name == "mdi_oob":
+                found = tested(found, each, given, grouping, test, caught)
+            scores.setdefault(each.name, []).append(found)
+        if len(members) == 1:
+            importance = plugin_manager().hook.debias_reported_importance(model=member.model)
+            if importance is not None:
+                reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+    every = {name: combined(members, each) for name, each in scores.items()}
+    passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
+    for each in wrapping:
+        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, params=params, **passed)
+    return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())

@@ -1,0 +1,197 @@
+"""What is timed: our calls, and the calls they stand beside, on models trained outside the clock."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Call = Callable[[], Any]
+
+FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
+EXPLAINED = 20
+"""Rows given to TreeExplainer, whose time is proportional to them: it would take hours for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Two calls to time in turn.
+
+    Parameters
+    ----------
+    name : str
+    ours : callable
+    rival_name : str
+    rival : callable
+    target : str
+        The ratio, or the time, that is wanted; "" if none is.
+    scale : float
+        What the rival's time is multiplied with, where it was given a part of the rows.
+    once : bool
+        Whether one pair must do, since the rival takes so long.
+    """
+
+    name: str
+    ours: Call
+    rival_name: str
+    rival: Call
+    target: str = ""
+    scale: float = 1.0
+    once: bool = False
+
+
+def forests(jobs: int, full: bool) -> Iterator[Case]:
+    """All node scores of forests on their own training rows, beside predict, permutations and SHAP values."""
+    from sklearn.inspection import permutation_importance
+
+    sizes = [(20_000, 100, 50, "0.6"), (1_000, 50, 50, "0.1 s")]
+    for n_rows, n_trees, n_features, target in [*sizes, *([(200_000, 100, 50, "0.6")] if full else [])]:
+        X, y = classification(n_rows, n_features)
+        forest = grown(X, y, n_trees)
+        for threads in dict.fromkeys((1, jobs)):
+            ours = partial(_audit, forest, X, y, FOREST_SCORES, rows="oob", n_jobs=threads)
+            name = f"forest, {n_trees} grown-out trees, n={n_rows:,}, p={n_features}, {threads} thread(s): five scores"
+            yield Case(name, ours, "forest.predict", partial(_predict, forest, X, threads), target)
+        if n_rows == 20_000:
+            ours = partial(_audit, forest, X, y, FOREST_SCORES, rows="oob", n_jobs=1)
+            name = f"the same, 1 thread, n={n_rows:,}"
+            permuted = partial(permutation_importance, forest, X, y, n_repeats=5, random_state=0)
+            yield Case(name, ours, "permutation_importance(n_repeats=5)", permuted, "0.05", once=True)
+            explained = partial(shap_values, forest, X[:EXPLAINED])
+            part = f"shap.TreeExplainer ({EXPLAINED} rows, times {n_rows // EXPLAINED})"
+            yield Case(name, ours, part, explained, "0.01", n_rows / EXPLAINED, once=True)
+
+
+def boosters(jobs: int, full: bool) -> Iterator[Case]:
+    """Held-out scores of boosted trees, beside the library's predict and pred_leaf."""
+    from lightgbm import LGBMClassifier
+    from xgboost import XGBClassifier
+
+    n_rows = 1_000_000 if full else 100_000
+    X, y = classification(n_rows, 20)
+    made = min(n_rows, 100_000)
+    fresh, labels = classification(n_rows, 20, seed=1)
+    for threads in dict.fromkeys((1, jobs)):
+        settings: dict[str, Any] = {"n_estimators": 500, "max_depth": 6, "n_jobs": threads}
+        boosted = XGBClassifier(**settings).fit(X[:made], y[:made])
+        light = LGBMClassifier(**settings, num_leaves=63, verbose=-1).fit(X[:made], y[:made])
+        for name, model, routed in (
+            ("XGBoost", boosted, partial(_xgboost_leaves, boosted.get_booster(), fresh, threads)),
+            ("LightGBM", light, partial(light.booster_.predict, fresh, pred_leaf=True, num_threads=threads)),
+        ):
+            title = f"{name}, 500 trees of depth 6, n={n_rows:,} held out, p=20, {threads} thread(s)"
+            ours = partial(_score, model, fresh, labels, "mdi_oob", n_jobs=threads)
+            yield Case(f"{title}: mdi_oob", ours, "predict", partial(model.predict, fresh), "1.2")
+            yield Case(f"{title}: mdi_oob", ours, "pred_leaf", routed, "")
+            if threads == 1:
+                loss = partial(_score, model, fresh, labels, "oob_loss", n_jobs=threads)
+                yield Case(f"{title}: oob_loss", loss, "predict", partial(model.predict, fresh), "")
+
+
+def many_small_trees(full: bool) -> Iterator[Case]:
+    """Set all that 5,000 trees cost beside routing alone: extraction, proofs, sums, scores."""
+    from lightgbm import LGBMRegressor
+
+    from debias.routing import route
+
+    n_trees = 5000 if full else 1000
+    X, y = classification(4_000, 20)
+    model = LGBMRegressor(n_estimators=n_trees, num_leaves=31, n_jobs=1, verbose=-1).fit(X[:2000], y[:2000])
+    ensemble = debias.extract(model)
+    fresh = X[2000:].astype(ensemble.routing_dtype)
+    yield Case(
+        f"LightGBM, {n_trees:,} trees of 31 leaves, n=2,000 held out: extraction and mdi_oob",
+        partial(_score, model, X[2000:], y[2000:], "mdi_oob"),
+        "our routing of the rows alone",
+        partial(route, ensemble, fresh),
+        "1 s more",
+    )
+
+
+def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]:
+    """Return what grows, in what setting, our call at each size, and the exponent that is wanted."""
+    rows = [10_000, 20_000, 40_000, 80_000, *([160_000, 320_000, 1_000_000] if full else [])]
+    X, y = classification(rows[-1], 20)
+    for depth, wanted in ((8, "0.95-1.1"), (None, "")):
+        sizes = rows if depth else rows[: 5 if full else 3]
+        calls = [(n, _forest_call(X[:n], y[:n], 50, max_depth=depth)) for n in sizes]
+        yield "n", f"50 trees of depth {depth}, p=20" if depth else "50 grown-out trees, p=20", calls, wanted
+    trees = [50, 100, 200, 400, *([800, 1600, 5000] if full else [])]
+    X, y = X[:10_000], y[:10_000]
+    yield "T", "depth 8, n=10,000, p=20", [(t, _forest_call(X, y, t, max_depth=8)) for t in trees], "0.95-1.1"
+    wide = [(p, _forest_call(*classification(10_000, p), 50, max_depth=8)) for p in (10, 100, 1000)[: 3 if full else 2]]
+    yield "p", "50 trees of depth 8, n=10,000", wide, ""
+
+
+def busy() -> Iterator[tuple[str, Call]]:
+    """Return what ought to keep two cores busy: frozen permutations, and refits."""
+    X, y = classification(4_000, 20)
+    forest = grown(X, y, 100)
+    small = grown(X[:1000], y[:1000], 100)
+    yield (
+        "frozen permutations: 200, 100 grown-out trees, n=4,000, n_jobs=2",
+        partial(debias.audit, forest, X, y, rows="oob", adaptive=False, n_jobs=2),
+    )
+    yield (
+        "refits: response_permutation(mdi_oob, replicates=40), 100 grown-out trees, n=1,000, n_jobs=2",
+        partial(debias.score, small, X[:1000], y[:1000], "response_permutation(mdi_oob, replicates=40)", n_jobs=2),
+    )
+
+
+def classification(n_rows: int, n_features: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Draw rows whose class follows five of the features."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    y = (X[:, :5].sum(axis=1) + rng.normal(scale=2, size=n_rows) > 0).astype(np.int64)
+    return X, y
+
+
+def grown(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Any:
+    """Train a forest, and set it to one thread."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    forest = RandomForestClassifier(n_trees, random_state=0, n_jobs=-1, **settings).fit(X, y)
+    return forest.set_params(n_jobs=1)
+
+
+def shap_values(model: Any, X: NDArray[np.float32]) -> Any:
+    """Return what shap makes of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of shap, on the shape it returns, and of what it imports
+        import shap
+
+        return shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X)
+
+
+def _forest_call(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Call:
+    forest = grown(X, y, n_trees, **settings)
+    return partial(_audit, forest, X, y, FOREST_SCORES, rows="oob", n_jobs=1)
+
+
+def _audit(model: Any, X: Any, y: Any, scorers: list[Any], **more: Any) -> Any:
+    return debias.audit(model, X, y, scorers, se=None, **more)
+
+
+def _score(model: Any, X: Any, y: Any, scorer: str, **more: Any) -> Any:
+    return debias.score(model, X, y, scorer, rows="held-out", **more)
+
+
+def _xgboost_leaves(booster: Any, X: NDArray[np.float32], threads: int) -> Any:
+    from xgboost import DMatrix
+
+    return booster.predict(DMatrix(X, nthread=threads), pred_leaf=True)
+
+
+def _predict(forest: Any, X: Any, threads: int) -> None:
+    forest.set_params(n_jobs=threads)
+    forest.predict(X)
+    forest.set_params(n_jobs=1)

@@ -1,0 +1,176 @@
+"""Where rows come from that are not all in memory at once: files, datasets, batches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from debias.batches import Batch, Source
+from debias.dask_rows import DaskRows, is_dask
+from debias.errors import RowsError
+
+if TYPE_CHECKING:
+    from debias.notes import Notes
+
+ROWS_AT_ONCE = 65536
+ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
+
+
+def is_source(X: Any, y: Any) -> bool:
+    """Whether X is a source of rows, and no table: a path, a dataset, Dask, or batches, beside which there is no y.
+
+    Parameters
+    ----------
+    X, y
+        As for :func:`debias.score`.
+    """
+    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X):
+        return True
+    if y is not None or not isinstance(X, Iterable) or any(hasattr(X, name) for name in ("shape", "__dataframe__")):
+        return False
+    if isinstance(X, (list, tuple)):
+        return bool(X) and all(isinstance(each, tuple) and len(each) in (2, 3) and _rows(each) for each in X)
+    return not isinstance(X, (dict, set, frozenset, bytes))
+
+
+def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: Notes) -> Source:
+    """Return the batches of a source.
+
+    Parameters
+    ----------
+    X : str, Path, pyarrow dataset, Dask data frame or array, or iterable of (X, y) or (X, y, weight)
+    y, sample_weight : str, Dask collection or None
+        Of a file or dataset, the columns with the response and the weights; of Dask, such or collections; else None.
+    wanted : tuple of str, or None
+        Columns the model knows, if it knows names; others are left out.
+    notes : Notes
+        Takes note of columns that are left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    RowsError
+        The file is of another format, or has no such columns; or y or weights stand beside batches.
+    """
+    if isinstance(X, (str, Path)):
+        return _Columns(_dataset(Path(X)), str(X), y, sample_weight, wanted, notes)
+    if _is_dataset(X):
+        return _Columns(X, "the dataset", y, sample_weight, wanted, notes)
+    if is_dask(X):
+        return DaskRows(X, y, sample_weight, wanted, notes)
+    if sample_weight is not None:
+        raise RowsError("rows that come in batches have their weights with them: yield (X, y, weight)")
+    return _Batches(X)
+
+
+class _Columns:
+    """A pyarrow dataset, one column of which is the response."""
+
+    once = False
+
+    def __init__(
+        self,
+        dataset: Any,
+        name: str,
+        y: Any,
+        sample_weight: Any,
+        wanted: tuple[str, ...] | None,
+        notes: Notes,
+    ) -> None:
+        there = list(dataset.schema.names)
+        for what, column in (("y", y), ("sample_weight", sample_weight)):
+            if what == "y" and not isinstance(column, str):
+                raise RowsError(f"rows come from {name}: pass the name of the column with the response, y='...'")
+            if column is not None and (not isinstance(column, str) or column not in there):
+                raise RowsError(f"{name} has no column {column!r} for {what}; it has {', '.join(there)}")
+        index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
+        apart = {y, sample_weight, *(each for each in index if isinstance(each, str))}
+        features = [column for column in there if column not in apart]
+        if wanted is not None and set(wanted) <= set(features):
+            unused = [column for column in features if column not in wanted]
+            if unused:
+                notes.warn(f"columns of {name} the model does not know are left out: {', '.join(unused)}")
+            features = list(wanted)
+        self._dataset, self._features, self._y, self._weight = dataset, features, y, sample_weight
+        self.n_rows = int(dataset.count_rows())
+
+    def __iter__(self) -> Iterator[Batch]:
+        columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
+        for table in _tables(self._dataset, columns):
+            for begin in range(0, table.num_rows, ROWS_AT_ONCE):
+                frame = table.slice(begin, ROWS_AT_ONCE).to_pandas()
+                yield Batch(
+                    frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight]
+                )
+
+
+class _Batches:
+    """An iterable of batches."""
+
+    n_rows = None
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self._batches = batches
+        self.once = isinstance(batches, Iterator)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, each in enumerate(self._batches):
+            if not isinstance(each, (tuple, list)) or len(each) not in (2, 3):
+                raise RowsError(
+                    f"batch {number} is a {type(each).__name__}; rows that come in batches are pairs (X, y), or "
+                    "triples (X, y, weight)"
+                )
+            if len(each[0]):
+                yield Batch(*each)
+
+
+def _tables(dataset: Any, columns: list[str]) -> Iterator[Any]:
+    """Read the row groups of Parquet files one by one, other files and datasets in batches.
+
+    A scan reads ahead of whoever is slower than it, up to the whole of a file.
+    """
+    import pyarrow
+
+    fragments: list[Any] = []
+    if getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet":
+        with suppress(ValueError):  # a dataset with a filter gives none
+            fragments = list(dataset.get_fragments())
+    if fragments:
+        for fragment in fragments:
+            for group in fragment.split_by_row_group():
+                yield group.to_table(schema=dataset.schema, columns=columns, use_threads=False)
+        return
+    for batch in dataset.to_batches(columns=columns, batch_size=ROWS_AT_ONCE, batch_readahead=1, fragment_readahead=1):
+        yield pyarrow.Table.from_batches([batch])
+
+
+def _dataset(path: Path) -> Any:
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    form = "parquet" if path.is_dir() else ENDINGS.get(path.suffix.lower())
+    if form is None:
+        raise RowsError(
+            f"{path} is read in batches if it ends in {', '.join(ENDINGS)}, or is a directory of Parquet files. Read "
+            "other files yourself, whole or in batches (X, y)"
+        )
+    try:
+        from pyarrow import ArrowException, dataset
+    except ImportError:
+        raise ImportError("reading files in batches needs pyarrow: pip install debias-trees[files]") from None
+    try:
+        return dataset.dataset(path, format=form)
+    except (ArrowException, OSError) as error:
+        raise RowsError(f"{path} cannot be read as {form.capitalize()}: {error}") from None
+
+
+def _is_dataset(X: Any) -> bool:
+    dataset = sys.modules.get("pyarrow.dataset")
+    return dataset is not None and isinstance(X, dataset.Dataset)
+
+
+def _rows(batch: tuple[Any, ...]) -> bool:
+    return len(getattr(batch[0], "shape", ())) == 2

@@ -1,0 +1,227 @@
+"""Standard errors of rows that come in parts: a second pass over them, once the node sums over all are known.
+
+The contribution of a row to a score needs, beside the row, only the sums at the nodes on its path
+(docs/significance.md); their sum and sum of squares add like everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.contributions import coded_response, contrasts, spread, write_fixed_differences
+from debias.errors import CompositionError
+from debias.significance import SHRINKAGE, by_normal_law, refuse_training_rows, shrunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.groups import Grouping
+    from debias.node_sums import NodeSums
+    from debias.notes import Notes
+    from debias.rows import Rows
+    from debias.scores import Scores
+    from debias.significance import Procedure
+    from debias.streamed_rows import StreamedRows
+
+    Fold = Callable[["Steps"], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """What a row adds to scores at every dividing split (see debias.path_kernels), in one or several versions.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    start : array of int64 of shape (n_trees + 1,)
+        Where each tree's dividing splits begin.
+    splits : array of int64 of shape (n_dividing,)
+        Flat indices of the dividing splits in the ensemble.
+    slot_of_split : array of int32 of shape (n_dividing,)
+    slot_of_node : array of int32 of shape (n_nodes,)
+    column : array of int32 of shape (n_dividing,)
+        Group of features each splits on.
+    n_groups : int
+    step : array of shape (n_dividing, 2, width, 1)
+        Difference of the children's values, and mean response of the rows there.
+    factors : list of array of shape (n_dividing, 2)
+        One for each version.
+    """
+
+    ensemble: TreeEnsemble
+    start: NDArray[np.int64]
+    splits: NDArray[np.int64]
+    slot_of_split: NDArray[np.int32]
+    slot_of_node: NDArray[np.int32]
+    column: NDArray[np.int32]
+    n_groups: int
+    step: NDArray[np.float64]
+    factors: list[NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, sums: NodeSums, grouping: Grouping, versions: list[tuple[NDArray[np.float64], bool]]) -> Steps:
+        """Lay out the splits with rows on both sides.
+
+        Parameters
+        ----------
+        sums : NodeSums
+            Over all rows.
+        grouping : Grouping
+        versions : list of (array of shape (n_nodes,), bool)
+            What the scorer multiplies each split's term with, and whether residuals are enlarged: see
+            :meth:`debias.paths.Paths.factor`.
+        """
+        from debias import path_kernels
+
+        ensemble = sums.ensemble
+        splits, slots_of, slot_of_node = [], [], np.empty(ensemble.n_nodes, dtype=np.int32)
+        for tree in range(ensemble.n_trees):
+            nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+            left, leaf = ensemble.left[nodes], ensemble.left[nodes] < 0
+            seen, grown = np.where(leaf, sums.n[nodes], 0.0), leaf.astype(np.float64)
+            dividing, lies_in = np.empty((2, left.size // 2 + 1), dtype=np.int32)
+            every = np.arange(left.size, dtype=np.int32)
+            tree_arrays = (left, ensemble.right[nodes], ensemble.parent[nodes], seen, grown, every)
+            n = path_kernels.find_slots(*tree_arrays, slot_of_node[nodes], dividing, lies_in)
+            splits.append(dividing[:n].astype(np.int64) + nodes.start)
+            slots_of.append(lies_in[:n])
+        start = np.cumsum([0, *(part.size for part in splits)])
+        at = np.concatenate(splits)
+        mean = sums.s[at] / sums.n[at, None]
+        mean = mean @ contrasts(mean.shape[1]) if ensemble.averaged and ensemble.is_classifier else mean
+        steps = cls(
+            ensemble=ensemble,
+            start=start,
+            splits=at,
+            slot_of_split=np.concatenate(slots_of),
+            slot_of_node=slot_of_node,
+            column=grouping.index[ensemble.feature[at]].astype(np.int32),
+            n_groups=len(grouping.names),
+            step=np.empty((at.size, 2, mean.shape[1], 1)),
+            factors=[_factor(sums, start, at, *version) for version in versions],
+        )
+        write_fixed_differences(steps, steps.step)
+        steps.step[:, 1] = mean[:, :, None]
+        return steps
+
+    def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
+        """Return sums of contributions, and of their squares, shape (n_versions, 2, n_groups)."""
+        from debias import path_kernels
+
+        total = np.zeros((len(self.factors), 2, self.n_groups, 1))
+        for rows in batches:
+            y = coded_response(rows)
+            for part, leaves in rows.leaf_blocks():
+                slots = np.zeros(leaves.T.shape, dtype=np.int32)
+                evaluated = (leaves.T >= 0) & (rows.weight[part] > 0)
+                path_kernels.look_up(leaves, self.ensemble.tree_start, self.slot_of_node, slots)
+                where = (np.arange(len(leaves)), slots, evaluated, self.start, self.slot_of_split, self.column)
+                block = np.ascontiguousarray(y[part])[:, :, None]
+                rest = (self.step, self.ensemble.tree_output, block, rows.weight[part])
+                for factor, sums in zip(self.factors, total, strict=True):
+                    path_kernels.moments(0, len(leaves), *where, factor, *rest, sums)
+        found: NDArray[np.float64] = total[:, :, :, 0]
+        return found
+
+
+def streamed_significance(
+    scores: Scores,
+    rows: StreamedRows,
+    n_independent: int,
+    node_weight: NDArray[np.float64],
+    grouping: Grouping,
+    procedure: Procedure,
+    notes: Notes,
+    fold: Fold,
+) -> Scores:
+    """Return scores with standard errors, z, p-values and decisions, by the normal law.
+
+    Parameters
+    ----------
+    scores, node_weight, grouping, procedure, notes
+        As for :func:`debias.significance.significance`.
+    rows : StreamedRows
+        With the node sums over all rows.
+    n_independent : int
+        Number of rows that take part.
+    fold : callable
+        Adds up ``steps.moments`` over all rows.
+
+    Raises
+    ------
+    CompositionError
+        `se` asks for what needs all rows at once.
+    """
+    refuse_training_rows(rows)
+    chosen = _method(procedure.se, rows.kind)
+    shrinking = shrunk(rows)
+    weight = node_weight * shrinking
+    inflated = chosen == "conservative" or rows.kind != "oob"
+    versions = [(weight, False), (weight, inflated), (node_weight, inflated)]
+    plain, widened, unshrunk = fold(Steps.of(rows.sums, grouping, versions))
+    score, error = plain[0], spread(widened, n_independent)
+    z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+    found = by_normal_law(z, n_independent, chosen, rows.kind, procedure, notes)
+    standard_error = spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
+    details = {
+        "se": chosen,
+        "alpha": float(procedure.alpha),
+        "error": procedure.error,
+        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
+        "n_independent": n_independent,
+        "blocks": False,
+    }
+    return replace(
+        scores,
+        standard_error=standard_error,
+        z=found.z,
+        p_value=found.p_value,
+        p_adjusted=found.p_adjusted,
+        selected=found.p_adjusted <= procedure.alpha,
+        threshold=found.threshold,
+        warnings=tuple(notes.texts),
+        details={**scores.details, "test": details | found.details},
+    )
+
+
+def _method(se: str, kind: str) -> str:
+    if se == "permutation":
+        raise CompositionError(
+            "se='permutation' permutes the responses of all rows, and rows that come in batches are not all there at "
+            "once: pass se='auto', or X and y in memory"
+        )
+    if se == "conservative" and kind != "oob":
+        raise CompositionError(
+            "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
+            "pass se='naive'"
+        )
+    return ("conservative" if kind == "oob" else "naive") if se == "auto" else se
+
+
+def _factor(
+    sums: NodeSums,
+    start: NDArray[np.int64],
+    splits: NDArray[np.int64],
+    node_weight: NDArray[np.float64],
+    inflated: bool,
+) -> NDArray[np.float64]:
+    """Return what a row's deviation is multiplied with on either side of each dividing split, as Paths.factor does."""
+    ensemble = sums.ensemble
+    begin = np.repeat(ensemble.tree_start[:-1], np.diff(start))
+    n, n_root = sums.n, sums.n_root
+    scale = np.divide(1.0, n_root, out=np.zeros_like(n_root), where=n_root > 0)
+    if ensemble.averaged:
+        scale /= (n_root > 0).sum()
+    left, right = n[begin + ensemble.left[splits]], n[begin + ensemble.right[splits]]
+    factor = np.stack([right, -left], axis=1) / n[splits, None]
+    factor *= (node_weight[splits] * np.repeat(scale, np.diff(start)))[:, None]
+    if inflated:
+        effective = np.maximum(n[splits] ** 2 / sums.squares[splits], 2.0)
+        factor *= np.sqrt(effective / (effective - 1))[:, None]
+    return factor
