@@ -1,0 +1,20 @@
+import numpy as np
+
+import debias
+
+
+@debias.scorer_plugin("inverse_depth", unit="sum of 1 / depth over splits, a tree", needs=set())
+def inverse_depth(ensemble, rows, *, power=1.0):
+    score = np.zeros(ensemble.n_features)
+    for number in range(ensemble.n_trees):
+        tree = ensemble.tree(number)
+        depth = np.ones(len(tree.left))
+        for node in np.flatnonzero(tree.left >= 0):  # inner nodes; parents precede children
+            depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+            score[tree.feature[node]] += depth[node] ** -power
+    return score / ensemble.n_trees
+
+
+@debias.hookimpl
+def debias_scorers():
+    return [inverse_depth]
