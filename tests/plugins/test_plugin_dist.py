@@ -40,9 +40,3 @@ def test_its_scorer_adapter_and_meta_method_are_listed_under_its_name(python):
     code = "import debias; f = debias.plugins(); print(*sorted(f.loc[f.distribution == 'debias-toy', 'name']))"
     done = python("-c", code)
     assert done.stdout.split() == ["beats_chance", "inverse_depth", "toy_adapter"], done.stderr
-
-
-def test_the_command_line_knows_them(python):
-    done = python("-c", "from debias.cli import main; main(['plugins'])")
-    assert "inverse_depth" in done.stdout, done.stderr
-    assert "debias-toy" in done.stdout
