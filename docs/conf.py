@@ -1,4 +1,4 @@
-"""The documentation site: ``python -m sphinx -W --keep-going docs build/site``. Nothing is fetched while it is built."""
+"""The site: ``python -m sphinx -W --keep-going docs build/site``. Nothing is fetched while it is built."""
 
 import os
 import warnings
@@ -20,9 +20,8 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.json", "examples", "pictures/*.py"]
-suppress_warnings = ["toc.empty_glob"]  # recipes of parts that are not there
-nitpicky = False
+exclude_patterns = ["examples", "_templates", "gallery/**/*.py"]
+templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -31,9 +30,7 @@ myst_heading_anchors = 4
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc has them in words
 autodoc_member_order = "bysource"
-numpydoc_show_class_members = True
-numpydoc_class_members_toctree = False
-numpydoc_show_inherited_class_members = False
+numpydoc_show_class_members = False  # the template of classes shows them whole
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"debias {release}"
@@ -57,5 +54,20 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
 }
+
+RECIPES = ("mlflow", "selector", "large-data")
+"""Pages of parts that may or may not be there; they go under Recipes."""
+
+
+def setup(app):
+    """Put recipes that are there into the table of contents."""
+
+    def list_recipes(app, page, source):
+        if page == "index":
+            there = [name for name in RECIPES if name in app.project.docnames]
+            source[0] = source[0].replace("\ngate\n", "\n".join(["", "gate", *there, ""]), 1)
+
+    app.connect("source-read", list_recipes)

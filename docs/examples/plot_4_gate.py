@@ -35,7 +35,8 @@ print(f"accuracy of version 2: {version_2.score(X.loc[test], y[test]):.3f}")
 
 # %%
 # Rules are few and about what somebody can answer for: enough rows, no large part of the importance on what may be
-# noise, no feature that gains or loses a fifth of the whole. The audit of version 1 was kept with its release (``debias audit ... --json audit.json``):
+# noise, no feature that gains or loses a fifth of the whole. The audit of version 1 was kept with its release
+# (``debias audit ... --json audit.json``):
 old = debias.audit(version_1, X.loc[test, known_before], y[test], seed=0, n_jobs=2)
 new = debias.audit(version_2, X.loc[test], y[test], seed=0, n_jobs=2)
 
@@ -49,8 +50,8 @@ pd.DataFrame(
 # ``max_share_change`` names the column and the size of the change. The other rule that fails is about what LightGBM
 # reports by default, numbers of splits: most of them are spent on columns that say nothing once expenditure is known.
 #
-# In a release pipeline this is ``debias check`` and its exit code 1, with JUnit XML for whoever reads it there; the page
-# :doc:`/gate` has the commands. The two audits side by side:
+# In a release pipeline this is ``debias check`` and its exit code 1, with JUnit XML for whoever reads it there; the
+# page :doc:`/gate` has the commands. The two audits side by side:
 shares = pd.DataFrame({"version 1": old.table["share"], "version 2": new.table["share"]}).fillna(0.0)
 shares.sort_values("version 2").plot.barh(figsize=(7, 4), title="debiased share of the score", color=["grey", "C3"])
 plt.tight_layout()

@@ -45,7 +45,7 @@ for model, where in ((forest, axes[0]), (booster, axes[1])):
 figure.tight_layout()
 
 # %%
-# Like any figure of training rows alone it gives noise something, and it says nothing of chance. What a feature gets when
-# the response is permuted does, and there is a meta-method for that. The forest is trained again 19 times:
+# Like any figure of training rows alone it gives noise something, and it says nothing of chance. What a feature gets
+# when the response is permuted does, and there is a meta-method for that. The forest is trained again 19 times:
 against_chance = debias.score(forest, X, y, "response_permutation(early_use, replicates=19)", seed=0, n_jobs=2)
 against_chance.to_frame().sort_values("p_value").round(2)

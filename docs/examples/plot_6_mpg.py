@@ -38,8 +38,8 @@ comparison.rank_correlation.round(2)
 comparison.disagreements
 
 # %%
-# GUIDE needs no model, takes categories as they are, and has a threshold of its own (which takes rows as independent, so
-# here it is only a rough one).
+# GUIDE needs no model, takes categories as they are, and has a threshold of its own (which takes rows as independent,
+# so that here it is only a rough one).
 raw = cars[X.columns].astype(dict.fromkeys(text, "category"))
 guide = debias.score(None, raw, y.astype(float), "guide(replicates=100, task='regression')", seed=0, n_jobs=2)
 guide.to_frame().sort_values("guide(replicates=100, task='regression')", ascending=False).round(2)

