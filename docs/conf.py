@@ -36,11 +36,11 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"debias {release}"
 html_show_sourcelink = False
 html_copy_source = False
-html_static_path = []
+html_sidebars = {"**": ["globaltoc.html"]}
 html_theme_options = {
     "show_prev_next": False,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 7,
+    "navbar_center": [],
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
