@@ -62,6 +62,17 @@ def test_the_readme_is_short():
 
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_links_of_the_page_lead_to_files(page):
+    """Whoever reads it in the repository, without the site, can follow them."""
+    text = re.sub(r"^```.*?^```", "", (HERE / page).read_text(), flags=re.M | re.S)
+    made_by_the_site = ("gallery/", "generated/")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link or link.startswith("#") or (page == "docs/index.md" and link.startswith(made_by_the_site)):
+            continue
+        assert ((HERE / page).parent / link.split("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_commands_of_the_page_exist_with_their_options(page):
     from debias.cli import main
 
