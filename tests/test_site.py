@@ -1,6 +1,7 @@
 """The documentation site: built from clean, without a warning; every internal link and anchor leads somewhere."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -74,3 +75,9 @@ def test_no_page_loads_anything_from_elsewhere(site):
         return [part for part in ('src="http', 'rel="stylesheet" href="http') if part in page]
 
     assert {path.name: found for path in site.rglob("*.html") if (found := loads(path))} == {}
+
+
+def test_the_picture_of_the_readme_can_be_drawn_again(tmp_path):
+    names = runpy.run_path(str(DOCS / "pictures/noise.py"))
+    names["main"](tmp_path / "noise.svg")
+    assert (tmp_path / "noise.svg").read_text().count("<path") > 50

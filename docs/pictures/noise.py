@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 from debias.demo import UNIQUE, demo_audits
 
 
-def main():
-    """Audit the demo's forest, and write the picture beside this file."""
+def main(path):
+    """Audit the demo's forest, and write the picture."""
     audit = next(demo_audits(seed=0, n_jobs=2))
     table = audit.table.rename(index={UNIQUE: "random row number", "noise_binary": "random yes/no"})
     plt.rcParams.update({"svg.hashsalt": "debias", "svg.fonttype": "path", "font.size": 10})
@@ -27,8 +27,8 @@ def main():
             label.set_color("#d55e00" if colour == "#d55e00" else "#222222")
     figure.supxlabel("share of the importance", fontsize=10)
     figure.tight_layout()
-    figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(__file__).with_suffix(".svg"))
