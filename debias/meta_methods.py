@@ -299,6 +299,8 @@ def innermost(scorer: Scorer) -> Scorer:
 def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
     """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
     module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
+    if module == "__main__":  # of a script or notebook: another process has a __main__ of its own
+        return None
     found = getattr(sys.modules.get(module), name, None)
     if getattr(found, "function", None) is not plugin.function:
         return None

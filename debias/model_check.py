@@ -23,6 +23,15 @@ _REFUSED = 3
 def check(path: str, trust: tuple[str, ...] = (), allow_pickle: bool = False, seconds: float = SECONDS) -> None:
     """Load a model file in a child process.
 
+    Parameters
+    ----------
+    path : str
+    trust : tuple of str
+    allow_pickle : bool
+        As for :func:`debias.load_model`.
+    seconds : float
+        After which the child is ended.
+
     Raises
     ------
     DebiasError

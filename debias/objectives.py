@@ -29,7 +29,7 @@ class Objective:
         "expectile", the slope of "huber", "pseudo_huber" and "fair", the power of "tweedie", the factor of margins in
         "logistic", what is added to margins in the curvature of "poisson" (``max_delta_step``).
     root : bool
-        Whether the trees were grown for sign(y) sqrt(|y|) (LightGBM's ``reg_sqrt``).
+        Whether the trees were grown for ``sign(y) sqrt(|y|)`` (LightGBM's ``reg_sqrt``).
 
     Examples
     --------

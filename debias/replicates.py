@@ -179,7 +179,17 @@ def replicate(
 
 
 def child_seed(child: np.random.SeedSequence) -> int:
-    """Return a seed for what a replicate trains or scores, of 31 bits as the libraries take them."""
+    """Return a seed for what a replicate trains or scores, of 31 bits as the libraries take them.
+
+    Parameters
+    ----------
+    child : numpy.random.SeedSequence
+        The replicate's own.
+
+    Returns
+    -------
+    int
+    """
     return int(child.generate_state(1)[0] >> 1)
 
 

@@ -1,23 +1,36 @@
+"""What the documentation says is there, and what it shows runs. The site itself is built in test_site.py."""
+
 import doctest
 import importlib
+import inspect
+import os
 import pkgutil
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import debias
+import debias.simulate
+import debias.testing
 import debias_adapters
 import debias_plugins
+from debias import hookspecs
+from debias.discovery import meta_methods, plugin_manager, scorers
 
 HERE = Path(__file__).parent.parent
 INTEGRATIONS = ("mlflow_evaluator", "skore_check")
 """Modules that import what the default tests do without; their own tests run their pages."""
+DOCS = HERE / "docs"
+PAGES = sorted(str(path.relative_to(HERE)) for path in DOCS.rglob("*.md") if "gallery" not in path.parts)
 MODULES = [
-    f"{package.__name__}.{module.name}"
+    module.name
     for package in (debias, debias_adapters, debias_plugins)
-    for module in pkgutil.iter_modules(package.__path__)
-    if module.name not in INTEGRATIONS
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.name.startswith("debias.benchmarks.") and module.name.split(".")[-1] not in INTEGRATIONS
 ]
 
 
@@ -27,23 +40,145 @@ def test_examples_in_docstrings_run(module):
     assert doctest.testmod(importlib.import_module(module), optionflags=options).failed == 0
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", (HERE / "README.md").read_text(), flags=re.M | re.S)
+def blocks(language, page="README.md"):
+    """Return the code of a page as (marker, text); a marker is a comment on the line before."""
+    found = re.findall(
+        rf"(?:^<!-- (.*?) -->\n)?^```{language}\n(.*?)^```", (HERE / page).read_text(), flags=re.M | re.S
+    )
+    return [(marker, text) for marker, text in found]
+
+
+def code(language, page="README.md"):
+    return "\n".join(text for _, text in blocks(language, page))
 
 
 def test_python_in_the_readme_runs(capsys):
-    exec("\n".join(blocks("python")), {})  # noqa: S102 - it is our own README
+    exec(code("python"), {})  # noqa: S102 - it is our own README
     printed = capsys.readouterr().out
     assert "bmi" in printed
     assert "ufi" in printed
 
 
-def test_commands_of_the_readme_exist():
+def test_the_readme_is_short():
+    assert len((HERE / "README.md").read_text().splitlines()) < 150
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_links_of_the_page_lead_to_files(page):
+    """Whoever reads it in the repository, without the site, can follow them."""
+    text = re.sub(r"^```.*?^```", "", (HERE / page).read_text(), flags=re.M | re.S)
+    made_by_the_site = ("gallery/", "generated/")
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in link or link.startswith("#") or (page == "docs/index.md" and link.startswith(made_by_the_site)):
+            continue
+        assert ((HERE / page).parent / link.split("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", ["README.md", *PAGES])
+def test_commands_of_the_page_exist_with_their_options(page):
     from debias.cli import main
 
-    named = set(re.findall(r"^debias (\w+)", "\n".join(blocks("sh")), flags=re.M))
-    assert named >= {"audit", "score", "plugins"}
-    assert named <= set(main.commands)
+    text = (HERE / page).read_text()
+    shell = [text for _, text in blocks("sh", page)] + re.findall(r"^    (debias .*)$", text, flags=re.M)
+    shell += re.findall(r"`(debias [a-z]+ [^`]*)`", text)
+    lines = [line for each in shell for line in each.replace("\\\n", " ").splitlines()]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["debias"] or len(words) < 2 or words[1].isupper() or words[1].startswith("-"):
+            continue
+        assert words[1] in main.commands, line
+        known = {"-h", "--help"} | {name for each in main.commands[words[1]].params for name in each.opts}
+        assert [word for word in words[2:] if word.startswith("--") and word.split("=")[0] not in known] == [], line
+
+
+def test_commands_of_the_readme_are_all_of_the_everyday_ones():
+    named = set(re.findall(r"^debias (\w+)", code("sh"), flags=re.M))
+    assert named >= {"audit", "score", "check", "plugins"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """What the short examples of pages take for given: data, a forest, a booster, their audits, files of models."""
+    import numpy as np
+    import pandas as pd
+    import skops.io
+    from sklearn.datasets import load_diabetes
+    from sklearn.ensemble import RandomForestRegressor
+    from xgboost import XGBRegressor
+
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    booster = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X[:250], y[:250])
+    home = tmp_path_factory.mktemp("home")
+    skops.io.dump(forest, home / "model.skops")
+    pd.to_pickle(forest, home / "model.pkl")
+    audit = debias.audit(forest, X, y, seed=0)
+    (home / "audit.json").write_text(audit.to_json())
+    (home / "debias.toml").write_text("min_rows = 100\n")
+    return home, {
+        "debias": debias, "np": np, "X": X, "y": y, "forest": forest, "model": forest, "booster": booster,
+        "X_train": X[:250], "y_train": y[:250], "X_new": X[250:], "y_new": y[250:],
+        "audit": audit, "old_audit": audit, "scores": audit.main,
+    }  # fmt: skip
+
+
+ELSEWHERE = {
+    "docs/writing-plugins.md": "test_writing_plugins_shows_the_distribution_that_is_tested",
+    "docs/quickstart.md": "test_the_quickstart_from_first_line_to_last",
+}
+"""Pages whose code runs in a test of their own."""
+CLASSES = ("docs/merits.md", "docs/oob-forest.md")
+"""Pages whose response is of classes."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE and blocks("python", page)])
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")  # of rows of small examples
+@pytest.mark.filterwarnings("ignore:Matplotlib is currently using agg")
+def test_python_on_the_page_runs(page, made, tmp_path, monkeypatch):
+    import matplotlib.pyplot as plt
+
+    home, given = made
+    for path in home.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    namespace = dict(given)
+    if page in CLASSES:
+        for name in ("y", "y_train", "y_new"):
+            namespace[name] = given[name] > 140
+    for marker, text in blocks("python", page):
+        if marker.startswith("needs"):
+            compile(text, page, "exec")
+            continue
+        exec(text.replace("n_jobs=2", "n_jobs=1"), namespace)  # noqa: S102 - they are our own pages
+    plt.close("all")
+
+
+def test_the_quickstart_from_first_line_to_last(tmp_path):
+    """All of the page but the installation, in a directory of its own."""
+    (tmp_path / "quickstart.py").write_text(code("python", "docs/quickstart.md"))
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # threads of XGBoost that fight for cores take minutes
+    run = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([sys.executable, "-W", "error", "quickstart.py"], **run)
+    assert done.returncode == 0, done.stderr
+    assert "informative" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} >= {"report.html", "audit.json", "model.ubj", "heldout.csv"}
+    (command,) = (text.strip() for marker, text in blocks("sh", "docs/quickstart.md") if marker == "shell")
+    words = [str(Path(sys.executable).parent / "debias"), *shlex.split(command)[1:]]
+    done = subprocess.run(words, **run)
+    assert done.returncode == 0, done.stderr
+    assert "indistinguishable" in done.stdout
+
+
+def test_writing_plugins_shows_the_distribution_that_is_tested():
+    """Every file of tests/plugin_dist stands on the page, to the letter; tests/plugins/test_plugin_dist.py runs it."""
+    home = HERE / "tests/plugin_dist"
+    shown = dict(blocks("(?:python|toml)", "docs/writing-plugins.md"))
+    files = {str(path.relative_to(home)) for path in home.rglob("*") if path.suffix in (".py", ".toml")}
+    assert shown.keys() == files - {"debias_toy/__init__.py"}
+    for name, text in shown.items():
+        assert (home / name).read_text() == text, name
+    lines = [line for line in shown["debias_toy/scorer.py"].splitlines() if line.strip()]
+    assert len(lines) <= 20
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/methods.md"])
@@ -52,3 +187,115 @@ def test_every_scorer_is_on_the_page(page):
     ours = frame.loc[(frame["kind"] == "scorer") & (frame["distribution"] == "debias-trees"), "name"]
     text = (HERE / page).read_text()
     assert [name for name in ours if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "scorer", [name for name, each in scorers().items() if "debias_plugins" in each.function.__module__]
+)
+def test_every_scorer_has_a_page_that_says_what_it_cannot_see(scorer):
+    """Choosing a method and the README link to it; the page has the table of what it estimates, its cost and so on."""
+    rows = ("Estimates", "Source", "Rows", "Cost", "Noise", "Cannot see")
+    pages = [path for path in DOCS.rglob("*.md") if f"`{scorer}" in path.read_text()]
+    assert any(all(f"\n| {row} |" in path.read_text() for row in rows) for path in pages), scorer
+
+
+def test_every_meta_method_says_what_it_cannot_see():
+    text = (DOCS / "meta-methods.md").read_text()
+    (table,) = re.findall(r"^\| meta-method \| what it estimates .*?\n\n", text, flags=re.M | re.S)
+    ours = {name for name, each in meta_methods().items() if "debias_plugins" in each.function.__module__}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.M)) == ours
+
+
+def hooks():
+    return sorted(name for name in vars(hookspecs) if name.startswith("debias_"))
+
+
+def test_every_hook_has_a_section_titled_by_its_signature():
+    """And a test named for it: tests/core/test_hooks.py."""
+    titles = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), flags=re.M)
+    signatures = [f"{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})" for name in hooks()]
+    assert sorted(titles) == signatures
+    assert hooks() == sorted(name for name in dir(plugin_manager().hook) if name.startswith("debias_"))
+
+
+def documented():
+    """Return every name of the API page, whole."""
+    found, module = [], None
+    for line in (DOCS / "api.md").read_text().splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.removeprefix(".. currentmodule:: ")
+        elif re.fullmatch(r"   [\w.]+", line):
+            found.append(f"{module}.{line.strip()}")
+    return found
+
+
+def test_the_api_page_is_what_is_public():
+    names = documented()
+    assert len(set(names)) == len(names)
+    assert sorted(name for name in names if name.count(".") == 1) == [f"debias.{name}" for name in debias.__all__]
+    for module in (debias.testing, debias.simulate):
+        there = {name for name in names if name.startswith(f"{module.__name__}.")}
+        assert there == {f"{module.__name__}.{name}" for name in module.__all__}
+
+
+def resolved(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+FUNCTIONS = [name for name in documented() if inspect.isfunction(resolved(name))]
+CLASSES_OF_API = [name for name in documented() if inspect.isclass(resolved(name))]
+RAISES_NOTHING = {
+    "debias.plugins", "debias.scorer_plugin", "debias.meta_method_plugin", "debias.replicates.child_seed",
+    "debias.simulate.deng_t1", "debias.simulate.deng_t2", "debias.simulate.hong_case", "debias.simulate.hong_exor",
+    "debias.simulate.loh", "debias.simulate.loh_missing", "debias.simulate.rannum", "debias.simulate.strobl",
+}  # fmt: skip
+SOURCES = r"\b(19|20)\d\d\b"
+"""A year: whose formula it is."""
+
+
+def sections(function):
+    parts = re.split(r"^(\w+)\n-{3,}$", inspect.getdoc(function) or "", flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_are_documented_whole(name):
+    """Every parameter, what is returned and raised; arrays with their shape."""
+    function = resolved(name)
+    parts = sections(function)
+    parameters = [each.name for each in inspect.signature(function).parameters.values()]
+    listed = re.findall(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :|$)", parts.get("Parameters", ""), flags=re.M)
+    assert sorted(each.strip("* ") for names in listed for each in names.split(",")) == sorted(parameters)
+    if inspect.signature(function).return_annotation not in (None, "None"):
+        assert parts.get("Returns", "").strip()
+    assert (name in RAISES_NOTHING) != bool(parts.get("Raises", "").strip())
+    for section in ("Parameters", "Returns"):
+        for line in re.findall(r"^(?:\w+ : )?array\b.*$", parts.get(section, ""), flags=re.M):
+            assert "shape" in line, line
+
+
+@pytest.mark.parametrize("name", CLASSES_OF_API)
+def test_public_classes_and_their_methods_are_documented(name):
+    for each, member in vars(resolved(name)).items():
+        if each.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+            continue
+        assert inspect.getdoc(member), f"{name}.{each}"
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("debias.simulate.")])
+def test_simulations_name_their_source(name):
+    text = inspect.getdoc(resolved(name)) + inspect.getdoc(inspect.getmodule(resolved(name)))
+    assert re.search(SOURCES, text)
+
+
+@pytest.mark.parametrize("name", [*scorers(), *meta_methods()])
+def test_scorers_and_meta_methods_document_their_options_units_and_source(name):
+    found = scorers().get(name) or meta_methods()[name]
+    function, text = found.function, inspect.getdoc(found.function) or ""
+    options = [each.name for each in inspect.signature(function).parameters.values() if each.kind == each.KEYWORD_ONLY]
+    assert [option for option in options if not re.search(rf"\b{option}\b", text)] == []
+    assert found.unit
+    module = inspect.getdoc(inspect.getmodule(function)) or ""
+    own = {"split_count", "gain", "cover", "native", "oob_loss", "honest_splits"}  # the libraries' or our own
+    assert name in own or re.search(SOURCES, text + module), name

@@ -47,7 +47,7 @@ def loh(model: str = "E0", n_rows: int = N_ROWS, *, null: bool = False, seed: in
     Simulation
         ``B1`` Bernoulli(1/2); ``C1``, ``C2`` categories 1..10 with equal probability; ``B2`` = 1 if C2 <= 5; ``N1``
         standard normal; ``N2``, ``N3``, ``N4`` standard normal with correlation 0.9; ``S1`` = min(U1, U2),
-        ``S2`` = |U1 - U2|, ``S3`` = 1 - max(U1, U2) of two uniform variables, which sum to 1; y = mean + standard
+        ``S2`` = ``|U1 - U2|``, ``S3`` = 1 - max(U1, U2) of two uniform variables, which sum to 1; y = mean + standard
         normal noise.
     """
     if model not in GROUPS:

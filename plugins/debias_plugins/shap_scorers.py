@@ -27,11 +27,12 @@ VALUES_AT_ONCE = 2**22
 def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Mean absolute SHAP value of the rows under the whole model: biased towards features with many values.
 
-    What the shap package's TreeExplainer gives with ``feature_perturbation="tree_path_dependent"``, and XGBoost's and
-    LightGBM's ``pred_contrib`` (of LightGBM's forests over the number of trees, since it adds those values up where the
-    prediction is a mean); computed from the trees, so that none of them is needed. Every tree explains every row,
-    training rows too. Values are class shares (forests), means, or margins (boosters). Of two classes the second is
-    explained; of more, the absolute values are summed over classes, as shap's summary plot does.
+    Path-dependent TreeSHAP (Lundberg, Erion and Lee 2018): what the shap package's TreeExplainer gives with
+    ``feature_perturbation="tree_path_dependent"``, and XGBoost's and LightGBM's ``pred_contrib`` (of LightGBM's forests
+    over the number of trees, since it adds those values up where the prediction is a mean); computed from the trees, so
+    that none of them is needed. Every tree explains every row, training rows too. Values are class shares (forests),
+    means, or margins (boosters). Of two classes the second is explained; of more, the absolute values are summed over
+    classes, as shap's summary plot does.
 
     Returns
     -------

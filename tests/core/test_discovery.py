@@ -159,3 +159,22 @@ def test_wrong_expressions_are_refused(expression, message):
 @pytest.mark.parametrize("hook", sorted(spec for spec in dir(plugin_manager().hook) if spec.startswith("debias_")))
 def test_every_hook_is_implemented_by_a_first_party_plugin(hook):
     assert getattr(plugin_manager().hook, hook).get_hookimpls()
+
+
+def test_a_scorer_of_a_script_goes_to_other_processes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import debias, numpy as np\n"
+        "from sklearn.ensemble import RandomForestRegressor\n"
+        "@debias.scorer_plugin('mine', unit='splits', needs=set())\n"
+        "def mine(ensemble, rows):\n"
+        "    return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)\n"
+        "debias.register(mine)\n"
+        "X = np.random.default_rng(0).normal(size=(60, 3))\n"
+        "forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])\n"
+        "text = 'response_permutation(mine, replicates=3)'\n"
+        "one, two = (debias.score(forest, X, X[:, 0], text, seed=0, n_jobs=n).values for n in (1, 2))\n"
+        "print((one == two).all())\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True"], done.stderr

@@ -1,0 +1,10 @@
+"""Checks of the contract, for authors of plugins.
+
+Each raises an AssertionError that says what was expected, what was found, and what to do.
+"""
+
+from debias.testing.adapters import check_adapter
+from debias.testing.meta_methods import check_meta_method, distance_of_means
+from debias.testing.scorers import check_scorer
+
+__all__ = ["check_adapter", "check_meta_method", "check_scorer", "distance_of_means"]

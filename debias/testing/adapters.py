@@ -1,0 +1,385 @@
+"""The check of adapters: whatever can be compared with the library's own figures, is."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.discovery import adapters_loaded, plugin_manager
+from debias.ensemble import TreeEnsemble
+from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError
+from debias.inbag import InBag
+from debias.notes import Notes
+from debias.proof import prove
+from debias.response import Response, encode
+from debias.routing import raw_output, route
+from debias.table import Table
+from debias.testing.promises import require
+from debias.unwrapping import Unwrapped
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_reported_importance")
+SPLITS_TO_TRY, ROWS_TO_TRY = 64, 64
+NEARLY_ZERO = 1e-30
+"""LightGBM reads values within 1e-35 of 0 as 0; no data have such, and thresholds there are not tried."""
+
+
+def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
+    """Check what adapters say of a fitted model against the model's own library.
+
+    The adapter has to be registered: installed with its entry point, or by ``debias.register(module)``.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+        Fitted, and so small that it is quick.
+    X : array or data frame of shape (n_rows, n_features)
+        Its training rows, in training order.
+    y : array-like of shape (n_rows,)
+        Their response.
+
+    Returns
+    -------
+    tuple of str
+        The hooks that answered, so that one that was forgotten or misspelt is missed.
+
+    Raises
+    ------
+    AssertionError
+        No adapter recognises the model, or several do, or one answers for models that are not its own; trees, leaves,
+        raw output, bags, importance or a refit are not what the library has; the model is changed.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from debias.testing import check_adapter
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> "debias_in_bag" in check_adapter(RandomForestRegressor(5, random_state=0).fit(X, y), X, y)
+    True
+    """
+    before = _pickled(model)
+    plugin, unwrapped = _recognised(model)
+    _check_foreign(plugin)
+    if unwrapped is not None:
+        _check_wrapper(model, unwrapped, X, y)
+        answered = ["debias_unwrap"]
+    else:
+        answered = _check_trees(model, X, y)
+    require(
+        _pickled(model) == before,
+        f"the adapter {plugin} changes the {type(model).__name__}: work on copies, a user's model stays as it was",
+    )
+    return tuple(answered)
+
+
+def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
+    """Return the name of the one plugin whose model this is, and what it unwraps it to, if it does."""
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    extracted, unwrapped = _answers("debias_extract", model=model), _answers("debias_unwrap", model=model)
+    names = sorted({name for name, _ in extracted + unwrapped})
+    require(
+        bool(names),
+        f"no adapter recognises {kind}: debias_extract of every plugin returned None. Is yours there? Loaded are "
+        f"{', '.join(adapters_loaded())}. Call debias.register(module), or reinstall after a change of entry points",
+    )
+    require(
+        len(extracted) + len(unwrapped) == 1,
+        f"{kind} is recognised more than once, by {', '.join(names)}: recognition must be disjoint, or the order of "
+        "plugins would decide the numbers. Ask for the exact class (isinstance, less what others serve), and either "
+        "extract a model or unwrap it",
+    )
+    if unwrapped:
+        return names[0], unwrapped[0][1]
+    require(
+        isinstance(extracted[0][1], TreeEnsemble),
+        f"debias_extract of {names[0]} returns a {type(extracted[0][1]).__name__}, not a debias.TreeEnsemble",
+    )
+    return names[0], None
+
+
+def _check_foreign(plugin: str) -> None:
+    """Ask the adapter about objects that are no model of anybody's."""
+    for hook in ABOUT_A_MODEL:
+        for foreign in (object(), "text", None):
+            for name, answer in _answers(hook, model=foreign, only=plugin):
+                raise AssertionError(
+                    f"{hook} of {name} answers {answer!r} for {foreign!r}, which is none of its models: return None "
+                    "for whatever is not yours, and ask with isinstance"
+                )
+
+
+def _check_wrapper(model: Any, unwrapped: Any, X: Any, y: Any) -> None:
+    require(
+        isinstance(unwrapped, Unwrapped) and len(unwrapped.inner) > 0,
+        f"debias_unwrap returns {unwrapped!r}: return debias.unwrapping.Unwrapped(kind, inner) with the models inside",
+    )
+    names = unwrapped.feature_names
+    for inner in unwrapped.inner:
+        require(
+            inner.columns is None or names is not None,
+            f"{inner.name} of the {unwrapped.kind} has columns=, but Unwrapped has no feature_names to map them to",
+        )
+    values = _score(model, X, y, rows="train")
+    n_columns = Table(X).shape[1]
+    require(
+        values.shape == (n_columns,),
+        f"scores of the {unwrapped.kind} have shape {values.shape}, but X has {n_columns} columns: give feature_names "
+        "and, for each Inner, the outer column each of its columns comes from",
+    )
+
+
+def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
+    hook = plugin_manager().hook
+    ensemble: TreeEnsemble = hook.debias_extract(model=model)
+    again: TreeEnsemble = hook.debias_extract(model=model)
+    require(
+        np.array_equal(ensemble.value, again.value) and np.array_equal(ensemble.left, again.left),
+        "debias_extract gives other trees the second time: it must not change the model nor draw",
+    )
+    repeated = sorted({name for name in ensemble.feature_names if ensemble.feature_names.count(name) > 1})
+    require(not repeated, f"debias_extract names several features {repeated}: names must be unique")
+    table = _table(X, ensemble)
+    _check_outputs(model, ensemble, _varied(ensemble, table))
+    answered = ["debias_extract", "debias_leaves", "debias_predict_raw"]
+    kind = "train"
+    response = _encoded(y, ensemble, table)
+    if _check_bags(model, ensemble, table, response):
+        answered.append("debias_in_bag")
+        kind = "oob"
+    reported = hook.debias_reported_importance(model=model)
+    if reported is not None:
+        _check_reported(reported, ensemble)
+        answered.append("debias_reported_importance")
+    _score(model, X, y, rows=kind)
+    if _answers("debias_refit", model=model, X=X, y=y, sample_weight=None, seed=1, params=None):
+        _check_refit(model, ensemble, X, y, table)
+        answered.append("debias_refit")
+    return answered
+
+
+def _table(X: Any, ensemble: TreeEnsemble) -> Table:
+    try:
+        return Table(X).aligned_to(ensemble, Notes(quiet=True))
+    except DebiasError as error:
+        raise AssertionError(
+            f"the rows do not fit what debias_extract says of the model: {error}. It has feature_names="
+            f"{ensemble.feature_names}, named={ensemble.named}; named=False says that the model saw no names"
+        ) from error
+
+
+def _encoded(y: Any, ensemble: TreeEnsemble, table: Table) -> Response:
+    try:
+        return encode(y, ensemble, table.n_rows)
+    except DebiasError as error:
+        raise AssertionError(
+            f"y does not fit what debias_extract says of the model: {error}. `classes` has the labels in the order of "
+            "the outputs, or is None in regression"
+        ) from error
+
+
+def _varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
+    """Return some rows; copies of them with a value at, just below and just above thresholds; and with missing ones."""
+    X = table.matrix(ensemble)[:ROWS_TO_TRY]
+    numeric = ensemble.splits if ensemble.category_set is None else np.flatnonzero(ensemble.category_set < 0)
+    numeric = numeric[(ensemble.left[numeric] >= 0) & (abs(ensemble.threshold[numeric]) > NEARLY_ZERO)]
+    chosen = numeric[np.unique(np.linspace(0, len(numeric) - 1, min(SPLITS_TO_TRY, len(numeric))).astype(int))]
+    at = ensemble.threshold[chosen].astype(X.dtype)
+    added = []
+    for values in (at, np.nextafter(at, X.dtype.type(-np.inf)), np.nextafter(at, X.dtype.type(np.inf))):
+        rows = X[np.arange(len(chosen)) % len(X)].copy()
+        rows[np.arange(len(chosen)), ensemble.feature[chosen]] = values
+        added.append(rows)
+    if ensemble.takes_missing:
+        rows = X[np.arange(ensemble.n_features) % len(X)].copy()
+        np.fill_diagonal(rows, np.nan)
+        added.append(rows)
+    return np.ascontiguousarray(np.concatenate([X, *added]))
+
+
+def _check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> None:
+    hook, n = plugin_manager().hook, len(X)
+    ours = route(ensemble, X)
+    theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=X)
+    require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves the trees "
+            "cannot be checked, and debias refuses to score them")  # fmt: skip
+    theirs = np.asarray(theirs)
+    require(
+        theirs.shape == (n, ensemble.n_trees),
+        f"debias_leaves returns shape {theirs.shape}, not ({n}, {ensemble.n_trees}): one leaf a row and tree",
+    )
+    off = np.argwhere(ours != theirs)
+    if len(off):
+        row, tree = off[0]
+        leaf = ensemble.tree(int(tree)).left
+        inner = theirs[row, tree] >= leaf.size or leaf[int(theirs[row, tree])] >= 0
+        require(
+            not inner,
+            f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is no leaf of it: "
+            "return the index of the leaf within its tree in the numbering of the ensemble, not a running number of "
+            "leaves",
+        )
+        at_threshold = (X[row, ensemble.feature[ensemble.splits]] == ensemble.threshold[ensemble.splits]).any()
+        hint = (
+            "a value of this row is missing: look at missing_left"
+            if np.isnan(X[row]).any()
+            else "a value of this row equals a threshold: x <= threshold goes left, so that a library that sends "
+            "x < threshold left needs np.nextafter(threshold, -inf) in its own precision"
+            if at_threshold
+            else "look at left and right, at feature, and at routing_dtype, the precision the library compares in"
+        )
+        raise AssertionError(
+            f"{len(np.unique(off[:, 0]))} of {n} rows reach other leaves than the library says: row {row} reaches leaf "
+            f"{ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf {theirs[row, tree]} by "
+            f"debias_leaves; {hint}"
+        )
+    expected = hook.debias_predict_raw(model=model, X=X)
+    require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
+            "the trees cannot be checked, and debias refuses to score them")  # fmt: skip
+    _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
+
+
+def _check_raw(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+    require(
+        found.shape == expected.shape,
+        f"debias_predict_raw returns shape {expected.shape}, not {found.shape}: one column an output, of which `base` "
+        f"says there are {ensemble.n_outputs}",
+    )
+    gap = expected - found
+    scale = np.abs(expected).max() + np.abs(ensemble.value).max() + np.abs(ensemble.base).max()
+    precision = np.finfo(np.float32).eps * (4 + ensemble.n_trees) if not ensemble.averaged else 1e-9
+    if np.abs(gap).max() <= precision * scale:
+        return
+    row = int(np.abs(gap).max(axis=1).argmax())
+    steps = found - ensemble.base
+    factor = (expected - ensemble.base)[np.abs(steps) > 1e-6 * scale] / steps[np.abs(steps) > 1e-6 * scale]
+    if np.ptp(gap, axis=0).max() <= 1e-6 * scale:
+        hint = f"the gap is {gap[0]} in every row: `base` is the raw output before any tree"
+    elif factor.size and np.ptp(factor) < 1e-5 * np.abs(factor).max():
+        hint = (
+            f"the library's is {factor.mean():.6g} times as large in every row: averaged={ensemble.averaged} says "
+            f"whether the {ensemble.n_trees} trees are averaged or summed, and values of additive trees have the "
+            "learning rate in them"
+        )
+    else:
+        hint = "look at the values of the leaves, and whether debias_predict_raw returns margins or transformed output"
+    raise AssertionError(
+        f"the extracted trees predict {found[row]} for row {row}, and the library {expected[row]}; {hint}"
+    )
+
+
+def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
+    y = response.codes if response.codes is not None else response.values
+    try:
+        bags = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=None)
+    except InBagUnavailableError:
+        return False
+    if bags is None:
+        return False
+    require(
+        isinstance(bags, InBag),
+        f"debias_in_bag returns a {type(bags).__name__}, not a debias.InBag: InBag.from_rows(lists of row positions, "
+        "n_rows) makes one",
+    )
+    require(
+        (bags.n_rows, bags.n_trees) == (table.n_rows, ensemble.n_trees),
+        f"debias_in_bag has bags of {bags.n_rows} rows for {bags.n_trees} trees, but there are {table.n_rows} training "
+        f"rows and {ensemble.n_trees} trees",
+    )
+    require(
+        any(bags.out_of_bag(tree).size for tree in range(bags.n_trees)),
+        "no row is out of any bag: raise debias.InBagUnavailableError, with the advice to hold rows out",
+    )
+    for name in ("count", "weight"):
+        require(
+            getattr(ensemble, name) is not None,
+            f"there are bags, but debias_extract gives no `{name}`: without the {name} of training rows at each node "
+            "nothing proves the bags",
+        )
+    proof = prove(ensemble, bags, table, response)
+    require(
+        proof.holds,
+        "the bags do not reproduce what the nodes store of the training rows passed: of the trees compared "
+        f"{proof.root_counts:.0%} have the count of their root, and {proof.counts:.0%} of the nodes theirs and "
+        f"{proof.values:.0%} their values (mean_values={ensemble.mean_values} says whether these are in-bag means). "
+        "Are X and y the training rows in training order, and `count` the number of distinct rows, `weight` their "
+        "number with repetitions?",
+    )
+    return True
+
+
+def _check_reported(reported: Any, ensemble: TreeEnsemble) -> None:
+    require(
+        isinstance(reported, tuple) and len(reported) == 2 and isinstance(reported[1], str),
+        f"debias_reported_importance returns {reported!r}, not the pair (figures, what the library calls them)",
+    )
+    shape = np.shape(reported[0])
+    require(
+        shape == (ensemble.n_features,) and bool(np.isfinite(reported[0]).all()),
+        f"debias_reported_importance returns figures of shape {shape}, not ({ensemble.n_features},), or not all "
+        "finite: features the model does not use have 0",
+    )
+
+
+def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
+    """Score the model from end to end; on training rows that is biased, and here only a trial."""
+    import debias
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DebiasWarning)
+        try:
+            return debias.score(model, X, y, "mdi_oob", rows=rows).values
+        except DebiasError as error:
+            raise AssertionError(f"debias.score refuses the model: {error}") from error
+
+
+def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Table) -> None:
+    import debias
+
+    matrix = table.matrix(ensemble)[:ROWS_TO_TRY]
+    hook = plugin_manager().hook
+    first, second = (debias.refit(model, X, y, seed=1) for _ in range(2))
+    require(first is not model, "debias_refit returns the user's own model: fit a new one")
+    kind = f"debias_refit returns a {type(first).__name__}"
+    require(hook.debias_extract(model=first) is not None, f"{kind}, which no adapter recognises")
+    raw = [hook.debias_predict_raw(model=each, X=matrix) for each in (first, second)]
+    require(np.array_equal(*raw), "debias_refit gives other models for the same seed: set every random state from it")
+    fewer = debias.refit(model, X[::2], y[::2], seed=1)
+    require(
+        not np.array_equal(raw[0], hook.debias_predict_raw(model=fewer, X=matrix)),
+        "debias_refit gives the same model for other rows: it must be trained on X and y",
+    )
+
+
+def _answers(hook: str, *, only: str | None = None, **arguments: Any) -> list[tuple[str, Any]]:
+    """Return what each plugin answers but None, with its name."""
+    found = []
+    for impl in getattr(plugin_manager().hook, hook).get_hookimpls():
+        if only is not None and impl.plugin_name != only:
+            continue
+        try:
+            answer = impl.function(*(arguments[name] for name in impl.argnames))
+        except DebiasError as error:
+            raise AssertionError(f"{hook} of {impl.plugin_name} refuses the model: {error}") from error
+        except Exception as error:
+            of = type(arguments["model"]).__name__
+            raise AssertionError(
+                f"{hook} of {impl.plugin_name} fails for a {of}: {type(error).__name__}: {error}. For models that are "
+                "not its own an adapter returns None; of its own, what it cannot serve is refused by an error of "
+                "debias.errors"
+            ) from error
+        if answer is not None:
+            found.append((impl.plugin_name, answer))
+    return found
+
+
+def _pickled(model: Any) -> bytes | None:
+    try:
+        return pickle.dumps(model)
+    except Exception:  # what cannot be pickled cannot be compared
+        return None

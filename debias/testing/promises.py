@@ -1,0 +1,140 @@
+"""What every check asks: figures of the right shape, data left alone, the same numbers again."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.data import Data
+from debias.meta_methods import given_by
+from debias.scoring import Scorer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Figures = tuple[NDArray[np.float64], dict[str, Any]]
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise an AssertionError unless something holds."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Callable[[], Any], n_features: int) -> Any:
+    """Call a scorer and a copy of it that went to another process; return its values.
+
+    Parameters
+    ----------
+    scorer : Scorer
+    score : callable
+        Calls a scorer.
+    shared : callable
+        Returns what all scorers of a run share and none may change.
+    n_features : int
+
+    Returns
+    -------
+    array of shape (n_features,)
+
+    Raises
+    ------
+    AssertionError
+        A promise is broken.
+    """
+    before, state = pickle.dumps(shared()), _global_state()
+    values, details = score(scorer)
+    check_figures(scorer, values, details, n_features)
+    require(
+        pickle.dumps(shared()) == before,
+        f"{scorer.name} changes the data it is given, which every scorer of a run shares: copy an array before you "
+        "write to it",
+    )
+    require(
+        _global_state() == state,
+        f"{scorer.name} draws from the global random state, so that numbers depend on what ran before: draw from "
+        "numpy.random.default_rng(rows.seed)",
+    )
+    again, _ = score(copied(scorer))
+    require(
+        np.array_equal(values, again),
+        f"{scorer.name} gives other numbers for the same seed: draw from numpy.random.default_rng(rows.seed) and from "
+        "nothing else",
+    )
+    return values
+
+
+def copied(scorer: Scorer) -> Scorer:
+    """Return a scorer as another process gets it."""
+    import cloudpickle
+
+    try:
+        sent = cloudpickle.dumps(scorer)
+    except Exception as error:
+        raise AssertionError(
+            f"{scorer.name} cannot be sent to another process ({type(error).__name__}: {error}): define it at the top "
+            "of a module, and keep locks, files and generators out of its options"
+        ) from error
+    return pickle.loads(sent)
+
+
+def check_figures(scorer: Scorer, values: Any, details: Any, n_features: int) -> None:
+    """Check values and details of a scorer."""
+    require(
+        np.shape(values) == (n_features,),
+        f"{scorer.name} returns shape {np.shape(values)}, not ({n_features},): one number a feature, in the order of "
+        "feature_names, also for features without a split (np.bincount(..., minlength=ensemble.n_features))",
+    )
+    require(
+        bool(np.isfinite(values).all()),
+        f"{scorer.name} returns scores that are not finite: a feature without a split, or a node without rows, has to "
+        "be given a number (np.divide(a, b, out=np.zeros_like(a), where=b > 0))",
+    )
+    require(isinstance(details, dict), f"{scorer.name} returns details that are no dictionary, but {details!r}")
+    shapes = {"p-value": ("p_value",), "decision": ("selected",), "null": ("null", "unadjusted")}
+    for given in given_by(scorer):
+        for name in shapes.get(given, ()):
+            require(name in details, f"{scorer.name} says it gives {given!r}, but details have no {name!r}")
+    for name in ("p_value", "selected", "unadjusted", "null"):
+        if name in details:
+            found = np.shape(details[name])
+            require(
+                found[-1:] == (n_features,),
+                f"details[{name!r}] of {scorer.name} have shape {found}; the last axis is that of the {n_features} "
+                "features",
+            )
+    if "p_value" in details:
+        p = np.asarray(details["p_value"])
+        require(
+            bool(((p > 0) & (p <= 1)).all()),
+            f"p-values of {scorer.name} are not above 0 and at most 1: count the observed among the draws, "
+            "(1 + exceeding) / (1 + draws)",
+        )
+
+
+def small_data(seed: int = 0, classes: bool = False) -> Data:
+    """Return 80 rows with categories, missing values and a constant column."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=80)
+    X = pd.DataFrame(
+        {
+            "informative": x,
+            "missing": np.where(rng.random(80) < 0.3, np.nan, rng.normal(size=80)),
+            "category": pd.Categorical(rng.choice(["a", "b", "c"], 80)),
+            "constant": np.ones(80),
+        }
+    )
+    y = x + rng.normal(size=80)
+    return Data.of(X, np.where(y > 0, "high", "low") if classes else y, seed=seed)
+
+
+def _global_state() -> tuple[object, ...]:
+    """Return NumPy's global random state: its words, and how many of them are used up."""
+    _, words, position, *_ = np.random.get_state()  # noqa: NPY002 - what must not be used is looked at
+    return tuple(np.asarray(words).tolist()), position

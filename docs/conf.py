@@ -1,0 +1,73 @@
+"""The site: ``python -m sphinx -W --keep-going docs build/site``. Nothing is fetched while it is built."""
+
+import os
+import warnings
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+warnings.filterwarnings("ignore", message="The set_[a-z]* function will be deprecated")  # of matplotlib, in shap
+
+import debias  # noqa: E402
+
+project = "debias"
+author = "The debias developers"
+copyright = "The debias developers, BSD-3-Clause"  # noqa: A001 - Sphinx's name for it
+version = release = debias.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["examples", "_templates", "gallery/**/*.py"]
+templates_path = ["_templates"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc has them in words
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # the template of classes shows them whole
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"debias {release}"
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"**": ["globaltoc.html"]}
+html_theme_options = {
+    "show_prev_next": False,
+    "navigation_with_keys": False,
+    "navbar_center": [],
+    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+RECIPES = ("mlflow", "selector", "large-data")
+"""Pages of parts that may or may not be there; they go under Recipes."""
+
+
+def setup(app):
+    """Put recipes that are there into the table of contents."""
+
+    def list_recipes(app, page, source):
+        if page == "index":
+            there = [name for name in RECIPES if name in app.project.docnames]
+            source[0] = source[0].replace("\ngate\n", "\n".join(["", "gate", *there, ""]), 1)
+
+    app.connect("source-read", list_recipes)

@@ -1,0 +1,159 @@
+"""One test a hook, named for it: what its answer does, in debias as a user sees it."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from debias_toy import adapter as toy
+from debias_toy.model import ToyForest
+
+import debias
+from debias.discovery import plugin_manager
+from debias.unwrapping import Inner, Unwrapped
+
+ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
+
+
+@pytest.fixture
+def plugin():
+    """Register functions as a plugin for one test."""
+    added = []
+
+    def add(**functions):
+        made = SimpleNamespace(**{name: debias.hookimpl(function) for name, function in functions.items()})
+        debias.register(made, "of_this_test")
+        added.append(made)
+
+    yield add
+    for each in added:
+        plugin_manager().unregister(each)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(0).normal(size=(120, 4))
+    return X, X[:, 0] + np.random.default_rng(1).normal(size=120)
+
+
+@pytest.fixture(scope="module")
+def forest(rows):
+    return ToyForest(n_trees=5).fit(*rows)
+
+
+def without(*hooks):
+    return {name: function for name, function in ADAPTER.items() if name not in hooks}
+
+
+def test_debias_extract(plugin, forest, rows):
+    with pytest.raises(debias.UnsupportedModelError, match="no adapter recognises"):
+        debias.extract(forest)
+    plugin(**ADAPTER)
+    assert debias.extract(forest).n_trees == 5
+
+
+def test_debias_leaves(plugin, forest, rows):
+    def elsewhere(model, X):
+        return toy.debias_leaves(model, X) + 1
+
+    plugin(**ADAPTER | {"debias_leaves": elsewhere})
+    with pytest.raises(debias.ExtractionError, match="route rows to other leaves than the library does"):
+        debias.score(forest, *rows)
+
+
+def test_debias_predict_raw(plugin, forest, rows):
+    def other(model, X):
+        return toy.debias_predict_raw(model, X) + 1
+
+    plugin(**ADAPTER | {"debias_predict_raw": other})
+    with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
+        debias.score(forest, *rows)
+
+
+def test_debias_in_bag(plugin, forest, rows):
+    plugin(**ADAPTER)
+    assert debias.score(forest, *rows).provenance["status"] == "proven"
+
+
+def test_without_debias_in_bag_there_are_no_out_of_bag_rows(plugin, forest, rows):
+    plugin(**without("debias_in_bag"))
+    with pytest.raises(debias.InBagUnavailableError, match="no adapter recovers the bags"):
+        debias.score(forest, *rows, rows="oob")
+
+
+def test_debias_reported_importance(plugin, forest, rows):
+    def reported(model):
+        return (np.array([3.0, 1.0, 0.0, 0.0]), "toy importance") if toy.is_mine(model) else None
+
+    plugin(**ADAPTER, debias_reported_importance=reported)
+    found = debias.score(forest, *rows, "native")
+    assert found.values.tolist() == [3, 1, 0, 0]
+    assert found.details["kind"] == "toy importance"
+
+
+def test_debias_refit(plugin, forest, rows):
+    plugin(**ADAPTER)
+    X, y = rows
+    again = debias.refit(forest, X, y, seed=forest.seed)
+    assert again is not forest
+    np.testing.assert_array_equal(again.predict(X), forest.predict(X))
+
+
+def test_debias_unwrap(plugin, forest, rows):
+    def unwrap(model):
+        if not isinstance(model, SimpleNamespace):
+            return None
+        names = ("both", "third", "fourth")
+        return Unwrapped("Doubled", (Inner(model.forest, "it", columns=np.array([0, 0, 1, 2])),), feature_names=names)
+
+    def unwrap_and_double(model):
+        found = unwrap(model)
+        if found is None:
+            return None
+        inner = found.inner[0]
+        doubled = Inner(inner.model, inner.name, transform=lambda X: X[:, [0, 0, 1, 2]], columns=inner.columns)
+        return Unwrapped(found.kind, (doubled,), feature_names=found.feature_names)
+
+    plugin(**ADAPTER, debias_unwrap=unwrap_and_double)
+    X, y = rows
+    inner = ToyForest(n_trees=5).fit(X[:, [0, 0, 1, 2]], y)
+    outer = debias.score(SimpleNamespace(forest=inner), X[:, :3], y)
+    alone = debias.score(inner, X[:, [0, 0, 1, 2]], y).values
+    assert outer.feature_names == ("both", "third", "fourth")
+    np.testing.assert_allclose(outer.values, [alone[0] + alone[1], alone[2], alone[3]], rtol=1e-12)
+
+
+def test_debias_load_model(plugin, forest, rows, tmp_path):
+    path = tmp_path / "forest.toy"
+    path.write_text(json.dumps({"toy": [forest.n_trees, forest.depth, forest.seed]}))
+
+    def load(path, trust):
+        return ToyForest(*json.loads(path.read_text())["toy"]).fit(*rows) if path.suffix == ".toy" else None
+
+    plugin(**ADAPTER, debias_load_model=load)
+    np.testing.assert_array_equal(debias.load_model(path).predict(rows[0]), forest.predict(rows[0]))
+
+
+def test_debias_scorers(plugin, forest):
+    @debias.scorer_plugin("of_this_test", unit="x", needs=set())
+    def zeros(ensemble, rows):
+        return np.zeros(ensemble.n_features)
+
+    plugin(debias_scorers=lambda: [zeros], **ADAPTER)
+    assert debias.score(forest, scorer="of_this_test").values.tolist() == [0] * 4
+
+
+def test_debias_meta_methods(plugin, forest, rows):
+    @debias.meta_method_plugin("negative", unit="- {unit}")
+    def negative(inner, problem):
+        return -problem.score(inner)[0], {}
+
+    plugin(debias_meta_methods=lambda: [negative], **ADAPTER)
+    plain = debias.score(forest, *rows).values
+    np.testing.assert_array_equal(debias.score(forest, *rows, "negative(mdi_oob)").values, -plain)
+
+
+@pytest.mark.parametrize("hook", sorted(each for each in dir(plugin_manager().hook) if each.startswith("debias_")))
+def test_every_hook_has_its_test(hook):
+    assert callable(getattr(sys.modules[__name__], f"test_{hook}", None))

@@ -1,0 +1,22 @@
+import numpy as np
+
+import debias
+from debias.replicates import child_seed, replicate
+
+
+@debias.meta_method_plugin("beats_chance", unit="share of permuted responses beaten by: {unit}", gives={"null"})
+def beats_chance(inner, problem, *, replicates=20):
+    values, _ = problem.score(inner)
+    drawn = replicate(by_chance, inner, problem, n=replicates, seed=problem.seed or 0, engine=problem.engine)
+    beaten = (values > drawn.values).mean(axis=0)
+    return beaten, {**drawn.report(), "null": drawn.values, "unadjusted": values.tolist()}
+
+
+def by_chance(inner, problem, child):  # at the top of a module, so that it can be sent to other processes
+    permuted = problem.permuted(np.random.default_rng(child))
+    return permuted.inside(child_seed(child)).score(inner)[0]
+
+
+@debias.hookimpl
+def debias_meta_methods():
+    return [beats_chance]

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+from debias_toy.model import ToyForest
+
+import debias
+from debias.testing import check_adapter, check_meta_method, check_scorer
+
+
+@pytest.fixture
+def rows():
+    X = np.random.default_rng(0).normal(size=(150, 4))
+    return X, X[:, 0] + np.random.default_rng(1).normal(size=150)
+
+
+def test_scorer():
+    check_scorer(debias.scorer("inverse_depth"))
+
+
+def test_adapter(rows):
+    hooks = check_adapter(ToyForest().fit(*rows), *rows)
+    assert hooks == ("debias_extract", "debias_leaves", "debias_predict_raw", "debias_in_bag", "debias_refit")
+
+
+def test_meta_method():
+    check_meta_method(debias.meta_method("beats_chance", replicates=3))
+
+
+def test_all_three_together(rows):
+    forest = ToyForest().fit(*rows)
+    scores = debias.score(forest, *rows, "beats_chance(mdi_oob, replicates=19)", seed=0)
+    assert (scores.rows, scores.values.argmax()) == ("oob", 0)
+    assert debias.score(forest, scorer="inverse_depth(power=2.0)").values.shape == (4,)

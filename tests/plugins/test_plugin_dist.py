@@ -1,0 +1,42 @@
+"""A plugin of a third party: its own distribution, built, installed, found by its entry points, and used."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parents[1] / "plugin_dist"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """Install the plugin into a directory of its own; return how to run Python beside it. Needs no network."""
+    target = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", target, HOME], check=True)
+
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=target,
+            env={**os.environ, "PYTHONPATH": str(target)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_its_own_tests_pass(python):
+    done = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(HOME / "tests"), str(HOME / "tests"))
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
+def test_its_scorer_adapter_and_meta_method_are_listed_under_its_name(python):
+    code = "import debias; f = debias.plugins(); print(*sorted(f.loc[f.distribution == 'debias-toy', 'name']))"
+    done = python("-c", code)
+    assert done.stdout.split() == ["beats_chance", "inverse_depth", "toy_adapter"], done.stderr
