@@ -100,6 +100,16 @@ def test_debias_refit(plugin, forest, rows):
     np.testing.assert_array_equal(again.predict(X), forest.predict(X))
 
 
+def test_debias_restore(plugin, forest, rows):
+    """What the hook makes of a model and an unfitted estimator is what is scored; other models lose nothing."""
+    whole = ToyForest(n_trees=3).fit(*rows)
+    plugin(**ADAPTER, debias_restore=lambda model, params: whole if params == "as it was" else None)
+    restored = debias.score(forest, *rows, params="as it was")
+    np.testing.assert_array_equal(restored.values, debias.score(whole, *rows).values)
+    with pytest.raises(debias.UnsupportedModelError, match="keeps its hyper-parameters in its file"):
+        debias.score(forest, *rows, params="otherwise")
+
+
 def test_debias_unwrap(plugin, forest, rows):
     def unwrap(model):
         if not isinstance(model, SimpleNamespace):
