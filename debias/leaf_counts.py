@@ -82,8 +82,9 @@ class LeafCounter:
                 h = curvatures[j]
                 self._sums[j][0] += np.bincount(at[:, j], weights=h, minlength=leaf.size)
                 self._sums[j][1] += np.bincount(at[:, j], weights=h * h, minlength=leaf.size)
-        kept = sum(map(len, self._kept))
-        self._kept.append(at if self.keep is None else at[: max(0, self.keep - kept)])
+        room = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
+        if room > 0:
+            self._kept.append(at[:room].copy())  # a view would keep all of it
         self.n_rows += len(leaves)
 
     def counts(self) -> list[LeafCounts]:

@@ -372,3 +372,21 @@ MEMORY = """
 def test_memory_does_not_grow_with_the_number_of_rows():
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(MEMORY)], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 16  # ten more batches of 8 MB each, gone through twice
+
+
+def test_leaves_that_are_kept_keep_no_batch_alive():
+    """A view of a few rows would hold the leaves of all rows of its batch, and memory grow with the rows."""
+    from debias.leaf_counts import LeafCounter
+    from debias.response import encode
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    ensemble = debias.extract(RandomForestRegressor(3, random_state=0).fit(X, y))
+    counter = LeafCounter(ensemble, keep=100)
+    leaves = np.tile(np.flatnonzero(ensemble.left[: ensemble.tree_start[1]] < 0)[:1], (300, counter.trees.size))
+    counter.trees = counter.trees[:1]
+    counter._leaf, counter._sums = counter._leaf[:1], counter._sums[:1]
+    for _ in range(5):
+        counter.add(leaves[:, :1].astype(np.int32), encode(y, ensemble, 300))
+    assert [len(each) for each in counter._kept] == [100]
+    assert all(each.base is None for each in counter._kept)
