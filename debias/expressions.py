@@ -64,7 +64,11 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
         if len(arguments) != 1:
             raise _pointing(line, at, f"{name} wraps one scorer, not {len(arguments)}: write {name}(mdi_oob)")
         found = meta_methods()[name]
+    given: set[str] = set()
     for keyword, (option, value) in zip(keywords, options, strict=True):
+        if option in given:
+            raise _pointing(line, _column(line, keyword), f"{option} is given twice")
+        given.add(option)
         found = _located(line, _column(line, keyword), found.with_options, **{option: value})
     return _located(line, at, found, _scorer(arguments[0], line)) if arguments else found
 

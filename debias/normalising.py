@@ -31,8 +31,10 @@ def check_rule(name: str, rule: object, tail: object, replicates: object) -> Non
         raise CompositionError(f"{name}: one replicate has no spread, so rule='z' and fitted tails need 2 or more")
 
 
-def check_level(name: str, alpha: object) -> None:
-    """Refuse an error rate that is none; `name` is for the message."""
+def check_level(name: str, alpha: object, adaptive: object) -> None:
+    """Refuse an error rate that is none, and what neither says yes nor no; `name` is for the message."""
+    if not isinstance(adaptive, bool):
+        raise CompositionError(f"{name}: adaptive={adaptive!r} must be True or False")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 

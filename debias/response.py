@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from debias.notes import Notes
 
 
+SMALLEST_SPREAD = 1e-70
+
+
 @dataclass(frozen=True, eq=False)
 class Response:
     """An encoded response.
@@ -218,6 +221,12 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
+    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size else 0.0
+    if spread and not SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD:
+        raise RowsError(
+            f"y spans {spread:.3g}, and scores and their variances, which are of its square and fourth power, leave "
+            "the range of floats: train and score in another unit"
+        )
     return numbers
 
 

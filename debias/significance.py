@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias import nulls
+from debias.cautions import (
+    FEW_BLOCKS,
+    check_resolution,
+    refuse_unequal_blocks,
+    warn_of_classes_rarely_out,
+    warn_of_few_blocks_out,
+)
 from debias.contributions import influence_error, standard_error, z_scores
 from debias.errors import CompositionError, RowsError
 
@@ -35,11 +42,6 @@ RISK = 1e-3
 ENOUGH_EXCEEDANCES = 20
 LARGEST_DRAWS = 2
 """So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
-FEW_BLOCKS = 5
-"""Frozen-forest permutations need about so many independent evaluations a tree: with 0.5 and 2 whole blocks out of bag
-the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
-RARELY_OUT = 0.1
-"""A class is rarely out of bag if its rows are less than this times as often so as those of another."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Procedure:
             raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
         if not _is_real(self.alpha) or not 0 < self.alpha < 1:
             raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
+        if not isinstance(self.adaptive, (bool, np.bool_)):
+            raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
         whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
         if not whole or self.n_permutations < 1:
             raise CompositionError(f"n_permutations must be a whole number from 1, not {self.n_permutations!r}")
@@ -148,8 +152,8 @@ def significance(
     }
     method = _by_permutation if chosen == "permutation" else _by_normal_law
     if rows.kind == "oob":
-        _warn_of_classes_rarely_out(rows, notes)
-        _warn_of_few_blocks_out(rows, chosen, notes)
+        warn_of_classes_rarely_out(rows, notes)
+        warn_of_few_blocks_out(rows, chosen, notes)
     found = method(rows, node_weight * shrinking, grouping, procedure, notes)
     error: NDArray[np.float64] | None = None
     if chosen != "permutation" or rows.kind != "oob":
@@ -200,8 +204,8 @@ def _by_permutation(
 ) -> _Found:
     from debias.frozen_test import permutation_draws
 
-    _refuse_unequal_blocks(rows)
-    _check_resolution(procedure, len(grouping.names), notes)
+    refuse_unequal_blocks(rows)
+    check_resolution(procedure, len(grouping.names), notes)
     seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
     most, settled = int(procedure.n_permutations), _Settled(procedure)
     draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
@@ -259,87 +263,10 @@ def shrunk(rows: Rows) -> NDArray[np.float64]:
     return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
 
 
-def _warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
-    """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
-    codes, classes = rows.response.codes, rows.ensemble.classes
-    if codes is None or classes is None:
-        return
-    paths = rows.paths
-    n = np.bincount(codes[paths.order], minlength=classes.size)
-    times = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
-    rate = np.divide(times, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
-    rarest, most = int(rate.argmin()), float(rate[n > 0].max())
-    if rate[rarest] < RARELY_OUT * most:
-        notes.warn(
-            f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time and those of another "
-            f"class {most:.0%}, as where weights decide which rows are drawn: out-of-bag rows tell little of what sets "
-            "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the "
-            "model has not seen, with rows='held-out'"
-        )
-
-
-def _warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
-    """Warn where so little is out of bag that permutations are not calibrated, and other tests find little."""
-    n = rows.paths.evaluated_blocks
-    if n >= FEW_BLOCKS:
-        return
-    what = "rows" if rows.blocks is None else "whole blocks"
-    then = (
-        "permutations are not calibrated with so few, and noise comes out too often: pass se='conservative', or"
-        if chosen == "permutation"
-        else "the test is conservative then and has little power:"
-    )
-    notes.warn(
-        f"a tree has {n:.2g} {what} out of bag on average, less than {FEW_BLOCKS}; {then} hold out "
-        f"{what} and test on them with rows='held-out'"
-    )
-
-
 def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
     """Return what z must exceed for a feature to be found by the first step of step-down max-z; None: nothing can."""
     allowed = int(alpha * (1 + len(null)) + 1e-9)
     return float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
-
-
-def _refuse_unequal_blocks(rows: Rows) -> None:
-    sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
-    if sizes.size == 1:
-        return
-    how = (
-        "Hold out whole blocks and test on those rows with rows='held-out' and se='naive', or pass se='conservative'"
-        if rows.kind == "oob"
-        else "Pass se='naive', which needs no permutation"
-    )
-    raise RowsError(
-        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
-        f"permutation. {how}"
-    )
-
-
-def _check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> None:
-    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
-    drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
-    smallest = 1 / (1 + drawn)
-    if smallest > alpha:
-        raise CompositionError(
-            f"{drawn} permutations give no p-value below {smallest:.3g}, so nothing could be found at alpha={alpha:g}: "
-            f"pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
-        )
-    if error == "fwer":
-        return
-    factor = (1 / np.arange(1, n_features + 1)).sum() if error == "fdr_by" else 1.0
-    together = int(np.ceil(smallest * n_features * factor / alpha))
-    if together > n_features:
-        raise CompositionError(
-            f"with {drawn} permutations and {n_features} features error={error!r} can find nothing at alpha={alpha:g}: "
-            f"pass n_permutations={int(np.ceil(factor / alpha))} or more, or error='fwer'"
-        )
-    if together > 1:
-        notes.warn(
-            f"{drawn} permutations give no p-value below {smallest:.3g}: error={error!r} finds {together} of "
-            f"{n_features} features together or none. n_permutations={int(np.ceil(n_features * factor / alpha))} "
-            "would find a single one; error='fwer' does so with these"
-        )
 
 
 class _Settled:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("feature_permutation", options["rule"], options["tail"], options["replicates"])
-    check_level("feature_permutation", options["alpha"])
+    check_level("feature_permutation", options["alpha"], options["adaptive"])
 
 
 def _gives(options: Mapping[str, Any]) -> frozenset[str]:

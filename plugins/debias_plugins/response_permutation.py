@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     check_rule("response_permutation", options["rule"], options["tail"], options["replicates"])
-    check_level("response_permutation", options["alpha"])
+    check_level("response_permutation", options["alpha"], options["adaptive"])
 
 
 @debias.meta_method_plugin(

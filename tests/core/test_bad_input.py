@@ -416,3 +416,22 @@ def test_a_missing_label_of_pandas_own_kind_is_named(dtype):
     y[3] = pd.NA
     with pytest.raises(debias.RowsError, match="y is missing in 1 rows, the first at position 3"):
         debias.audit(forest, X, y)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_responses_whose_squares_are_no_floats_are_refused(unit):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0] * unit)
+    with pytest.raises(debias.RowsError, match="another unit"):
+        debias.audit(forest, X, X[:, 0] * unit)
+
+
+def test_what_neither_says_yes_nor_no_is_refused():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
+    with pytest.raises(debias.CompositionError, match="adaptive must be True or False"):
+        debias.audit(forest, X, X[:, 0], adaptive="no")
+    with pytest.raises(debias.CompositionError, match="adaptive='no' must be True or False"):
+        debias.score(forest, X, X[:, 0], "response_permutation(mdi, adaptive='no')")
+    with pytest.raises(debias.CompositionError, match="shrinkage is given twice"):
+        debias.scorer("mdi_oob(shrinkage=1, shrinkage=2)")

@@ -1,0 +1,98 @@
+"""What is warned of or refused before scores are tested."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.errors import CompositionError, RowsError
+
+if TYPE_CHECKING:
+    from debias.notes import Notes
+    from debias.rows import Rows
+    from debias.significance import Procedure
+
+FEW_BLOCKS = 5
+"""Frozen-forest permutations need about so many independent evaluations a tree: with 0.5 and 2 whole blocks out of bag
+the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
+RARELY_OUT = 0.1
+"""A class is rarely out of bag if its rows are less than this times as often so as those of another."""
+
+
+def warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
+    """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
+    codes, classes = rows.response.codes, rows.ensemble.classes
+    if codes is None or classes is None:
+        return
+    paths = rows.paths
+    n = np.bincount(codes[paths.order], minlength=classes.size)
+    times = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
+    rate = np.divide(times, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
+    rarest, most = int(rate.argmin()), float(rate[n > 0].max())
+    if rate[rarest] < RARELY_OUT * most:
+        notes.warn(
+            f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time and those of another "
+            f"class {most:.0%}, as where weights decide which rows are drawn: out-of-bag rows tell little of what sets "
+            "the class apart, and a feature that does may well be indistinguishable from noise here. Pass rows the "
+            "model has not seen, with rows='held-out'"
+        )
+
+
+def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
+    """Warn where so little is out of bag that permutations are not calibrated, and other tests find little."""
+    n = rows.paths.evaluated_blocks
+    if n >= FEW_BLOCKS:
+        return
+    what = "rows" if rows.blocks is None else "whole blocks"
+    then = (
+        "permutations are not calibrated with so few, and noise comes out too often: pass se='conservative', or"
+        if chosen == "permutation"
+        else "the test is conservative then and has little power:"
+    )
+    notes.warn(
+        f"a tree has {n:.2g} {what} out of bag on average, less than {FEW_BLOCKS}; {then} hold out "
+        f"{what} and test on them with rows='held-out'"
+    )
+
+
+def refuse_unequal_blocks(rows: Rows) -> None:
+    """Refuse blocks that cannot change places in a permutation."""
+    sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
+    if sizes.size == 1:
+        return
+    how = (
+        "Hold out whole blocks and test on those rows with rows='held-out' and se='naive', or pass se='conservative'"
+        if rows.kind == "oob"
+        else "Pass se='naive', which needs no permutation"
+    )
+    raise RowsError(
+        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
+        f"permutation. {how}"
+    )
+
+
+def check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> None:
+    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
+    drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
+    smallest = 1 / (1 + drawn)
+    if smallest > alpha:
+        raise CompositionError(
+            f"{drawn} permutations give no p-value below {smallest:.3g}, so nothing could be found at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
+        )
+    if error == "fwer":
+        return
+    factor = (1 / np.arange(1, n_features + 1)).sum() if error == "fdr_by" else 1.0
+    together = int(np.ceil(smallest * n_features * factor / alpha))
+    if together > n_features:
+        raise CompositionError(
+            f"with {drawn} permutations and {n_features} features error={error!r} can find nothing at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(factor / alpha))} or more, or error='fwer'"
+        )
+    if together > 1:
+        notes.warn(
+            f"{drawn} permutations give no p-value below {smallest:.3g}: error={error!r} finds {together} of "
+            f"{n_features} features together or none. n_permutations={int(np.ceil(n_features * factor / alpha))} "
+            "would find a single one; error='fwer' does so with these"
+        )
