@@ -207,6 +207,7 @@ def test_every_meta_method_says_what_it_cannot_see():
 
 
 def hooks():
+    """Return the hooks there are; plugins of other tests may have brought in names that are none."""
     return sorted(name for name in vars(hookspecs) if name.startswith("debias_"))
 
 
