@@ -216,7 +216,8 @@ def test_every_hook_has_a_section_titled_by_its_signature():
     titles = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), flags=re.M)
     signatures = [f"{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})" for name in hooks()]
     assert sorted(titles) == signatures
-    assert hooks() == sorted(name for name in dir(plugin_manager().hook) if name.startswith("debias_"))
+    relay = vars(plugin_manager().hook)
+    assert hooks() == sorted(name for name, caller in relay.items() if name.startswith("debias_") and caller.has_spec())
 
 
 def documented():
