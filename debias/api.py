@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.applying import UNTESTED, node_weight_of, scored, tested
+from debias.applying import UNTESTED, node_weight_of, scored, tested, whole_seed
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.experiment import Experiment
 from debias.groups import Grouping
@@ -145,6 +145,7 @@ def score(
     """
     chosen = read_scorer(scorer, **options)
     test = None if se is None else Procedure(se)
+    seed = whole_seed(seed)
     engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
     model, params = with_params(model, params)
     if not hasattr(chosen, "inner") and (params, budget, checkpoint) != (None, None, None):
@@ -180,7 +181,7 @@ def score(
             f"{chosen.name} scores a model: pass the fitted model; only scorers of data need none"
         )
     if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
-        X = None
+        X, streamed = None, False
     if streamed:
         apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
         return streamed_scores(model, X, y, chosen, **apart, test=test, seed=seed, n_jobs=threads(n_jobs))

@@ -58,7 +58,7 @@ def scored(
             "library_version": None if ensemble is None else ensemble.version,
             "n_trees": None if ensemble is None else ensemble.n_trees,
             "debias_version": __version__,
-            "seed": _whole(seed),
+            "seed": whole_seed(seed),
         },
         **fields,
     )
@@ -85,7 +85,8 @@ def node_weight_of(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArra
     return weight
 
 
-def _whole(seed: Any) -> int | None:
+def whole_seed(seed: Any) -> int | None:
+    """Return a seed as a number; raise a RowsError if it is none."""
     if seed is None:
         return None
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:

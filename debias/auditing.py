@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api import score
-from debias.applying import UNTESTED, scored, tested
+from debias.applying import UNTESTED, scored, tested, whole_seed
 from debias.audits import Audit
 from debias.blocks import warn_of_repeats
 from debias.discovery import plugin_manager
@@ -103,6 +103,7 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    seed = whole_seed(seed)
     model, params = with_params(model, params)
     wrapping = [each for each in chosen if "refit" in each.needs]
     if params is not None and not wrapping:

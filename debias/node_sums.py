@@ -97,10 +97,11 @@ class NodeSums(NodeArrays):
 
         if self.model is None:
             raise RowsError("these node sums were made of bare trees; make them of the model: debias.NodeSums(model)")
-        rows = batch_rows(
-            self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=not self.n_rows
-        )
+        before = self.ensemble.feature_names
+        rows = batch_rows(self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=True)
         rows.refuse_faulty()
+        if self.n_rows and rows.ensemble.feature_names != before:
+            raise RowsError(_other_names(rows.ensemble.feature_names, before))
         self.ensemble = rows.ensemble
         self.add_rows(rows)
 
@@ -169,12 +170,13 @@ class NodeSums(NodeArrays):
         RowsError
             The file holds no node sums, those of another model, or was written by another version.
         """
-        from debias.sums_files import read
+        from debias.sums_files import read, refuse_damaged
 
         about, state = read(path)
         sums = cls(model, running_loss=about["running_loss"], n_jobs=n_jobs)
         if about["trees_sha256"] != sums.trees_sha256:
             raise RowsError(f"{path} holds node sums of another model than this {sums.ensemble.source}")
+        refuse_damaged(path, state, sums)
         sums.notes = NotesOnce(about["warnings"])
         sums.merge(state)
         return sums
@@ -199,13 +201,22 @@ class NodeSums(NodeArrays):
         leaf = self.ensemble.left < 0
         if state["n"].shape != (int(leaf.sum()),):
             raise RowsError("node sums of two different ensembles do not add")
-        if not (self.ensemble.named or self.n_rows):
-            self.ensemble = self.ensemble.renamed(tuple(state["names"].tolist()))
+        names = tuple(state["names"].tolist())
+        if not self.ensemble.named and state["totals"][0]:
+            if self.n_rows and names != self.ensemble.feature_names:
+                raise RowsError(_other_names(names, self.ensemble.feature_names))
+            self.ensemble = self.ensemble.renamed(names)
+        if state["totals"][0] and self.n_rows and ("drop" in state) != (self._drop is not None):
+            raise RowsError(
+                "only one of these node sums has the running loss added up, so their sum has none: make both with "
+                "debias.NodeSums(model, running_loss=True), or neither"
+            )
         total = added(self.state(), state)
         self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"]
         if self._q.size:
             self._q[leaf] = total["q"]
-        self._drop = None if self._drop is None else total["drop"]
+        lacking = state["totals"][0] and "drop" not in state  # the sums of no rows take what the others have
+        self._drop = None if lacking else total.get("drop")
         if "squares" in total:
             self._squares = np.zeros_like(self._n)
             self._squares[leaf] = total["squares"]
@@ -264,6 +275,13 @@ class NodeSums(NodeArrays):
     def trees_sha256(self) -> str:
         """Fingerprint of the trees."""
         return trees_sha256(self.ensemble)
+
+
+def _other_names(names: tuple[str, ...], before: tuple[str, ...]) -> str:
+    return (
+        f"these rows have columns {', '.join(names)}, and those that were added before {', '.join(before)}: the model "
+        "knows no names, so that columns are told by their place; give them the same names in the same order"
+    )
 
 
 def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

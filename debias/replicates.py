@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 import pickle
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -30,6 +33,16 @@ if TYPE_CHECKING:
 
 FATAL = (CompositionError, UnsupportedModelError)
 """What is wrong with every replicate alike, and ends the run."""
+LOSSES = 3
+"""So often replicates whose workers died are handed out again: more often, and they kill them."""
+OF_LOST_WORKERS = (
+    "TerminatedWorkerError",
+    "BrokenProcessPool",
+    "FutureCancelledError",
+    "CancelledError",
+    "KilledWorker",
+)
+"""Errors of joblib's backends by which a worker that died is known."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -216,14 +229,30 @@ def _results(
 
     backend = get_active_backend()[0]
     if getattr(backend, "uses_threads", False):
-        tasks = (delayed(_one)(function, *arguments, seed=seed, number=number) for number in numbers)
+        task = partial(delayed(_one), function, *arguments)
     else:
-        packed, key = _packed(function, arguments)
-        tasks = (delayed(_unpack_and_run)(packed, key, seed, number) for number in numbers)
-    if backend.supports_return_generator:
-        yield from Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
-    else:
-        yield from Parallel(n_jobs=n_jobs)(tasks)
+        task = partial(delayed(_unpack_and_run), *_packed(function, arguments))
+    way = {"return_as": "generator"} if backend.supports_return_generator else {}
+    outstanding: deque[int] = deque()
+
+    def handed_out(again: list[int]) -> Iterator[int]:
+        for number in chain(again, numbers):
+            outstanding.append(number)
+            yield number
+
+    for losses in range(1 + LOSSES):
+        again = list(outstanding)
+        outstanding.clear()
+        tasks = (task(seed=seed, number=number) for number in handed_out(again))
+        try:
+            for result in Parallel(n_jobs=n_jobs, **way)(tasks):
+                outstanding.popleft()
+                yield result
+        except Exception as error:
+            if type(error).__name__ not in OF_LOST_WORKERS or losses == LOSSES:
+                raise
+        else:
+            return
 
 
 @contextmanager
@@ -253,7 +282,7 @@ _unpacked: dict[str, Any] = {}
 """What this worker process has unpacked: one run's at a time."""
 
 
-def _unpack_and_run(packed: NDArray[np.uint8], key: str, seed: int, number: int) -> NDArray[np.float64] | Exception:
+def _unpack_and_run(packed: NDArray[np.uint8], key: str, *, seed: int, number: int) -> NDArray[np.float64] | Exception:
     known = _unpacked.get(key)
     if known is None:
         known = pickle.loads(packed.data)

@@ -189,7 +189,7 @@ def _columns(y: Any, n_responses: int) -> NDArray[Any]:
         raise RowsError("y is missing; pass the response, as the model was trained on")
     native = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
-        native = native[native.columns[0]] if native.shape[1] == 1 else native
+        native = native.get_column(native.columns[0]) if native.shape[1] == 1 else native
     if isinstance(native, nw.DataFrame):
         array = np.array([native.get_column(name).to_list() for name in native.columns], dtype=object).T
     elif isinstance(native, nw.Series):

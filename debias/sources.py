@@ -95,17 +95,30 @@ class _Columns:
             if unused:
                 notes.warn(f"columns of {name} the model does not know are left out: {', '.join(unused)}")
             features = list(wanted)
-        self._dataset, self._features, self._y, self._weight = dataset, features, y, sample_weight
+        if y == sample_weight:
+            raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")
+        self._dataset, self._name = dataset, name
+        self._features, self._y, self._weight = features, y, sample_weight
         self.n_rows = int(dataset.count_rows())
 
     def __iter__(self) -> Iterator[Batch]:
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
-        for table in _tables(self._dataset, columns):
+        for table in self._tables(columns):
             for begin in range(0, table.num_rows, ROWS_AT_ONCE):
-                frame = table.slice(begin, ROWS_AT_ONCE).to_pandas()
+                frame = table.slice(begin, ROWS_AT_ONCE).to_pandas(ignore_metadata=True)
                 yield Batch(
                     frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight]
                 )
+
+    def _tables(self, columns: list[str]) -> Iterator[Any]:
+        """Read tables, and name the source where one cannot be read."""
+        from pyarrow import ArrowException
+
+        try:
+            _refuse_lacking(self._dataset, self._name, columns)
+            yield from _tables(self._dataset, columns)
+        except (ArrowException, OSError) as error:
+            raise RowsError(f"{self._name} cannot be read: {error}") from None
 
 
 class _Batches:
@@ -124,8 +137,28 @@ class _Batches:
                     f"batch {number} is a {type(each).__name__}; rows that come in batches are pairs (X, y), or "
                     "triples (X, y, weight)"
                 )
-            if len(each[0]):
+            if each[0].shape[0] if hasattr(each[0], "shape") else len(each[0]):
                 yield Batch(*each)
+
+
+def _refuse_lacking(dataset: Any, name: str, columns: list[str]) -> None:
+    """Refuse a dataset one file of which lacks a column: it would be read as missing values."""
+    fragments: list[Any] = []
+    with suppress(ValueError):  # a dataset with a filter gives none
+        fragments = list(dataset.get_fragments())
+    for fragment in fragments:
+        there = {*fragment.physical_schema.names, *_of_partition(fragment)}
+        lacking = [column for column in columns if column not in there]
+        if lacking:
+            where = getattr(fragment, "path", "") or name
+            raise RowsError(f"{where} has no column {', '.join(lacking)}, which other files of {name} have")
+
+
+def _of_partition(fragment: Any) -> list[str]:
+    """Return the columns that stand in the path of a file, and not in the file."""
+    from pyarrow.dataset import get_partition_keys
+
+    return list(get_partition_keys(fragment.partition_expression))
 
 
 def _tables(dataset: Any, columns: list[str]) -> Iterator[Any]:

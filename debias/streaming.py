@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,6 +125,8 @@ class _Stream:
     notes: Notes
     n_jobs: int
     seed: int | None
+    passed: tuple[int, str] | None = None
+    """Number and digest of the rows of the first whole pass: later ones must be the same."""
 
     @property
     def once(self) -> bool:
@@ -185,16 +188,29 @@ class _Stream:
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Go through the rows, encoded."""
         assert self.source is not None
-        begin, seeing = 0, self._seeing(ensemble)
+        begin, seeing, seen = 0, self._seeing(ensemble), sha256()
         for batch in self.source:
-            part = None if in_bag is None else in_bag.part(begin, begin + len(batch.y))
+            part = None
+            if in_bag is not None:
+                if begin + len(batch.y) > in_bag.n_rows:
+                    raise RowsError(
+                        f"the source gives more than the {in_bag.n_rows} rows that were proven: {_THE_SAME}"
+                    )
+                part = in_bag.part(begin, begin + len(batch.y))
             try:
                 rows = seeing.rows(batch, self.notes, verify=not begin, in_bag=part)
             except RowsError as error:
                 raise RowsError(f"in the batch that begins with row {begin}: {error}") from None
             seeing.ensemble = rows.ensemble
+            _add_to(seen, rows)
             yield rows
             begin += len(batch.y)
+        if self.passed is not None and self.passed != (begin, seen.hexdigest()):
+            raise RowsError(
+                f"the source gave other rows in a later pass than in the first ({begin} beside {self.passed[0]}, or "
+                f"other values, or another order): {_THE_SAME}"
+            )
+        self.passed = begin, seen.hexdigest()
 
     def _out_of_bag(self, ensemble: TreeEnsemble, rows: str) -> tuple[InBag, Provenance] | None:
         """Prove the rows to be the training rows in training order, if they can be."""
@@ -275,8 +291,8 @@ def _refuse_other_sums(
         raise RowsError("node sums are over rows the model has not seen: rows='oob' needs the rows themselves")
     if len(members) > 1:
         raise RowsError(f"this {members[0].path[0]} holds several models: make and score node sums of each")
-    if sums.model is not members[0].model and sums.trees_sha256 != trees_sha256(ensemble):
-        raise RowsError("these node sums are those of another model")
+    if sums.trees_sha256 != trees_sha256(ensemble):  # also of a model that was trained again since
+        raise RowsError("these node sums are those of another model, or of this one before it was trained again")
 
 
 def _leaves(rows: Rows, trees: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -288,6 +304,15 @@ def _leaves(rows: Rows, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     return leaves
 
 
+def _add_to(digest: Any, rows: Rows) -> None:
+    """Add responses, weights, and the way of each row through one tree to a digest."""
+    response = rows.response
+    for array in (response.codes, response.values, response.target, rows.weight):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(_leaves(rows, np.array([rows.ensemble.n_trees // 2])).tobytes())
+
+
 def _joined(responses: Iterable[Response]) -> Response:
     parts = list(responses)
     codes = [part.codes for part in parts if part.codes is not None]
@@ -295,6 +320,7 @@ def _joined(responses: Iterable[Response]) -> Response:
     return Response(np.concatenate(codes) if codes else None, np.concatenate(values) if values else None)
 
 
+_THE_SAME = "pass one that gives the same rows each time"
 _AGAIN = (
     "these can be read once only; pass a list of batches, an object that yields them anew each time it is iterated "
     "over, or a file"

@@ -76,6 +76,8 @@ def restored(booster: Any, params: Any) -> Any:
         fitted.load_model(bytearray(copy.save_raw("ubj")))
     except TypeError as error:
         raise RowsError(f"params is an {type(params).__name__}, but the model in the file is none: {error}") from None
+    if not callable(params.objective):
+        del settings["objective"]  # the file has it, and that of many classes is not the default of the estimator
     return fitted.set_params(**settings)  # loading has changed some
 
 
@@ -111,6 +113,8 @@ def require_known(booster: Any, params: Mapping[str, Any]) -> None:
     if isinstance(objective, str) and objective != stored and not of_classes:
         raise RowsError(f"params say objective={objective!r}, but the model has {stored!r}")
     limit = params.get("max_depth")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
+        raise RowsError(f"params say max_depth={limit!r}, which is no number")
     if limit:
         source = "XGBoost Booster"
         trees = xgboost_model.read_trees(

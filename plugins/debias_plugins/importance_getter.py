@@ -52,7 +52,6 @@ class DebiasedImportance:
         self.X, self.y, self.scorer, self.given = X, y, scorer, given
         self._columns = np.arange(_n_columns(X))
         self._importance: NDArray[np.float64] | None = None
-        self._of: Any = None
 
     def __call__(self, estimator: Any) -> NDArray[np.float64]:
         """Return the debiased importance of each feature of the estimator, shape (n_features,).
@@ -62,8 +61,6 @@ class DebiasedImportance:
         DebiasError
             As for :func:`debias.score`; a ProvenanceError where it was trained on other rows or columns.
         """
-        if estimator is self._of and self._importance is not None:  # SelectFromModel asks several times
-            return self._importance
         n_features = getattr(estimator, "n_features_in_", _n_columns(self.X))
         if n_features == _n_columns(self.X):
             self._columns, given = np.arange(n_features), self.given
@@ -72,7 +69,7 @@ class DebiasedImportance:
             columns = self._left(n_features)
             scores = debias.score(estimator, self._part(columns), self.y, self.scorer, **{**self.given, "rows": "oob"})
             self._columns = columns
-        self._of, self._importance = estimator, np.maximum(scores.values, 0.0)
+        self._importance = np.maximum(scores.values, 0.0)
         return self._importance
 
     def _left(self, n_features: int) -> NDArray[np.int64]:

@@ -435,3 +435,20 @@ def test_what_neither_says_yes_nor_no_is_refused():
         debias.score(forest, X, X[:, 0], "response_permutation(mdi, adaptive='no')")
     with pytest.raises(debias.CompositionError, match="shrinkage is given twice"):
         debias.scorer("mdi_oob(shrinkage=1, shrinkage=2)")
+
+
+def test_seeds_are_whole_numbers_wherever_they_are_used():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
+    for seed in (-1, "x", 1.5):
+        with pytest.raises(debias.RowsError, match="is no seed"):
+            debias.audit(forest, X, X[:, 0], seed=seed)
+        with pytest.raises(debias.RowsError, match="is no seed"):
+            debias.score(forest, X, X[:, 0], "response_permutation(mdi, replicates=2)", seed=seed)
+
+
+def test_a_response_in_a_frame_whose_column_has_a_number():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
+    found = debias.score(forest, X, pd.DataFrame(X[:, 0]), rows="oob")
+    np.testing.assert_array_equal(found.values, debias.score(forest, X, X[:, 0], rows="oob").values)

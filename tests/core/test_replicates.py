@@ -203,3 +203,21 @@ def test_fingerprints_see_every_row_of_tables_that_print_a_few(kind):
     assert fingerprint(make(array)) != fingerprint(make(other))
     if kind == "polars":
         assert fingerprint(make(array)["a"]) != fingerprint(make(other)["a"])
+
+
+def test_replicates_of_a_worker_that_died_are_handed_out_again(tmp_path):
+    def killing_once(mark, child):  # inside, so that workers get it by value
+        if child.spawn_key == (2,) and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.random.default_rng(child).normal(size=2)
+
+    def always_killing(child):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    found = replicate(killing_once, tmp_path / "died", n=6, seed=0, engine=Engine(n_jobs=2))
+    assert (tmp_path / "died").exists()
+    whole = replicate(killing_once, tmp_path / "died", n=6, seed=0)
+    assert found.values.tobytes() == whole.values.tobytes()
+    with pytest.raises(Exception, match="(?i)terminated|killed"):
+        replicate(always_killing, n=2, seed=0, engine=Engine(n_jobs=2))

@@ -390,3 +390,127 @@ def test_leaves_that_are_kept_keep_no_batch_alive():
         counter.add(leaves[:, :1].astype(np.int32), encode(y, ensemble, 300))
     assert [len(each) for each in counter._kept] == [100]
     assert all(each.base is None for each in counter._kept)
+
+
+def small(seed=0):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
+    return X, X["a"].to_numpy() + 0.3 * rng.normal(size=300)
+
+
+def small_forest():
+    return RandomForestRegressor(5, min_samples_leaf=5, random_state=0)
+
+
+def test_sums_of_a_model_that_was_trained_again_are_refused():
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest = small_forest().fit(X, y)
+    sums = debias.NodeSums(forest)
+    sums.update(fresh, fresh_y)
+    forest.fit(X, -X["c"])
+    with pytest.raises(debias.RowsError, match="before it was trained again"):
+        debias.score(forest, sums)
+    with pytest.raises(debias.ExtractionError, match="predict otherwise|other leaves"):
+        sums.update(fresh, fresh_y)
+
+
+def test_a_file_that_lacks_a_column_is_named(tmp_path):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest = small_forest().fit(X, y)
+    table = fresh.assign(y=fresh_y)
+    table[:150].to_parquet(tmp_path / "0.parquet")
+    table[150:].drop(columns="a").to_parquet(tmp_path / "1.parquet")
+    with pytest.raises(debias.RowsError, match="1.parquet has no column a"):
+        debias.score(forest, tmp_path, "y", rows="held-out")
+
+
+@pytest.mark.parametrize("later", ["more", "fewer", "reversed"])
+def test_rows_that_change_between_passes_are_refused(later):
+    X, y = small()
+
+    class Changing:
+        times = 0
+
+        def __iter__(self):
+            self.times += 1
+            if self.times <= 2 or later == "more":
+                yield X, y
+            if self.times > 2:
+                part = {"more": slice(None), "fewer": slice(100), "reversed": slice(None, None, -1)}[later]
+                yield X[part], y[part]
+
+    with pytest.raises(debias.RowsError, match="same rows each time"):
+        debias.score(small_forest().fit(X, y), Changing())
+
+
+def test_sums_with_and_without_the_running_loss_do_not_add():
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    booster = XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(X, y)
+    having, lacking = debias.NodeSums(booster, running_loss=True), debias.NodeSums(booster)
+    for each in (having, lacking):
+        each.update(fresh, fresh_y)
+    for one, other in ((having, lacking), (lacking, having)):
+        with pytest.raises(debias.RowsError, match="running loss"):
+            one + other
+    nothing = debias.NodeSums(booster, running_loss=True)
+    with pytest.raises(debias.CompositionError, match="no running loss"):
+        debias.score(booster, nothing + lacking, scorer="oob_loss")
+
+
+def test_names_are_compared_where_the_model_has_none():
+    X, y = small()
+    forest = small_forest().fit(X.to_numpy(), y)
+    fresh, fresh_y = small(1)
+    one, other = debias.NodeSums(forest), debias.NodeSums(forest)
+    one.update(fresh, fresh_y)
+    other.update(fresh[["c", "b", "a"]], fresh_y)
+    with pytest.raises(debias.RowsError, match="same names in the same order"):
+        one + other
+    with pytest.raises(debias.RowsError, match="same names in the same order"):
+        one.update(fresh.rename(columns={"a": "z"}), fresh_y)
+
+
+def test_what_looks_at_no_rows_scores_a_source_too(tmp_path):
+    X, y = small()
+    forest = small_forest().fit(X, y)
+    fresh, fresh_y = small(1)
+    fresh.assign(y=fresh_y).to_parquet(tmp_path / "rows.parquet")
+    expected = debias.score(forest, scorer="mdi").values
+    for source, name in ((tmp_path / "rows.parquet", "y"), ([(fresh, fresh_y)], None)):
+        np.testing.assert_array_equal(debias.score(forest, source, name, scorer="mdi").values, expected)
+
+
+@pytest.mark.parametrize("damage", ["no s", "short s", "weights", "nan", "no names"])
+def test_damaged_sums_are_refused(tmp_path, damage):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest = small_forest().fit(X, y)
+    sums = debias.NodeSums(forest)
+    sums.update(fresh, fresh_y)
+    sums.save(tmp_path / "s.npz")
+    arrays = dict(np.load(tmp_path / "s.npz"))
+    if damage == "weights":
+        arrays["totals"] = 2 * arrays["totals"]
+    elif damage == "nan":
+        arrays["s"][0] = np.nan
+    elif damage == "short s":
+        arrays["s"] = arrays["s"][:1]
+    else:
+        del arrays[damage.removeprefix("no ")]
+    np.savez(tmp_path / "damaged.npz", **arrays)
+    with pytest.raises(debias.RowsError, match="is damaged"):
+        debias.NodeSums.load(tmp_path / "damaged.npz", forest)
+
+
+def test_a_file_whose_columns_differ_in_kind_or_stand_in_the_index(tmp_path):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest = small_forest().fit(X, y)
+    table = fresh.assign(y=fresh_y)
+    table.set_index("y").to_parquet(tmp_path / "index.parquet")
+    expected = debias.score(forest, fresh, fresh_y, rows="held-out").values
+    found = debias.score(forest, tmp_path / "index.parquet", "y", rows="held-out").values
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    (tmp_path / "torn.parquet").write_bytes((tmp_path / "index.parquet").read_bytes()[:-200])
+    with pytest.raises((debias.RowsError, debias.DebiasError), match="torn.parquet"):
+        debias.score(forest, tmp_path / "torn.parquet", "y")
+    with pytest.raises(debias.RowsError, match="both the response and the weights"):
+        debias.score(forest, tmp_path / "index.parquet", "y", sample_weight="y")

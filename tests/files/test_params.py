@@ -177,3 +177,16 @@ def test_wrong_files_of_parameters(data, path, tmp_path, monkeypatch, text, code
     given = ["audit", str(path), str(tmp_path / "data.csv"), "--target", "outcome"]
     done = CliRunner().invoke(main, [*given, "--params", str(tmp_path / "params.json")])
     assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+
+
+def test_an_estimator_gives_back_the_settings_of_a_file_of_many_classes(tmp_path):
+    from sklearn.datasets import load_iris
+
+    X, y = load_iris(return_X_y=True)
+    trained = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y)
+    trained.save_model(tmp_path / "iris.json")
+    loaded = debias.load_model(tmp_path / "iris.json", params=xgboost.XGBClassifier(max_depth=3))
+    np.testing.assert_array_equal(loaded.predict_proba(X), trained.predict_proba(X))
+    assert loaded.objective == "multi:softprob"
+    with pytest.raises(debias.RowsError, match="no number"):
+        debias.load_model(tmp_path / "iris.json", params={"max_depth": "4"})

@@ -19,7 +19,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 drawn = loh("E1", n_rows=200, seed=0)
 forest = RandomForestRegressor(60, random_state=0).fit(drawn.numeric, drawn.y)
-text = "threshold(response_permutation(mdi_oob, replicates=12), rule='fwer', alpha=0.05)"
+text = "threshold(response_permutation(mdi_oob, replicates=12), rule='fwer', alpha=0.1)"
 given = {"seed": 3, "n_jobs": 2, "checkpoint": sys.argv[1]}
 scores = debias.score(
     forest, drawn.numeric, drawn.y, text, progress=lambda done, wanted: print(done, flush=True), **given
