@@ -19,6 +19,7 @@ import numpy as np
 
 from debias.benchmarks import speed_cases
 from debias.benchmarks.machine import machine_line
+from debias.benchmarks.runner import write_index
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -182,3 +183,4 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     (out / "speed.md").write_text(text, encoding="utf-8")
     with open(out / "speed.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([HEADINGS, *rows])
+    write_index(out)
