@@ -244,3 +244,15 @@ def test_the_names_are_found_in_debias_selection():
 
     assert {"DebiasedImportance", "DebiasedSelector"} <= set(dir(debias.selection))
     assert not hasattr(debias.selection, "Nothing")
+
+
+def test_the_importance_of_an_estimator_that_was_trained_again_is_its_own():
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = X[:, 0] + 0.5 * X[:, 1] ** 2
+    forest, importance = RandomForestRegressor(10, random_state=0), DebiasedImportance(X, y)
+    first = importance(forest.fit(X, y))
+    again = importance(forest.set_params(max_depth=2, random_state=5).fit(X, y))
+    assert not np.array_equal(first, again)
+    np.testing.assert_array_equal(again, np.maximum(debias.score(forest, X, y).values, 0))
+    with pytest.raises(debias.ProvenanceError):
+        importance(forest.fit(X, -X[:, 2]))
