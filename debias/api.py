@@ -12,7 +12,7 @@ from debias.groups import Grouping
 from debias.meta_methods import innermost
 from debias.node_sums import NodeSums
 from debias.notes import Notes
-from debias.preparation import extract, prepare, prepare_data, threads
+from debias.preparation import extract, prepare, prepare_data
 from debias.refitting import with_params
 from debias.replicates import Engine
 from debias.scores import Scores
@@ -21,6 +21,7 @@ from debias.scoring import scorer as read_scorer
 from debias.significance import Procedure
 from debias.sources import is_source
 from debias.streaming import streamed_scores
+from debias.threads import in_threads, threads
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from debias.replicates import Progress
 
 
+@in_threads
 def score(
     model: Any,
     X: Any = None,
@@ -202,6 +204,7 @@ def score(
     return combined(members, scores)
 
 
+@in_threads
 def contributions(
     model: Any,
     X: Any,

@@ -18,12 +18,14 @@ from debias.refitting import with_params
 from debias.scores import Scores
 from debias.scoring import Scorer, scorer
 from debias.significance import Procedure
+from debias.threads import in_threads
 from debias.unwrapping import combined, is_one, require_one_scale, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+@in_threads
 def audit(
     model: Any,
     X: Any,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError
+from debias.threads import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.bins import Bins
     from debias.objectives import Objective
 
 
@@ -175,7 +177,8 @@ class TreeEnsemble:
         self._check_shapes()
         self._check_trees()
         self._check_categories()
-        kernels.average_leaves(self.tree_start, self.left, self.right, self.value, self.averaging_weight)
+        nodes = (self.left, self.right, self.value, self.averaging_weight)
+        over_parts(self.n_trees, lambda of: kernels.average_leaves(self.tree_start[of.start : of.stop + 1], *nodes))
         for spec in fields(self):
             array = getattr(self, spec.name, None)
             if isinstance(array, np.ndarray) and spec.name != "classes":
@@ -214,22 +217,33 @@ class TreeEnsemble:
         """Whether the response is one class label."""
         return self.classes is not None
 
-    @cached_property
+    @property
     def splits(self) -> NDArray[np.int64]:
         """Flat indices of all inner nodes, ascending."""
-        return np.flatnonzero(self.left >= 0)
+        return self._links[0]
 
-    @cached_property
-    def tree_of_split(self) -> NDArray[np.int64]:
-        """The tree each of `splits` belongs to."""
-        n_splits = np.add.reduceat(self.left >= 0, self.tree_start[:-1], dtype=np.int64)
-        return np.repeat(np.arange(self.n_trees), n_splits)
-
-    @cached_property
+    @property
     def children(self) -> NDArray[np.int64]:
         """Flat indices of the two children of each of `splits`, shape (n_splits, 2)."""
-        begin = self.tree_start[self.tree_of_split]
-        return np.stack([begin + self.left[self.splits], begin + self.right[self.splits]], axis=1)
+        return self._links[1]
+
+    @property
+    def tree_of_split(self) -> NDArray[np.int64]:
+        """The tree each of `splits` belongs to."""
+        return self._links[2]
+
+    @cached_property
+    def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        from debias import kernels
+
+        n_splits = int(np.count_nonzero(self.left >= 0))
+        splits, children, tree = (
+            np.empty(n_splits, np.int64),
+            np.empty((n_splits, 2), np.int64),
+            np.empty(n_splits, np.int64),
+        )
+        kernels.list_splits(self.tree_start, self.left, self.right, splits, children, tree)
+        return splits, children, tree
 
     @cached_property
     def centre(self) -> NDArray[np.float64]:
@@ -248,34 +262,20 @@ class TreeEnsemble:
         return self.value - self.centre if self.centre.any() else self.value
 
     @cached_property
-    def packed_nodes(self) -> tuple[NDArray[np.int32], NDArray[np.floating[Any]], int, NDArray[np.int32]]:
-        """What routing reads of each node, side by side so that one fetch brings it all.
-
-        Returns
-        -------
-        nodes : array of int32 of shape (n_nodes, 4), or (n_nodes, 6) for float64
-            From column `at`: feature, left child, right child; a leaf is its own child, and reads the first feature.
-        floats : array of `routing_dtype`
-            The same memory; its first column is the threshold, rounded down to that precision, which sends every value
-            of that precision the same way.
-        at : int
-        depth : array of int32 of shape (n_trees,)
-            Splits on the longest path of each tree.
-        """
+    def routing_threshold(self) -> NDArray[np.floating[Any]]:
+        """`threshold` in the precision of the rows, rounded down, which sends every value of it the same way."""
         from debias import kernels
 
-        at = self.routing_dtype.itemsize // 4
-        nodes = np.zeros((self.n_nodes, 2 * at + 2), dtype=np.int32)
-        floats = nodes.view(self.routing_dtype)
-        with np.errstate(over="ignore"):
-            threshold = self.threshold.astype(self.routing_dtype)
-            above = threshold > self.threshold
-            threshold[above] = np.nextafter(threshold[above], self.routing_dtype.type(-np.inf))
-        floats[:, 0] = threshold
-        np.maximum(self.feature, 0, out=nodes[:, at])
-        depth = np.zeros(self.n_trees, dtype=np.int32)
-        kernels.pack_children(self.tree_start, self.left, self.right, nodes, at + 1, depth)
-        return nodes, floats, at, depth
+        rounded = np.empty(self.n_nodes, dtype=self.routing_dtype)
+        over_parts(self.n_nodes, lambda of: kernels.round_down(self.threshold[of], rounded[of]), at_least=100_000)
+        return rounded
+
+    @cached_property
+    def bins(self) -> Bins | None:
+        """What routes many rows at once; None where the trees are too large for it, or split on more than cuts."""
+        from debias.bins import Bins
+
+        return Bins.of(self)
 
     def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
         """Return the same trees under other names of the features; the arrays are shared."""
@@ -322,16 +322,13 @@ class TreeEnsemble:
     def _check_trees(self) -> None:
         from debias import kernels
 
-        parent, at, fault = kernels.check_trees(
-            self.tree_start,
-            self.left,
-            self.right,
-            self.feature,
-            self.threshold,
-            self.value,
-            self.averaging_weight,
-            self.n_features,
+        parent = np.full(self.n_nodes, -1, dtype=np.int32)
+        nodes = (self.left, self.right, self.feature, self.threshold, self.value, self.averaging_weight)
+        found = over_parts(
+            self.n_trees,
+            lambda of: kernels.check_trees(self.tree_start[of.start : of.stop + 1], *nodes, self.n_features, parent),
         )
+        at, fault = next((each for each in found if each[0] >= 0), (-1, 0))
         if at >= 0:
             tree = int(np.searchsorted(self.tree_start, at, side="right")) - 1
             raise ExtractionError(

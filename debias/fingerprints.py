@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.threads import over_parts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -79,18 +81,19 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     from debias import kernels
 
     unsigned = np.dtype(f"u{X.dtype.itemsize}")
-    counts = np.zeros(len(grouping.names), dtype=np.int64)
-    for group in range(counts.size):
+
+    def count(group: int) -> int:
         part = X[:, grouping.index == group]
         if not part.shape[1]:
-            continue
+            return 0
         if part.shape[1] == 1:
             column = np.ascontiguousarray(part[:, 0])
-            counts[group] = kernels.count_distinct(column, column.view(unsigned))
-        else:
-            codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
-            counts[group] = len(np.unique(np.column_stack(codes), axis=0))
-    return counts
+            return int(kernels.count_distinct(column, column.view(unsigned)))
+        codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
+        return len(np.unique(np.column_stack(codes), axis=0))
+
+    counted = over_parts(len(grouping.names), lambda of: [count(k) for k in range(of.start, of.stop)])
+    return np.array(sum(counted, []), dtype=np.int64)
 
 
 def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:

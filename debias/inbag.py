@@ -36,6 +36,8 @@ class InBag:
     samples : callable, optional
         ``samples(tree)`` returns as how many of the training samples that nodes count each row stands, an array of
         shape (n_rows,); by default one for each row in the bag. More where rows were repeated before the bag was drawn.
+    bits : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
+        Who is in each bag, packed by ``np.packbits``, where that is known sooner than by drawing.
 
     Notes
     -----
@@ -51,6 +53,7 @@ class InBag:
         multiplicity: Callable[[int], NDArray[np.float64]] | None = None,
         class_weight: NDArray[np.float64] | str | None = None,
         samples: Callable[[int], NDArray[np.float64]] | None = None,
+        bits: NDArray[np.uint8] | None = None,
     ) -> None:
         self.draw = draw
         self._samples = samples
@@ -59,9 +62,9 @@ class InBag:
         self.class_weight = class_weight
         self.n_rows = n_rows
         self.n_trees = n_trees
-        self._bits = np.empty((n_trees, (n_rows + 7) // 8), dtype=np.uint8)
-        for tree in range(n_trees):
-            self._bits[tree] = np.packbits(draw(tree) > 0)
+        if bits is None:
+            bits = np.stack([np.packbits(draw(tree) > 0) for tree in range(n_trees)])
+        self._bits = bits
 
     @classmethod
     def from_rows(cls, rows: Sequence[NDArray[np.int64]], n_rows: int) -> InBag:
@@ -124,6 +127,11 @@ class InBag:
         """Return what `block` returns, the excluded rows set as well: where a row must not be evaluated."""
         block = self.block(begin, end)
         return block if self.excluded is None else block | self.excluded[begin:end]
+
+    def bits_not_evaluated(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """Return what `not_evaluated` returns, packed: an array of shape (n_trees, ceil((end - begin) / 8))."""
+        bits = self._bits[:, begin // 8 : (end + 7) // 8]
+        return bits if self.excluded is None else bits | np.packbits(self.excluded[begin:end])
 
     def out_of_bag(self, tree: int) -> NDArray[np.int64]:
         """Return the positions of the rows one tree may be evaluated on, ascending."""

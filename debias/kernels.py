@@ -5,190 +5,82 @@ Parents precede children in every ensemble (TreeEnsemble checks it), so one reve
 """
 
 import numpy as np
-from numba import njit
+from numba import njit, uint64
 
 
 @njit(cache=True, nogil=True)
-def check_trees(start, left, right, feature, threshold, value, weight, n_features):
-    """Return each node's parent, the first faulty node (-1: none) and the number of its fault (see ensemble.FAULTS)."""
-    parent = np.full(left.size, -1, dtype=np.int32)
+def check_trees(start, left, right, feature, threshold, value, weight, n_features, parent):
+    """Write each node's parent; return the first faulty node (-1: none), the number of its fault (ensemble.FAULTS)."""
     for tree in range(start.size - 1):
         begin, size = start[tree], start[tree + 1] - start[tree]
         for node in range(size):
             at = begin + node
             if node > 0 and parent[at] < 0:
-                return parent, at, 2
+                return at, 2
             a, b = left[at], right[at]
             if (a < 0) != (b < 0):
-                return parent, at, 0
+                return at, 0
             if (a < 0) != (feature[at] < 0):
-                return parent, at, 3
+                return at, 3
             if a < 0:
                 if not (np.isfinite(weight[at]) and weight[at] >= 0):
-                    return parent, at, 7
+                    return at, 7
                 for k in range(value.shape[1]):
                     if not np.isfinite(value[at, k]):
-                        return parent, at, 6
+                        return at, 6
                 continue
             if feature[at] >= n_features:
-                return parent, at, 4
+                return at, 4
             if np.isnan(threshold[at]):
-                return parent, at, 5
+                return at, 5
             for child in (a, b):
                 if child <= node or child >= size:
-                    return parent, at, 1
+                    return at, 1
                 if parent[begin + child] >= 0:
-                    return parent, begin + child, 2
+                    return begin + child, 2
                 parent[begin + child] = node
-    return parent, -1, 0
+    return -1, 0
 
 
 @njit(cache=True, nogil=True)
 def average_leaves(start, left, right, value, weight):
     """Overwrite `value` of every inner node with the weighted mean of the leaves below it."""
     n_outputs = value.shape[1]
-    below = weight.copy()
+    below = np.empty(np.diff(start).max())
     for tree in range(start.size - 1):
         begin = start[tree]
         for node in range(start[tree + 1] - 1, begin - 1, -1):
             if left[node] < 0:
+                below[node - begin] = weight[node]
                 continue
             a, b = begin + left[node], begin + right[node]
-            below[node] = below[a] + below[b]
+            total = below[a - begin] + below[b - begin]
+            below[node - begin] = total
             # Leaves no training row reaches have weight 0; a plain mean of two such keeps the value finite.
-            share = below[a] / below[node] if below[node] > 0 else 0.5
+            share = below[a - begin] / total if total > 0 else 0.5
             for k in range(n_outputs):
                 value[node, k] = share * value[a, k] + (1 - share) * value[b, k]
 
 
 @njit(cache=True, nogil=True)
-def route(
-    X, trees, start, feature, threshold, left, right, missing_left, zero_is_missing, category_set, sets, skip, leaves
-):
-    """Write the leaf of each row in each of `trees` to `leaves` (n_rows, len(trees)); -1 where `skip` is set.
-
-    `skip` has shape (len(trees), n_rows), or (0, 0) to route every row. `category_set` is empty if no split is on
-    categories; `sets` are the ensemble's category_start, category_codes and listed_left.
-    """
-    for j in range(trees.size):
-        begin = start[trees[j]]
-        for i in range(X.shape[0]):
-            if skip.size and skip[j, i]:
-                leaves[i, j] = -1
-                continue
-            node = 0
-            while left[begin + node] >= 0:
-                at = begin + node
-                x = X[i, feature[at]]
-                if category_set.size and category_set[at] >= 0:
-                    go_left = missing_left[at] if np.isnan(x) else _listed(x, category_set[at], *sets)
-                elif np.isnan(x) or (zero_is_missing[at] and abs(x) <= 1e-35):
-                    go_left = missing_left[at]
-                else:
-                    go_left = x <= threshold[at]
-                node = left[at] if go_left else right[at]
-            leaves[i, j] = node
-
-
-@njit(cache=True, nogil=True)
-def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
-    """Return what `route` decides at one split; `which` is the number of its category set, -1 without one.
-
-    Handing over `sets` takes several times as long as a comparison, so `route` does not call this, and others call it
-    only where a threshold does not decide.
-    """
-    if which >= 0:
-        return missing_left if np.isnan(x) else _listed(x, which, *sets)
-    if np.isnan(x) or (zero_is_missing and abs(x) <= 1e-35):
-        return missing_left
-    return x <= threshold
-
-
-@njit(cache=True, nogil=True)
-def _listed(x, which, start, codes, listed_left):
-    """Return whether a category goes left by a set."""
-    if not -1 < x < 2147483647:  # no code at all: not listed
-        return not listed_left[which]
-    code, low, high = np.int32(x), start[which], start[which + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if codes[middle] < code:
-            low = middle + 1
-        else:
-            high = middle
-    found = low < start[which + 1] and codes[low] == code
-    return found == listed_left[which]
-
-
-@njit(cache=True, nogil=True)
-def pack_children(start, left, right, nodes, at, depth):
-    """Write the children of each node to two columns of `nodes`, a leaf being its own; and how deep each tree is."""
+def list_splits(start, left, right, splits, children, tree_of_split):
+    """List the inner nodes of all trees, the two children of each, and the tree it belongs to."""
+    j = uint64(0)
     for tree in range(start.size - 1):
-        level = np.zeros(start[tree + 1] - start[tree], dtype=np.int32)
-        for node in range(start[tree], start[tree + 1]):
-            here = level[node - start[tree]]
-            depth[tree] = max(depth[tree], here)
-            if left[node] < 0:
-                nodes[node, at] = nodes[node, at + 1] = node - start[tree]
-            else:
-                nodes[node, at], nodes[node, at + 1] = left[node], right[node]
-                level[left[node]] = level[right[node]] = here + 1
+        for node in range(uint64(start[tree]), uint64(start[tree + 1])):
+            if left[node] >= 0:
+                splits[j], tree_of_split[j] = node, tree
+                children[j, 0], children[j, 1] = start[tree] + left[node], start[tree] + right[node]
+                j += uint64(1)
 
 
 @njit(cache=True, nogil=True)
-def route_complete(X, trees, start, nodes, floats, at, depth, skip, leaves):
-    """Do what `route` does, for rows without missing values.
-
-    Eight rows go down a tree together and without branches, so that the processor need not wait for one row's node
-    before it fetches the next row's; leaves lead to themselves until all eight have arrived. Whether they have is
-    asked once in a shallow tree, and every other step in a deep one. Indices are unsigned, which spares the question
-    whether they count from the end. `nodes`, `floats`, `at` and `depth` are those of TreeEnsemble.packed_nodes.
-    """
-    n_rows = X.shape[0]
-    rows = np.empty(n_rows + 8, dtype=np.uint64)
-    feature, child = np.uint64(at), np.uint64(at + 1)
-    for j in range(trees.size):
-        begin, end = start[trees[j]], start[trees[j] + 1]
-        q, h = nodes[begin:end], floats[begin:end]
-        n = 0
-        for i in range(n_rows):
-            rows[n] = i
-            if skip.size and skip[j, i]:
-                leaves[i, j] = -1
-            else:
-                n += 1
-        if n == 0:
-            continue
-        rows[n : n + 8] = rows[n - 1]
-        steps = depth[trees[j]] if depth[trees[j]] <= 8 else 2
-        for g in range(0, n, 8):
-            i0, i1, i2, i3 = rows[g], rows[g + 1], rows[g + 2], rows[g + 3]
-            i4, i5, i6, i7 = rows[g + 4], rows[g + 5], rows[g + 6], rows[g + 7]
-            x0, x1, x2, x3, x4, x5, x6, x7 = X[i0], X[i1], X[i2], X[i3], X[i4], X[i5], X[i6], X[i7]
-            n0 = n1 = n2 = n3 = n4 = n5 = n6 = n7 = np.uint64(0)
-            while True:
-                for _ in range(steps):
-                    n0 = np.uint64(q[n0, child + np.uint64(x0[np.uint64(q[n0, feature])] > h[n0, 0])])
-                    n1 = np.uint64(q[n1, child + np.uint64(x1[np.uint64(q[n1, feature])] > h[n1, 0])])
-                    n2 = np.uint64(q[n2, child + np.uint64(x2[np.uint64(q[n2, feature])] > h[n2, 0])])
-                    n3 = np.uint64(q[n3, child + np.uint64(x3[np.uint64(q[n3, feature])] > h[n3, 0])])
-                    n4 = np.uint64(q[n4, child + np.uint64(x4[np.uint64(q[n4, feature])] > h[n4, 0])])
-                    n5 = np.uint64(q[n5, child + np.uint64(x5[np.uint64(q[n5, feature])] > h[n5, 0])])
-                    n6 = np.uint64(q[n6, child + np.uint64(x6[np.uint64(q[n6, feature])] > h[n6, 0])])
-                    n7 = np.uint64(q[n7, child + np.uint64(x7[np.uint64(q[n7, feature])] > h[n7, 0])])
-                if (
-                    np.uint64(q[n0, child]) == n0
-                    and np.uint64(q[n1, child]) == n1
-                    and np.uint64(q[n2, child]) == n2
-                    and np.uint64(q[n3, child]) == n3
-                    and np.uint64(q[n4, child]) == n4
-                    and np.uint64(q[n5, child]) == n5
-                    and np.uint64(q[n6, child]) == n6
-                    and np.uint64(q[n7, child]) == n7
-                ):
-                    break
-            leaves[i0, j], leaves[i1, j], leaves[i2, j], leaves[i3, j] = n0, n1, n2, n3
-            leaves[i4, j], leaves[i5, j], leaves[i6, j], leaves[i7, j] = n4, n5, n6, n7
+def round_down(values, rounded):
+    """Write numbers in the precision of `rounded`, none above what it was."""
+    for i in range(values.size):
+        rounded[i] = values[i]
+        if rounded[i] > values[i]:
+            rounded[i] = np.nextafter(rounded[i], rounded.dtype.type(-np.inf))
 
 
 @njit(cache=True, nogil=True)

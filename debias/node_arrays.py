@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from debias.ensemble import TreeEnsemble
     from debias.response import Response
+    from debias.routing import Router
 
 
 class NodeArrays:
@@ -71,6 +72,18 @@ class NodeArrays:
                 self._s,
                 self._q,
             )
+        self._summed_up = False
+
+    def add_routed(
+        self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
+    ) -> None:
+        """Route rows through all trees and add them to the sums; the rest is as for :meth:`add`."""
+        if self._one_hot:
+            assert response.codes is not None
+            router.add_codes(response.codes[rows], weight, self._n, self._s)
+        else:
+            assert response.values is not None
+            router.add_values(response.values[rows], weight, self._n, self._s, self._q)
         self._summed_up = False
 
     @property

@@ -1,25 +1,29 @@
 """The scores: one formula each on node sums. Notation and sources are in docs/methods.md, section 1.
 
-Every kernel gives the contribution of each split, unscaled by the evaluation rows of its tree. `children` holds
-the two children of each split; mu are node values, w in-bag weights, n and s the sums over evaluation rows.
+Every function gives the contribution of each split, shape (n_splits,), unscaled by the evaluation rows of its tree. mu
+are node values, w in-bag weights, n and s the sums over evaluation rows, q those of squares.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
+
+from debias import node_score_kernels as kernels
+from debias.threads import over_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
 
+    Array = NDArray[np.float64]
 
-def by_feature(
-    ensemble: TreeEnsemble, contributions: NDArray[np.float64], scale: NDArray[np.float64]
-) -> NDArray[np.float64]:
+
+def by_feature(ensemble: TreeEnsemble, contributions: Array, scale: Array) -> Array:
     """Add up the contributions of splits, each times its tree's scale, under the feature they split on.
 
     Parameters
@@ -32,120 +36,59 @@ def by_feature(
     -------
     array of shape (n_features,)
     """
-    weighted = contributions * scale[ensemble.tree_of_split]
-    total = np.bincount(ensemble.feature[ensemble.splits], weights=weighted, minlength=ensemble.n_features)
-    return total.astype(np.float64)
+    total = np.zeros(ensemble.n_features)
+    kernels.sum_by_feature(ensemble.splits, ensemble.tree_of_split, ensemble.feature, contributions, scale, total)
+    return total
 
 
-@njit(cache=True)
-def centred_covariance(splits, children, mu, n, s):
+def centred_covariance(ensemble: TreeEnsemble, mu: Array, n: Array, s: Array) -> Array:
     """Sum mu_c . (s_c - (n_c / n_t) s_t): covariance of child value and response (002 eq. 14, centred in the node)."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t = splits[j]
-        if n[t] > 0:
-            for c in children[j]:
-                for k in range(mu.shape[1]):
-                    out[j] += mu[c, k] * (s[c, k] - n[c] / n[t] * s[t, k])
-    return out
+    return _of_splits(ensemble, kernels.centred_covariance, mu, n, s)
 
 
-@njit(cache=True)
-def raw_covariance(splits, children, mu, n, s, centre):
+def raw_covariance(ensemble: TreeEnsemble, mu: Array, n: Array, s: Array, centre: Array) -> Array:
     """sum_c (mu_c - mu_t) . s_c with the centre added back to the response: 002 eq. 14 to the letter."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t = splits[j]
-        for c in children[j]:
-            for k in range(mu.shape[1]):
-                out[j] += (mu[c, k] - mu[t, k]) * (s[c, k] + n[c] * centre[k])
-    return out
+    return _of_splits(ensemble, kernels.raw_covariance, mu, n, s, centre)
 
 
-@njit(cache=True)
-def weighted_covariance(splits, children, mu, w, n, s):
+def weighted_covariance(ensemble: TreeEnsemble, mu: Array, w: Array, n: Array, s: Array) -> Array:
     """sum_c w_c (mu_c - mu_t) . (mu'_c - mu'_t); 0 where a child has no evaluation row."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t, a, b = splits[j], children[j, 0], children[j, 1]
-        if n[a] > 0 and n[b] > 0:
-            for c in (a, b):
-                for k in range(mu.shape[1]):
-                    out[j] += w[c] * (mu[c, k] - mu[t, k]) * (s[c, k] / n[c] - s[t, k] / n[t])
-    return out
+    return _of_splits(ensemble, kernels.weighted_covariance, mu, w, n, s)
 
 
-@njit(cache=True)
-def unbiased_decrease(splits, children, mu, w, n, s, q):
+def unbiased_decrease(ensemble: TreeEnsemble, mu: Array, w: Array, n: Array, s: Array, q: Array) -> Array:
     """UFI (Zhou and Hooker): decrease of H = (evaluation error about mu + in-bag variance) / 2, in-bag weights.
 
     With a one-hot response H is 1 - mu . mu'. The in-bag part is the between-children variance, so no stored
     impurity is needed; 0 where a child has no evaluation row.
     """
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t, a, b = splits[j], children[j, 0], children[j, 1]
-        if n[a] > 0 and n[b] > 0:
-            out[j] = w[t] * _squared_error(t, mu, n, s, q) / n[t]
-            for c in (a, b):
-                out[j] -= w[c] * _squared_error(c, mu, n, s, q) / n[c]
-                for k in range(mu.shape[1]):
-                    out[j] += w[c] * (mu[c, k] - mu[t, k]) ** 2
-            out[j] /= 2
-    return out
+    return _of_splits(ensemble, kernels.unbiased_decrease, mu, w, n, s, q)
 
 
-@njit(cache=True)
-def evaluation_decrease(splits, children, n, s):
+def evaluation_decrease(ensemble: TreeEnsemble, n: Array, s: Array) -> Array:
     """n'_t I'_t - n'_l I'_l - n'_r I'_r, impurity on evaluation rows alone ("naive-oob"); the squares cancel."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t, a, b = splits[j], children[j, 0], children[j, 1]
-        if n[a] > 0 and n[b] > 0:
-            for k in range(s.shape[1]):
-                # The between-children sum of squares, which cannot come out negative by rounding.
-                out[j] += n[a] * n[b] / n[t] * (s[a, k] / n[a] - s[b, k] / n[b]) ** 2
-    return out
+    return _of_splits(ensemble, kernels.evaluation_decrease, n, s)
 
 
-@njit(cache=True)
-def loss_decrease(splits, children, mu, n, s):
+def loss_decrease(ensemble: TreeEnsemble, mu: Array, n: Array, s: Array) -> Array:
     """n'_t L_t - n'_l L_l - n'_r L_r, L the mean squared error (Brier score) of mu; the squares of y cancel."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t = splits[j]
-        for c in children[j]:
-            for k in range(mu.shape[1]):
-                step = mu[c, k] - mu[t, k]
-                out[j] += step * (2 * s[c, k] - n[c] * (mu[c, k] + mu[t, k]))
-    return out
+    return _of_splits(ensemble, kernels.loss_decrease, mu, n, s)
 
 
-@njit(cache=True)
-def between_variance(splits, children, mu, w):
+def between_variance(ensemble: TreeEnsemble, mu: Array, w: Array) -> Array:
     """w_t V_t - w_l V_l - w_r V_r = sum_c w_c |mu_c - mu_t|^2: variance or Gini decrease (002 eq. 4, 13)."""
-    out = np.zeros(splits.size)
-    for j in range(splits.size):
-        t = splits[j]
-        for c in children[j]:
-            for k in range(mu.shape[1]):
-                out[j] += w[c] * (mu[c, k] - mu[t, k]) ** 2
-    return out
+    return _of_splits(ensemble, kernels.between_variance, mu, w)
 
 
-def impurity_decrease(ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    """n_t I_t - n_l I_l - n_r I_r by the stored impurity and weights, shape (n_splits,) (002 eq. 4)."""
+def impurity_decrease(ensemble: TreeEnsemble) -> Array:
+    """n_t I_t - n_l I_l - n_r I_r by the stored impurity and weights (002 eq. 4)."""
     assert ensemble.weight is not None
     assert ensemble.impurity is not None
-    mass = ensemble.weight * ensemble.impurity
-    decrease: NDArray[np.float64] = mass[ensemble.splits] - mass[ensemble.children].sum(axis=1)
-    return decrease
+    return _of_splits(ensemble, kernels.impurity_decrease, ensemble.weight, ensemble.impurity)
 
 
-@njit(cache=True)
-def _squared_error(t, mu, n, s, q):
-    """Return the sum over evaluation rows of |y - mu_t|^2."""
-    total = q[t]
-    for k in range(mu.shape[1]):
-        total += mu[t, k] * (n[t] * mu[t, k] - 2 * s[t, k])
-    return total
+def _of_splits(ensemble: TreeEnsemble, kernel: Callable[..., None], *given: Any) -> Array:
+    splits, children = ensemble.splits, ensemble.children
+    out = np.empty(splits.size)
+    over_parts(splits.size, lambda of: kernel(splits[of], children[of], *given, out[of]), at_least=10_000)
+    return out

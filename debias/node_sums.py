@@ -14,6 +14,7 @@ from debias.fingerprints import trees_sha256
 from debias.leaf_counts import LeafCounter
 from debias.node_arrays import NodeArrays
 from debias.notes import NotesOnce
+from debias.threads import threads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ class NodeSums(NodeArrays):
     """
 
     def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
-        from debias.preparation import extract, threads
+        from debias.preparation import extract
 
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.model = None if isinstance(model, TreeEnsemble) else model
@@ -114,15 +115,20 @@ class NodeSums(NodeArrays):
             self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
         if self._squares is None and (rows.weight != 1).any():
             self._squares = self._n.copy()  # all weights were 1 so far
-        for part, leaves in rows.leaf_blocks():
-            self.add(leaves, rows.response, rows.weight[part], part)
-            if self._squares is not None:
-                which = np.arange(self.ensemble.n_trees)
-                kernels.add_weights(leaves, which, self.ensemble.tree_start, rows.weight[part] ** 2, self._squares)
-            if self._drop is not None and rows.can_run_loss:
-                rows.add_running_loss(leaves, part, self._drop)
+        trees = np.arange(self.ensemble.n_trees)
+        by_leaf = self._squares is not None or (self._drop is not None and rows.can_run_loss)
+        for part, router in rows.blocks_to_route(trees.size if by_leaf else 1):
+            if by_leaf:
+                leaves, weight = router.leaves(trees), rows.weight[part]
+                self.add(leaves, rows.response, weight, part)
+                if self._squares is not None:
+                    kernels.add_weights(leaves, trees, self.ensemble.tree_start, weight**2, self._squares)
+                if self._drop is not None and rows.can_run_loss:
+                    rows.add_running_loss(leaves, part, self._drop)
+            else:
+                self.add_routed(router, rows.response, rows.weight[part], part)
             if counting and self._counter is not None and self._counter.trees.size:
-                self._counter.add(leaves[:, self._counter.trees], rows.response.part(part))
+                self._counter.add(router.leaves(self._counter.trees), rows.response.part(part))
         codes = rows.response.codes
         self._totals += rows.n_rows, rows.weight.sum(), 0 if codes is None else np.sum(codes == 0)
 

@@ -15,6 +15,7 @@ from debias.provenance import Provenance, known_bags, prove_training, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
+from debias.threads import threads
 from debias.unwrapping import unwrap
 from debias.verify import verify_prediction
 
@@ -229,15 +230,6 @@ def training_rows(
         provenance=provenance,
         n_jobs=threads(n_jobs),
     )
-
-
-def threads(n_jobs: int | None) -> int:
-    """Return the number of threads; 1 for None."""
-    if n_jobs is None:
-        return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise RowsError(f"n_jobs={n_jobs!r} is no number of threads: pass 1 or more, or -1 for all cores")
-    return int(n_jobs)
 
 
 def _weights(sample_weight: Any, n_rows: int, of_all: bool = True) -> NDArray[np.float64]:

@@ -1,10 +1,13 @@
-"""From rows to leaves: our own compiled router, and raw output of the common form."""
+"""From rows to leaves: our own compiled routers, and raw output of the common form."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from debias.threads import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -12,15 +15,118 @@ if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
 
 LEAVES_AT_ONCE = 2**23
-VALUES_AT_ONCE = 2**20
+VALUES_AT_ONCE = 2**23
+FEW_ROWS = 4096
+"""With fewer, bins are not worth making; it must not depend on more than the block, or sums would round otherwise."""
 
 
-def block_size(n_trees: int, n_features: int = 1) -> int:
+def block_size(n_trees: int = 1, n_features: int = 1) -> int:
     """Return how many rows to route at once, a multiple of 8.
 
-    About eight million leaf ids, and no more values than stay in the cache while all trees go over them.
+    No more than eight million values of X and, where leaves of all trees are asked for, of these.
     """
-    return max(1024, min(65536, LEAVES_AT_ONCE // n_trees, VALUES_AT_ONCE // n_features)) // 8 * 8
+    return max(1024, min(2**18, LEAVES_AT_ONCE // n_trees, VALUES_AT_ONCE // n_features)) // 8 * 8
+
+
+class Router:
+    """Rows on their way to the leaves.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    X : array of shape (n_rows, n_features)
+        In the ensemble's routing dtype, missing values as NaN.
+    skip : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
+        Rows to leave out of each tree, as bits packed by ``np.packbits``.
+    n_jobs : int
+        Threads, over trees.
+    """
+
+    def __init__(
+        self,
+        ensemble: TreeEnsemble,
+        X: NDArray[np.floating[Any]],
+        skip: NDArray[np.uint8] | None = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.ensemble, self.X, self.n_jobs = ensemble, X, n_jobs
+        self._skip = np.zeros((0, 0), dtype=np.uint8) if skip is None else skip
+        self._bins = ensemble.bins if skip is None and len(X) >= FEW_ROWS else None
+
+    def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees)); -1 where it is left out.
+
+        `skip` holds the bits of these trees only.
+        """
+        from debias import bin_kernels, route_kernels
+
+        leaves = np.empty((trees.size, len(self.X)), dtype=np.int32)
+
+        def part(of: slice) -> None:
+            if self._bins is not None:
+                bin_kernels.route(self._codes, trees[of], *self._bins.steps, leaves[of])
+            else:
+                route_kernels.route(self.X, trees[of], self._nodes, self._skip[of], leaves[of])
+
+        _ = self._codes if self._bins is not None else self._nodes  # once, before the threads start
+        over_parts(trees.size, part, self.n_jobs)
+        return leaves.T
+
+    def add_codes(
+        self, codes: NDArray[np.int64], weight: NDArray[np.float64], n: NDArray[np.float64], s: NDArray[np.float64]
+    ) -> None:
+        """Add the rows to the weights of the leaves, `n` (n_nodes,), and to those of their classes, `s`."""
+        from debias import route_kernels
+
+        def part(of: slice) -> None:
+            route_kernels.add_codes(self.X, trees[of], nodes, self._skip[of], codes, weight, n, s)
+
+        trees, nodes = np.arange(self.ensemble.n_trees), self._nodes
+        over_parts(trees.size, part, self.n_jobs)
+
+    def add_values(
+        self,
+        values: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        n: NDArray[np.float64],
+        s: NDArray[np.float64],
+        q: NDArray[np.float64],
+    ) -> None:
+        """Add the rows to the weights of the leaves, and to sums and sums of squares of a numeric response."""
+        from debias import bin_kernels, route_kernels
+
+        def part(of: slice) -> None:
+            given = (ensemble.tree_output, values, weight, n, s, q)
+            route_kernels.add_values(self.X, trees[of], self._nodes, self._skip[of], *given)
+
+        def binned_part(of: slice) -> None:
+            assert self._bins is not None
+            given = (ensemble.tree_start, ensemble.tree_output, terms, n, s, q)
+            bin_kernels.add_values(self._codes, trees[of], *self._bins.steps, *given)
+
+        ensemble = self.ensemble
+        trees = np.arange(ensemble.n_trees)
+        if self._bins is not None and s.shape[1] == 1:
+            terms = np.zeros((*values.T.shape, 4))
+            terms[:, :, 0], terms[:, :, 1], terms[:, :, 2] = weight, weight * values.T, weight * values.T**2
+            _ = self._codes
+            over_parts(trees.size, binned_part, self.n_jobs)
+        else:
+            _ = self._nodes
+            over_parts(trees.size, part, self.n_jobs)
+
+    @cached_property
+    def _codes(self) -> NDArray[np.uint8]:
+        assert self._bins is not None
+        return self._bins.encode(self.X, self.n_jobs)
+
+    @cached_property
+    def _nodes(self) -> tuple[Any, ...]:
+        ensemble = self.ensemble
+        zero = ensemble.zero_is_missing
+        ways = (ensemble.left, ensemble.right, ensemble.feature, ensemble.routing_threshold, ensemble.missing_left)
+        which, sets = _category_sets(ensemble)
+        return (ensemble.tree_start, *ways, np.zeros(0, dtype=bool) if zero is None else zero, which, *sets)
 
 
 def route(
@@ -49,41 +155,16 @@ def route(
     array of int32 of shape (n_rows, n_trees)
         Leaf within its tree; -1 where left out.
     """
-    from debias import kernels
-
-    which = np.arange(ensemble.n_trees) if trees is None else trees
-    leaves = np.empty((which.size, X.shape[0]), dtype=np.int32)
-    skip = np.zeros((0, 0), dtype=bool) if in_bag is None else in_bag
-    zero = ensemble.zero_is_missing
-
-    def part(of: slice) -> None:
-        rest = (skip if in_bag is None else skip[of], leaves[of].T)
-        if zero is None and ensemble.category_set is None and not has_missing:
-            kernels.route_complete(X, which[of], ensemble.tree_start, *ensemble.packed_nodes, *rest)
-            return
-        no_zero = np.zeros(ensemble.n_nodes, dtype=bool)
-        ways = (ensemble.left, ensemble.right, ensemble.missing_left, no_zero if zero is None else zero)
-        kernels.route(X, which[of], ensemble.tree_start, ensemble.feature, ensemble.threshold, *ways, *sets, *rest)
-
-    sets = _category_sets(ensemble)
-    has_missing = bool(np.isnan(X).any())
-    if n_jobs == 1:
-        part(slice(None))
-    else:
-        from joblib import Parallel, delayed, effective_n_jobs
-
-        edges = np.linspace(0, which.size, min(which.size, 4 * effective_n_jobs(n_jobs)) + 1).astype(int)
-        parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(part)(of) for of in parts)
-    return leaves.T
+    skip = None if in_bag is None else np.packbits(in_bag, axis=1)
+    return Router(ensemble, X, skip, n_jobs).leaves(np.arange(ensemble.n_trees) if trees is None else trees)
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
     """Return what compiled walks read of one tree.
 
     Arrays of one entry a node: parent, feature, left, right, threshold, whether the threshold alone decides unless the
-    value is missing (which spares most calls of ``kernels.goes_left``), then what else that takes: where missing values
-    go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
+    value is missing (which spares most calls of ``route_kernels.goes_left``), then what else that takes: where missing
+    values go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
     """
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     size = at.stop - at.start

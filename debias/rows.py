@@ -12,7 +12,7 @@ from debias.errors import CompositionError, RowsError
 from debias.node_arrays import NodeArrays
 from debias.objectives import LOGISTIC
 from debias.paths import Paths
-from debias.routing import block_size, route
+from debias.routing import Router, block_size, route
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,27 +170,35 @@ class Rows:
     def _pass(self) -> tuple[NodeArrays, NDArray[np.float64] | None]:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
         sums = NodeArrays(self.ensemble)
-        drop = np.zeros(self.ensemble.n_features + 1) if self.with_running_loss and self.can_run_loss else None
+        if not (self.with_running_loss and self.can_run_loss):
+            for rows, router in self.blocks_to_route():
+                sums.add_routed(router, self.response, self.weight[rows], rows)
+            return sums, None
+        drop = np.zeros(self.ensemble.n_features + 1)
         for rows, leaves in self.leaf_blocks():
             sums.add(leaves, self.response, self.weight[rows], rows)
-            if drop is not None:
-                self.add_running_loss(leaves, rows, drop)
+            self.add_running_loss(leaves, rows, drop)
         return sums, drop
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if a block of rows behind the first has values the model does not take."""
-        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
+        step = block_size(n_features=self.ensemble.n_features)
         for begin in range(step, self.n_rows, step):
             self.table.matrix(self.ensemble, slice(begin, begin + step))
 
     def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
         """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
-        step = block_size(self.ensemble.n_trees, self.ensemble.n_features)
+        trees = np.arange(self.ensemble.n_trees)
+        for rows, router in self.blocks_to_route(trees.size):
+            yield rows, router.leaves(trees)
+
+    def blocks_to_route(self, n_leaves: int = 1) -> Iterator[tuple[slice, Router]]:
+        """Go through blocks of rows of whose leaves so many are kept: which they are, and what routes them."""
+        step = block_size(n_leaves, self.ensemble.n_features)
         for begin in range(0, self.n_rows, step):
             rows = slice(begin, min(begin + step, self.n_rows))
-            in_bag = None if self.in_bag is None else self.in_bag.not_evaluated(rows.start, rows.stop)
-            X = self.table.matrix(self.ensemble, rows)
-            yield rows, route(self.ensemble, X, in_bag=in_bag, n_jobs=self.n_jobs)
+            skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)
+            yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
 
     def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
         """Add the loss that a block of rows saves at the splits of each feature, and at root steps, to `drop`."""

@@ -12,6 +12,7 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
+from debias.threads import over_parts
 from debias_adapters._sklearn_refit import fitted
 from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, values_are_means
 
@@ -79,7 +80,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
             "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
         )
-    indices, weighted_draws = _index_draw(model)
+    indices, weighted_draws, compiled = _index_draw(model)
     class_weight = getattr(model, "class_weight", None)
     if (
         model.n_outputs_ > 1
@@ -112,6 +113,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         excluded=_weightless(model, sample_weight),
         multiplicity=multiplicity,
         class_weight=_class_weight(model, y, weighted_draws),
+        bits=_bits(model, indices) if compiled and fixed is None and class_weight is None else None,
     )
 
 
@@ -200,8 +202,8 @@ def _notes(model: Any) -> tuple[str, ...]:
     )
 
 
-def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool]:
-    """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
+def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, bool]:
+    """Return a function that redraws one tree's sample, whether weights are draw probabilities, whether it is compiled.
 
     The public ``estimators_samples_`` makes the lists of all trees at once, 8 bytes a row and tree; the function it
     calls, private but unchanged in what it draws, makes one. Since scikit-learn 1.9 sample and class weights decide
@@ -220,7 +222,29 @@ def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool]:
         drawn: NDArray[np.int32] = generate(generator, n_rows, n_drawn, *weights)
         return drawn
 
-    return draw, weighted_draws and hasattr(model, "_sample_weight")
+    def draw_compiled(tree: int) -> NDArray[np.int32]:
+        drawn = np.empty(n_drawn, dtype=np.int32)
+        _bootstrap_kernels.draw(np.uint32(model.estimators_[tree].random_state), n_rows, drawn)
+        return drawn
+
+    weighted = weighted_draws and hasattr(model, "_sample_weight")
+    if not any(weight is not None for weight in weights):
+        from debias_adapters import _bootstrap_kernels
+
+        if np.array_equal(draw_compiled(0), draw(0)):  # else scikit-learn draws otherwise than it did
+            return draw_compiled, weighted, True
+    return draw, weighted, False
+
+
+def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np.uint8]:
+    """Return who is in each bag, as bits packed by ``np.packbits``."""
+    from debias_adapters import _bootstrap_kernels
+
+    bits = np.zeros((len(model.estimators_), (model._n_samples + 7) // 8), dtype=np.uint8)
+    over_parts(
+        len(bits), lambda of: [_bootstrap_kernels.bits_of(indices(k), bits[k]) for k in range(of.start, of.stop)]
+    )
+    return bits
 
 
 def _weightless(model: Any, sample_weight: NDArray[np.float64] | None) -> NDArray[np.bool_] | None:

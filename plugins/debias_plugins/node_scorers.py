@@ -54,7 +54,7 @@ def mdi(
         weight, decrease = ensemble.weight, node_scores.impurity_decrease(ensemble)
     else:
         weight, mean = _in_bag(ensemble, rows)
-        decrease = node_scores.between_variance(ensemble.splits, ensemble.children, mean, weight)
+        decrease = node_scores.between_variance(ensemble, mean, weight)
     decrease = np.where(weight[ensemble.splits] >= min_node_size, decrease, 0.0)
     scale = _inverse(weight[ensemble.tree_start[:-1]])
     if normalize != "tree":
@@ -116,17 +116,16 @@ def mdi_oob(
     _not_negative("shrinkage", shrinkage)
     sums = rows.node_sums
     mu = ensemble.centred_value
-    at = ensemble.splits, ensemble.children
     scale, details = _tree_scale(ensemble, rows)
     if weights == "in_bag":
         weight = rows.in_bag_weight
-        terms = node_scores.weighted_covariance(*at, mu, weight, sums.n, sums.s)
+        terms = node_scores.weighted_covariance(ensemble, mu, weight, sums.n, sums.s)
         scale *= sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
     elif centre == "none":
         offset = ensemble.centre if ensemble.averaged else np.zeros(mu.shape[1])
-        terms = node_scores.raw_covariance(*at, mu, sums.n, sums.s, offset)
+        terms = node_scores.raw_covariance(ensemble, mu, sums.n, sums.s, offset)
     else:
-        terms = node_scores.centred_covariance(*at, mu, sums.n, sums.s)
+        terms = node_scores.centred_covariance(ensemble, mu, sums.n, sums.s)
     if shrinkage:
         weight = rows.in_bag_weight
         terms *= weight[ensemble.splits] / (weight[ensemble.splits] + shrinkage)
@@ -149,7 +148,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_weight, rows.in_bag_mean
-    terms = node_scores.unbiased_decrease(ensemble.splits, ensemble.children, mean, weight, sums.n, sums.s, sums.q)
+    terms = node_scores.unbiased_decrease(ensemble, mean, weight, sums.n, sums.s, sums.q)
     scale, details = _tree_scale(ensemble, rows)
     return node_scores.by_feature(
         ensemble, terms, scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
@@ -167,7 +166,7 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     from debias import node_scores
 
     sums = rows.node_sums
-    terms = node_scores.evaluation_decrease(ensemble.splits, ensemble.children, sums.n, sums.s)
+    terms = node_scores.evaluation_decrease(ensemble, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
     return node_scores.by_feature(ensemble, terms, scale), details
 
@@ -193,7 +192,7 @@ def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
     sums = rows.node_sums
     mu = ensemble.centred_value
-    terms = node_scores.loss_decrease(ensemble.splits, ensemble.children, mu, sums.n, sums.s)
+    terms = node_scores.loss_decrease(ensemble, mu, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
     return node_scores.by_feature(ensemble, terms, scale), details
 

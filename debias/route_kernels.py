@@ -1,0 +1,221 @@
+"""Compiled routing of rows: a tree divides the rows among its leaves, node by node, as its training did.
+
+At every node the rows that arrive are parted in one loop without branches. Nothing in that loop waits for what came
+before, and how missing values, zeros and categories go is settled once a node instead of once a row. It takes half the
+time of leading each row from the root to its leaf. Indices are unsigned, which spares the question whether they count
+from the end. Importing this module imports numba, so the core does it on first use.
+"""
+
+import numpy as np
+from numba import njit, uint64
+
+# The nodes of all trees: tree_start, left, right, feature, threshold (in the precision of X), missing_left,
+# zero_is_missing (empty: none is), category_set (empty: no split is on categories), and the category sets: start of
+# each, codes, and whether those listed go left. `skip` are packed bits of shape (len(trees), n_bytes), a set bit being
+# a row to leave out; (0, 0) to leave out none.
+
+
+@njit(cache=True, nogil=True)
+def route(X, trees, nodes, skip, leaves):
+    """Write the leaf of each row in each of `trees` to `leaves` (len(trees), n_rows); -1 where `skip` is set."""
+    work = _room(X.shape[0], trees, nodes[0])
+    for j in range(trees.size):
+        if skip.size:
+            leaves[j, :] = -1
+        n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
+        rows, leaf, end = work[0], work[3], work[4]
+        begin = uint64(0)
+        for g in range(n_leaves):
+            for i in range(begin, end[g]):
+                leaves[j, rows[i]] = leaf[g]
+            begin = end[g]
+
+
+@njit(cache=True, nogil=True)
+def add_codes(X, trees, nodes, skip, codes, weight, n, s):
+    """Add rows of a one-hot response to the sums at their leaves. `codes` (n_rows,) are the classes."""
+    work = _room(X.shape[0], trees, nodes[0])
+    for j in range(trees.size):
+        n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
+        rows, leaf, end = work[0], work[3], work[4]
+        begin = uint64(0)
+        for g in range(n_leaves):
+            node = uint64(nodes[0][trees[j]] + leaf[g])
+            total = 0.0
+            for i in range(begin, end[g]):
+                r = rows[i]
+                total += weight[r]
+                s[node, uint64(codes[r])] += weight[r]
+            n[node] += total
+            begin = end[g]
+
+
+@njit(cache=True, nogil=True)
+def add_values(X, trees, nodes, skip, tree_output, values, weight, n, s, q):
+    """Add rows of a numeric response (n_rows, n_outputs) to the sums at their leaves."""
+    work = _room(X.shape[0], trees, nodes[0])
+    for j in range(trees.size):
+        first = uint64(tree_output[trees[j]])
+        n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
+        rows, leaf, end = work[0], work[3], work[4]
+        begin = uint64(0)
+        for g in range(n_leaves):
+            node = uint64(nodes[0][trees[j]] + leaf[g])
+            total, squares = 0.0, 0.0
+            for i in range(begin, end[g]):
+                total += weight[rows[i]]
+            for k in range(uint64(s.shape[1])):
+                column = 0.0
+                for i in range(begin, end[g]):
+                    y = values[rows[i], first + k]
+                    column += weight[rows[i]] * y
+                    squares += weight[rows[i]] * y * y
+                s[node, k] += column
+            n[node] += total
+            q[node] += squares
+            begin = end[g]
+
+
+@njit(cache=True, nogil=True)
+def _room(n_rows, trees, start):
+    """Return what dividing rows takes: two lists of rows, a stack, and the leaves with where their rows end."""
+    most = 1
+    for j in range(trees.size):
+        most = max(most, start[trees[j] + 1] - start[trees[j]])
+    rows, other = np.empty(n_rows + 8, dtype=np.uint32), np.empty(n_rows + 8, dtype=np.uint32)
+    stack = np.empty((most + 1, 4), dtype=np.uint64)
+    n_leaves = most // 2 + 1
+    return rows, other, stack, np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def _divide(X, tree, nodes, skip, work):
+    """Order rows by the leaf they reach in a tree; return how many leaves are reached.
+
+    The rows are in the first array of `work`, the leaves in its fourth, and where the rows of each end in its fifth.
+    """
+    start, left, right, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
+    rows, other, stack, leaf, end = work
+    root = start[tree]
+    n_leaves = 0
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = root, 0, _listed_rows(skip, X.shape[0], rows), 0
+    top = 1 if stack[0, 2] > 0 else 0
+    while top:
+        top -= 1
+        at, begin, stop, swapped = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
+        while left[at] >= 0:
+            source, to = (other, rows) if swapped else (rows, other)
+            k, t = uint64(feature[at]), threshold[at]
+            if (category_set.size and category_set[at] >= 0) or (zero_is_missing.size and zero_is_missing[at]):
+                middle = _part_by_rule(X, at, nodes, source, to, begin, stop)
+            elif missing_left[at]:
+                middle = _part_missing_left(X, k, t, source, to, begin, stop)
+            else:
+                middle = _part_missing_right(X, k, t, source, to, begin, stop)
+            swapped = uint64(1) - swapped
+            if middle == begin:
+                at = uint64(root + right[at])
+                continue
+            if middle < stop:
+                stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = root + right[at], middle, stop, swapped
+                top += 1
+            at, stop = uint64(root + left[at]), middle
+        if swapped:
+            rows[begin:stop] = other[begin:stop]
+        leaf[n_leaves], end[n_leaves] = at - uint64(root), stop
+        n_leaves += 1
+    return n_leaves
+
+
+@njit(cache=True, nogil=True)
+def _listed_rows(skip, n_rows, rows):
+    """Write the rows whose bit is not set, ascending, and return how many they are."""
+    n = uint64(0)
+    if skip.size == 0:
+        for i in range(uint64(n_rows)):
+            rows[i] = i
+        return uint64(n_rows)
+    for byte in range(uint64((n_rows + 7) // 8)):
+        bits = skip[0, byte]
+        for k in range(uint64(8)):
+            rows[n] = byte * uint64(8) + k
+            n += uint64(1) - ((uint64(bits) >> (uint64(7) - k)) & uint64(1))
+    while n and rows[n - uint64(1)] >= n_rows:  # of the last byte
+        n -= uint64(1)
+    return n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _part_missing_left(X, k, t, rows, to, begin, stop):
+    """Part rows by a threshold: those that go left to the front, the others to the back; return where these begin."""
+    front, back = begin, stop - uint64(1)
+    for i in range(begin, stop):
+        r = rows[i]
+        go_right = uint64(X[uint64(r), k] > t)  # false where missing
+        to[front] = r
+        to[back] = r
+        front += uint64(1) - go_right
+        back -= go_right
+    return front
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _part_missing_right(X, k, t, rows, to, begin, stop):
+    """Do what `_part_missing_left` does, missing values going right."""
+    front, back = begin, stop - uint64(1)
+    for i in range(begin, stop):
+        r = rows[i]
+        go_left = uint64(X[uint64(r), k] <= t)  # false where missing
+        to[front] = r
+        to[back] = r
+        front += go_left
+        back -= uint64(1) - go_left
+    return front
+
+
+@njit(cache=True, nogil=True)
+def _part_by_rule(X, at, nodes, rows, to, begin, stop):
+    """Do what `_part_missing_left` does, at a split by categories or one that takes zeros for missing."""
+    _, _, _, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
+    which = category_set[at] if category_set.size else -1
+    zero = zero_is_missing.size > 0 and zero_is_missing[at]
+    front, back = begin, stop - uint64(1)
+    for i in range(begin, stop):
+        r = rows[i]
+        x = X[uint64(r), uint64(feature[at])]
+        go_left = uint64(goes_left(x, threshold[at], missing_left[at], zero, which, nodes[8:]))
+        to[front] = r
+        to[back] = r
+        front += go_left
+        back -= uint64(1) - go_left
+    return front
+
+
+@njit(cache=True, nogil=True)
+def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
+    """Return what `route` decides of one value at one split; `which` is the number of its category set, -1 without one.
+
+    Handing over `sets` takes several times as long as a comparison, so that this is called only where a threshold does
+    not decide.
+    """
+    if which >= 0:
+        return missing_left if np.isnan(x) else listed(x, which, *sets)
+    if np.isnan(x) or (zero_is_missing and abs(x) <= 1e-35):
+        return missing_left
+    return x <= threshold
+
+
+@njit(cache=True, nogil=True)
+def listed(x, which, start, codes, listed_left):
+    """Return whether a category goes left by a set."""
+    if not -1 < x < 2147483647:  # no code at all: not listed
+        return not listed_left[which]
+    code, low, high = np.int32(x), start[which], start[which + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < start[which + 1] and codes[low] == code
+    return found == listed_left[which]
