@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from debias.refitting import with_params
 from debias.scores import Scores
 from debias.scoring import Scorer, scorer
 from debias.significance import Procedure
-from debias.threads import in_threads
+from debias.threads import in_threads, meanwhile
 from debias.unwrapping import combined, is_one, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -138,16 +139,16 @@ def audit(
             del chosen[1:]  # no loss to run
         grouping = member.grouping(groups, ensemble)
         matrix = given.table.matrix(ensemble)
-        fingerprints.add(ensemble, given, matrix)
-        n_values = distinct_values(matrix, grouping) if n_values is None else n_values
-        del matrix
-        if test is not None and blocks is None and member.columns is None:  # transformers may make repeats of their own
-            warn_of_repeats(given.table, caught)
-        for each in chosen:
-            found = scored(each, ensemble, given, grouping, caught, seed)
-            if test is not None and given.kind != "train" and each.name == "mdi_oob":
-                found = tested(found, each, given, grouping, test, caught)
-            scores.setdefault(each.name, []).append(found)
+        with meanwhile(partial(fingerprints.add, ensemble, given, matrix)):
+            n_values = distinct_values(matrix, grouping) if n_values is None else n_values
+            del matrix
+            if test is not None and blocks is None and member.columns is None:  # transformers may make repeats
+                warn_of_repeats(given.table, caught)
+            for each in chosen:
+                found = scored(each, ensemble, given, grouping, caught, seed)
+                if test is not None and given.kind != "train" and each.name == "mdi_oob":
+                    found = tested(found, each, given, grouping, test, caught)
+                scores.setdefault(each.name, []).append(found)
         if len(members) == 1:
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:

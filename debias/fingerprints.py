@@ -33,6 +33,9 @@ _NOT_THE_TREES = {
     "classes",
 }
 
+_OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "category_set"}
+_OF_LEAVES = {"value", "weight", "count"}  # those of other nodes follow from them
+
 
 class Fingerprints:
     """SHA-256 of the trees of a model, and of the rows it was audited on.
@@ -97,9 +100,16 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
 
 
 def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
+    leaves = np.flatnonzero(ensemble.left < 0)
     for each in fields(ensemble):
         if each.name not in _NOT_THE_TREES:
-            _feed(digest, getattr(ensemble, each.name))
+            value = getattr(ensemble, each.name)
+            if value is not None and each.name in _OF_SPLITS:
+                value = value[ensemble.splits]
+            elif value is not None and each.name in _OF_LEAVES:
+                value = value[leaves]
+            _feed(digest, value)
+    _feed(digest, np.packbits(ensemble.left < 0))
 
 
 def _feed(digest: Any, value: Any) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.threads import over_parts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -115,5 +117,6 @@ class NodeArrays:
         from debias import kernels
 
         ensemble = self.ensemble
-        kernels.sum_up(ensemble.tree_start, ensemble.left, ensemble.right, self._n, self._s, self._q)
+        given = (ensemble.left, ensemble.right, self._n, self._s, self._q)
+        over_parts(ensemble.n_trees, lambda of: kernels.sum_up(ensemble.tree_start[of.start : of.stop + 1], *given))
         self._summed_up = True

@@ -78,3 +78,18 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
     edges = np.linspace(0, n, min(n // at_least, PARTS_A_THREAD * n_threads) + 1).astype(np.int64).tolist()
     with ThreadPoolExecutor(n_threads) as threads:
         return list(threads.map(function, map(slice, edges[:-1], edges[1:])))
+
+
+@contextmanager
+def meanwhile(function: Callable[[], Any]) -> Iterator[None]:
+    """Call a function beside what happens in the block, if a second thread is allowed; else before it."""
+    if _allowed.get() == 1:
+        function()
+        yield
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as thread:
+        called = thread.submit(function)
+        yield
+        called.result()

@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias.threads import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,10 +47,14 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
     """
     start = np.cumsum([0] + [tree.node_count for tree in trees])
     joined = {name: np.empty(start[-1], dtype=dtype) for name, dtype in NODE_FIELDS.items()}
-    for tree, begin, end in zip(trees, start[:-1], start[1:], strict=True):
-        nodes = tree.__getstate__()["nodes"]  # tree by tree, while its nodes are in the cache
-        for name, array in joined.items():
-            array[begin:end] = nodes[name]
+
+    def part(of: slice) -> None:
+        for tree, begin, end in zip(trees[of], start[:-1][of], start[1:][of], strict=True):
+            nodes = tree.__getstate__()["nodes"]  # tree by tree, while its nodes are in the cache
+            for name, array in joined.items():
+                array[begin:end] = nodes[name]
+
+    over_parts(len(trees), part)
     return {
         "tree_start": start,
         "feature": np.maximum(joined["feature"], -1),  # -2 at leaves
@@ -81,7 +86,14 @@ def values_are_means(tree: Any) -> bool:
 
 def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
     """Return the leaf of every row in every compiled tree, shape (n_rows, n_trees)."""
-    return np.stack([tree.apply(X) for tree in trees], axis=1).astype(np.int32)
+    leaves = np.empty((len(trees), len(X)), dtype=np.int32)
+
+    def part(of: slice) -> None:
+        for k in range(of.start, of.stop):
+            leaves[k] = trees[k].apply(X)
+
+    over_parts(len(trees), part)
+    return leaves.T
 
 
 def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str) -> Objective:

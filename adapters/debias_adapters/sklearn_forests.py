@@ -67,7 +67,11 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     trees, (_, class_sets) = _trees(model), _classes(model)
-    return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees) / len(trees), dtype=np.float64)
+
+    def part(of: slice) -> NDArray[np.float64]:
+        return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[of]), dtype=np.float64)
+
+    return np.asarray(sum(over_parts(len(trees), part)) / len(trees), dtype=np.float64)
 
 
 @debias.hookimpl
@@ -122,7 +126,9 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     """Return ``feature_importances_``, computed as scikit-learn does, less the overhead of a thread pool."""
     if not _is_mine(model):
         return None
-    each = [tree.compute_feature_importances() for tree in _trees(model) if tree.node_count > 1]
+    trees = [tree for tree in _trees(model) if tree.node_count > 1]
+    parts = over_parts(len(trees), lambda of: [tree.compute_feature_importances() for tree in trees[of]])
+    each = [importance for part in parts for importance in part]
     if not each or not hasattr(model, "estimators_"):
         return model.feature_importances_, "mean decrease in impurity"
     mean = np.mean(each, axis=0)
