@@ -6,6 +6,7 @@ import functools
 import os
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pluggy
 
@@ -108,28 +109,13 @@ def register(plugin: Any, name: str | None = None) -> None:
 def scorers(manager: pluggy.PluginManager | None = None) -> dict[str, Scorer]:
     """Return every scorer of every plugin by name, sorted, each name once."""
     manager = manager or plugin_manager()
-    found: dict[str, Scorer] = {}
-    for offered in manager.hook.debias_scorers():
-        for scorer in offered:
-            if scorer.name in found:
-                raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
-            found[scorer.name] = scorer
-    return dict(sorted(found.items()))
+    return dict(_offered(manager)[0])
 
 
 def meta_methods(manager: pluggy.PluginManager | None = None) -> dict[str, MetaMethod]:
     """Return every meta-method of every plugin by name, sorted, each name once, also among scorers."""
     manager = manager or plugin_manager()
-    found: dict[str, MetaMethod] = {}
-    for offered in manager.hook.debias_meta_methods():
-        for meta in offered:
-            if meta.name in found:
-                raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
-            found[meta.name] = meta
-    both = sorted(set(found) & set(scorers(manager)))
-    if both:
-        raise PluginError(f"a scorer and a meta-method are both called {both[0]!r}; rename one, or disable its plugin")
-    return dict(sorted(found.items()))
+    return dict(_offered(manager)[1])
 
 
 def find_scorer(name: str) -> Scorer:
@@ -145,6 +131,40 @@ def find_scorer(name: str) -> Scorer:
 def adapters_loaded() -> list[str]:
     """Return the names of the plugins that can extract a model."""
     return sorted(impl.plugin_name for impl in plugin_manager().hook.debias_extract.get_hookimpls())
+
+
+def _offered(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
+    """Return scorers and meta-methods; plugins are asked once, since asking takes longer than many a score."""
+    plugins = [plugin for _, plugin in manager.list_name_plugin()]
+    if manager not in _asked or not _are(_asked[manager][0], plugins):
+        _asked[manager] = plugins, _ask(manager)
+    return _asked[manager][1]
+
+
+_asked: WeakKeyDictionary[pluggy.PluginManager, tuple[list[Any], Any]] = WeakKeyDictionary()
+
+
+def _are(some: list[Any], others: list[Any]) -> bool:
+    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+
+
+def _ask(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
+    found: dict[str, Scorer] = {}
+    for offered in manager.hook.debias_scorers():
+        for scorer in offered:
+            if scorer.name in found:
+                raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
+            found[scorer.name] = scorer
+    metas: dict[str, MetaMethod] = {}
+    for offered in manager.hook.debias_meta_methods():
+        for meta in offered:
+            if meta.name in metas:
+                raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
+            metas[meta.name] = meta
+    both = sorted(set(metas) & set(found))
+    if both:
+        raise PluginError(f"a scorer and a meta-method are both called {both[0]!r}; rename one, or disable its plugin")
+    return dict(sorted(found.items())), dict(sorted(metas.items()))
 
 
 def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:

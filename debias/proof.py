@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOTS_TO_CHECK = 10
 LEAST_CORRELATION = 0.6
 """Of leaf values of a booster's first trees with the mean response of the leaves; 1 but for shrinkage and sampling."""
-ROW_TREES_TO_CHECK = 100_000
+ROW_TREES_TO_CHECK = 40_000
 """Rows x trees that are routed for the proof at every node (at least four trees)."""
 
 
