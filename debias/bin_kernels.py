@@ -78,16 +78,15 @@ def encode(X, cuts, cut_start, columns, codes):
     padded = np.empty(256, dtype=X.dtype)
     for k in columns:
         n_cuts = cut_start[k + 1] - cut_start[k]
-        padded[:] = np.inf
-        padded[:n_cuts] = cuts[cut_start[k] : cut_start[k + 1]]
+        for cut in range(256):
+            padded[cut] = cuts[cut_start[k] + cut] if cut < n_cuts else np.inf
         widest = 1
         while 2 * widest <= n_cuts:
             widest *= 2
         for begin in range(0, n_rows, 256):
             size = min(256, n_rows - begin)
             for i in range(size):
-                x[i] = X[begin + i, k]
-            at[:size] = 0
+                x[i], at[i] = X[begin + i, k], 0
             width = widest
             while width:  # every value is halved down at the same time, so that none waits for its own last step
                 _halve(x[:size], padded, np.uint8(width), at[:size])
@@ -136,7 +135,8 @@ def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree
         for j in range(trees.size):
             tree = trees[j]
             reached = _evaluate(codes, begin, end, steps[step_start[tree] : step_start[tree + 1]], places)
-            total[: leaf_start[tree + 1] - leaf_start[tree]] = 0.0
+            for r in range(leaf_start[tree + 1] - leaf_start[tree]):
+                total[r, 0] = total[r, 1] = total[r, 2] = total[r, 3] = 0.0
             _add(reached, terms[tree_output[tree], begin:end], total)
             for r in range(leaf_start[tree + 1] - leaf_start[tree]):
                 node = tree_start[tree] + leaf[leaf_start[tree] + r]
@@ -161,7 +161,8 @@ def _evaluate(codes, begin, end, steps, places):
         else:
             _pick_leaf(column, code, np.uint8(-1 - a), np.uint8(-1 - b), result)
     if steps.shape[0] == 0:  # a tree of one leaf
-        places[0, :size] = 0
+        for i in range(size):
+            places[0, i] = 0
         return places[0, :size]
     return places[steps[-1, 2], :size]
 

@@ -46,7 +46,10 @@ def check_trees(start, left, right, feature, threshold, value, weight, n_feature
 def average_leaves(start, left, right, value, weight):
     """Overwrite `value` of every inner node with the weighted mean of the leaves below it."""
     n_outputs = value.shape[1]
-    below = np.empty(np.diff(start).max())
+    most = 0
+    for tree in range(start.size - 1):
+        most = max(most, start[tree + 1] - start[tree])
+    below = np.empty(most)
     for tree in range(start.size - 1):
         begin = start[tree]
         for node in range(start[tree + 1] - 1, begin - 1, -1):

@@ -21,7 +21,8 @@ def route(X, trees, nodes, skip, leaves):
     work = _room(X.shape[0], trees, nodes[0])
     for j in range(trees.size):
         if skip.size:
-            leaves[j, :] = -1
+            for i in range(X.shape[0]):
+                leaves[j, i] = -1
         n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
         rows, leaf, end = work[0], work[3], work[4]
         begin = uint64(0)
@@ -121,7 +122,8 @@ def _divide(X, tree, nodes, skip, work):
                 top += 1
             at, stop = uint64(root + left[at]), middle
         if swapped:
-            rows[begin:stop] = other[begin:stop]
+            for i in range(begin, stop):
+                rows[i] = other[i]
         leaf[n_leaves], end[n_leaves] = at - uint64(root), stop
         n_leaves += 1
     return n_leaves

@@ -13,7 +13,8 @@ from numba import njit, uint32, uint64
 def draw(seed, n_rows, drawn):
     """Fill `drawn` (n_drawn,) of int32 with what ``RandomState(seed).randint(0, n_rows, n_drawn)`` returns."""
     if n_rows == 1:
-        drawn[:] = 0
+        for i in range(drawn.size):
+            drawn[i] = 0
         return
     state = np.empty(624, dtype=np.uint32)
     state[0] = seed
@@ -34,7 +35,8 @@ def draw(seed, n_rows, drawn):
             held[kept] = np.int32(word)
             kept += uint64(word <= highest)
         size = min(np.int64(kept), wanted - n)
-        drawn[n : n + size] = held[:size]
+        for i in range(size):
+            drawn[n + i] = held[i]
         n += size
 
 
