@@ -116,15 +116,16 @@ def _timed(case: speed_cases.Case, repeats: int) -> Row:
 
 
 def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], wanted: str, repeats: int) -> Row:
-    """Return times at several sizes, and the slope of their logarithms."""
+    """Return times at several sizes, and the slope of their logarithms: over all, and between the last two."""
     seconds = []
     for _, call in calls:
         call()
         seconds.append(median(_time(call) for _ in range(repeats)))
     sizes = [size for size, _ in calls]
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+    last = float(np.log(seconds[-1] / seconds[-2]) / np.log(sizes[-1] / sizes[-2]))
     shown = ", ".join(f"{size:,}: {second:.3f} s" for size, second in zip(sizes, seconds, strict=True))
-    return f"growth in {what}: {setting}, five scores", f"exponent {exponent:.2f}", shown, "", "", wanted
+    return f"growth in {what}: {setting}, five scores", f"exponent {exponent:.2f}, at the end {last:.2f}", shown, "", "", wanted
 
 
 def _share_of_cores(call: Callable[[], Any]) -> float:

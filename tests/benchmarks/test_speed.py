@@ -21,7 +21,7 @@ def test_a_growth_exponent_is_the_slope_of_logarithms(monkeypatch):
     clock = {10: 1.0, 20: 4.0, 40: 16.0}
     calls = [(size, lambda size=size: size) for size in clock]
     monkeypatch.setattr(speed, "_time", lambda call: clock[call()])
-    assert speed._grown("n", "setting", calls, "", 3)[1] == "exponent 2.00"
+    assert speed._grown("n", "setting", calls, "", 3)[1] == "exponent 2.00, at the end 2.00"
 
 
 def test_one_busy_core_of_two_is_half_of_them():
