@@ -105,9 +105,9 @@ def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
         if each.name not in _NOT_THE_TREES:
             value = getattr(ensemble, each.name)
             if value is not None and each.name in _OF_SPLITS:
-                value = value[ensemble.splits]
+                value = value.take(ensemble.splits, axis=0)
             elif value is not None and each.name in _OF_LEAVES:
-                value = value[leaves]
+                value = value.take(leaves, axis=0)
             _feed(digest, value)
     _feed(digest, np.packbits(ensemble.left < 0))
 
