@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -13,6 +15,7 @@ from debias.errors import RowsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Executor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,7 +23,16 @@ R = TypeVar("R")
 PARTS_A_THREAD = 4
 """Trees differ in size: a thread that is done early takes another part."""
 
-_allowed: ContextVar[int] = ContextVar("allowed", default=1)
+
+@dataclass(frozen=True)
+class _Team:
+    """Threads at work for one call, the one that calls among them."""
+
+    n_threads: int
+    others: Executor
+
+
+_at_work: ContextVar[_Team | None] = ContextVar("at_work", default=None)
 
 
 def threads(n_jobs: int | None) -> int:
@@ -47,11 +59,18 @@ def in_threads(function: Callable[P, R]) -> Callable[P, R]:
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[None]:
     """Let the loops below use so many threads, -1 being one a core. Threads and processes they start use one each."""
-    token = _allowed.set(n_jobs)
-    try:
+    n_threads, now = _effective(n_jobs), _at_work.get()
+    if n_threads == (1 if now is None else now.n_threads):
         yield
-    finally:
-        _allowed.reset(token)
+        return
+    if n_threads == 1:
+        with _working(None):
+            yield
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(n_threads - 1) as others, _working(_Team(n_threads, others)):
+        yield
 
 
 def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = None, at_least: int = 1) -> list[Any]:
@@ -67,29 +86,62 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
     at_least : int
         How many items are worth a thread.
     """
-    n_jobs = _allowed.get() if n_jobs is None else n_jobs
-    if n_jobs == 1 or n < 2 * at_least:
+    if n_jobs is not None:
+        with allowed(n_jobs):
+            return over_parts(n, function, at_least=at_least)
+    team = _at_work.get()
+    if team is None or n < 2 * at_least:
         return [function(slice(0, n))]
-    from concurrent.futures import ThreadPoolExecutor
-
-    from joblib import effective_n_jobs
-
-    n_threads = min(effective_n_jobs(n_jobs), n // at_least)
+    n_threads = min(team.n_threads, n // at_least)
     edges = np.linspace(0, n, min(n // at_least, PARTS_A_THREAD * n_threads) + 1).astype(np.int64).tolist()
-    with ThreadPoolExecutor(n_threads) as threads:
-        return list(threads.map(function, map(slice, edges[:-1], edges[1:])))
+    parts = list(map(slice, edges[:-1], edges[1:]))
+    found: list[Any] = [None] * len(parts)
+    left = deque(range(len(parts)))
+
+    def work() -> None:
+        while True:
+            try:
+                k = left.popleft()
+            except IndexError:
+                return
+            found[k] = function(parts[k])
+
+    helped = [team.others.submit(work) for _ in range(n_threads - 1)]
+    try:
+        work()
+    finally:
+        left.clear()
+        for each in helped:
+            if not each.cancel():  # else it had something else to do, and all is done without it
+                each.result()
+    return found
 
 
 @contextmanager
 def meanwhile(function: Callable[[], Any]) -> Iterator[None]:
     """Call a function beside what happens in the block, if a second thread is allowed; else before it."""
-    if _allowed.get() == 1:
+    team = _at_work.get()
+    if team is None:
         function()
         yield
         return
-    from concurrent.futures import ThreadPoolExecutor
+    called = team.others.submit(function)
+    yield
+    called.result()
 
-    with ThreadPoolExecutor(1) as thread:
-        called = thread.submit(function)
+
+@contextmanager
+def _working(team: _Team | None) -> Iterator[None]:
+    token = _at_work.set(team)
+    try:
         yield
-        called.result()
+    finally:
+        _at_work.reset(token)
+
+
+def _effective(n_jobs: int) -> int:
+    if n_jobs > 0:
+        return n_jobs
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))

@@ -125,7 +125,14 @@ def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], 
     exponent = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     last = float(np.log(seconds[-1] / seconds[-2]) / np.log(sizes[-1] / sizes[-2]))
     shown = ", ".join(f"{size:,}: {second:.3f} s" for size, second in zip(sizes, seconds, strict=True))
-    return f"growth in {what}: {setting}, five scores", f"exponent {exponent:.2f}, at the end {last:.2f}", shown, "", "", wanted
+    return (
+        f"growth in {what}: {setting}, five scores",
+        f"exponent {exponent:.2f}, at the end {last:.2f}",
+        shown,
+        "",
+        "",
+        wanted,
+    )
 
 
 def _share_of_cores(call: Callable[[], Any]) -> float:
