@@ -81,7 +81,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     """Predict leaf indices; a leaf's node id is its index after all inner nodes of its tree."""
     if not _is_mine(model):
         return None
-    leaves = np.asarray(_booster(model).predict(X, pred_leaf=True)).reshape(len(X), -1).astype(np.int32)
+    leaves = np.asarray(_booster(model).predict(X, pred_leaf=True, num_threads=1)).reshape(len(X), -1).astype(np.int32)
     n_inner = np.diff(ensemble.tree_start) // 2
     return leaves + n_inner.astype(np.int32)
 
@@ -92,7 +92,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     booster = _booster(model)
-    raw = np.asarray(booster.predict(X, raw_score=True), dtype=np.float64).reshape(len(X), -1)
+    raw = np.asarray(booster.predict(X, raw_score=True, num_threads=1), dtype=np.float64).reshape(len(X), -1)
     return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
 
