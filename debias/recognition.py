@@ -90,7 +90,7 @@ class Recognition:
         return self.exact or (self.suspicious and self.p_fresh < FALSE_ALARM)
 
 
-def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
+def recognise(ensemble: TreeEnsemble, table: Table, response: Response, n_jobs: int = 1) -> Recognition:
     """Look for the training rows among the rows.
 
     Parameters
@@ -99,12 +99,14 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     table : Table
         Rows in question, columns in the model's order.
     response : Response
+    n_jobs : int
+        Threads to route with.
 
     Returns
     -------
     Recognition
     """
-    return recognised(ensemble, count_leaves(ensemble, table, response), table.n_rows)
+    return recognised(ensemble, count_leaves(ensemble, table, response, n_jobs), table.n_rows)
 
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
@@ -177,22 +179,43 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     Small expected counts make the sums vary more than chi-square.
     """
     n_trees, n_rows = len(counted), counted[0].at.size
-    own = float(np.mean([_excess_variance(tree) / tree.freedom for tree in counted]))
+    excess = [_excess_variance(tree) for tree in counted]
+    own = float(np.mean([each / tree.freedom for each, tree in zip(excess, counted, strict=True)]))
     if n_trees == 1:
         return 1 / own
     # Few rows leave most pairs of leaves empty and hide the overlap.
     few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
-    pairs = list(combinations(counted, 2))
+    pairs = list(combinations(range(n_trees), 2))
     shared = []
-    for a, b in pairs[:: max(1, len(pairs) // n_pairs)]:
-        most = max(_excess_variance(a), _excess_variance(b)) / min(a.freedom, b.freedom)
+    for j, k in pairs[:: max(1, len(pairs) // n_pairs)]:
+        a, b = counted[j], counted[k]
+        most = max(excess[j], excess[k]) / min(a.freedom, b.freedom)
         if few or a.group.size * b.group.size > 250_000:
             shared.append(most)
             continue
-        phi2 = _contingency(a.at, b.at) - _contingency(a.group[a.at], b.group[b.at])
+        table = _crossed(a, b)
+        phi2 = _contingency(table) - _contingency(_by_class(table, a.group, b.group))
         phi2 -= a.freedom * b.freedom / n_rows
-        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * _excess_variance(a), most))
+        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * excess[j], most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
+
+
+def _crossed(a: LeafCounts, b: LeafCounts) -> NDArray[np.int64]:
+    """Return how many rows reach each pair of leaves of two trees."""
+    from debias import leaf_kernels
+
+    table = np.zeros((a.group.size, b.group.size), dtype=np.int64)
+    leaf_kernels.cross(a.at, b.at, table)
+    return table
+
+
+def _by_class(table: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the same rows by the classes the leaves speak for."""
+    rows = np.zeros((a.max() + 1, table.shape[1]), dtype=np.int64)
+    np.add.at(rows, a, table)
+    both = np.zeros((rows.shape[0], b.max() + 1), dtype=np.int64)
+    np.add.at(both.T, b, rows.T)
+    return both
 
 
 def _excess_variance(tree: LeafCounts) -> float:
@@ -203,10 +226,9 @@ def _excess_variance(tree: LeafCounts) -> float:
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
 
 
-def _contingency(a: NDArray[np.integer[Any]], b: NDArray[np.integer[Any]]) -> float:
-    """Return phi^2 = chi^2 / n of two partitions of the same rows, each numbered from 0."""
-    table = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
-    joint = table[table.any(axis=1)][:, table.any(axis=0)] / a.size
+def _contingency(table: NDArray[np.int64]) -> float:
+    """Return phi^2 = chi^2 / n of two partitions of the same rows, by how many rows are in each pair of parts."""
+    joint = table[table.any(axis=1)][:, table.any(axis=0)] / table.sum()
     chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     return float(np.sum(joint**2 / chance)) - 1
 
