@@ -134,7 +134,7 @@ class LeafCounter:
             margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
 
 
-def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response, n_jobs: int = 1) -> list[LeafCounts]:
+def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
     """Count the rows of a table in the leaves of up to 30 trees.
 
     Parameters
@@ -144,8 +144,6 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response, n_job
         Rows in question, columns in the model's order.
     response : Response
         Gives the classes that were weighed in training.
-    n_jobs : int
-        Threads to route with.
 
     Returns
     -------
@@ -159,7 +157,7 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response, n_job
     step = block_size(counter.trees.size)
     for begin in range(0, table.n_rows, step):
         rows = slice(begin, begin + step)
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=counter.trees, n_jobs=n_jobs)
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=counter.trees)
     counter.add(leaves, response)
     return counter.counts()
 

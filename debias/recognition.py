@@ -19,15 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias.leaf_counts import LeafCounts, count_leaves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from debias.ensemble import TreeEnsemble
     from debias.response import Response
     from debias.table import Table
@@ -90,7 +88,7 @@ class Recognition:
         return self.exact or (self.suspicious and self.p_fresh < FALSE_ALARM)
 
 
-def recognise(ensemble: TreeEnsemble, table: Table, response: Response, n_jobs: int = 1) -> Recognition:
+def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
     """Look for the training rows among the rows.
 
     Parameters
@@ -99,14 +97,12 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response, n_jobs: 
     table : Table
         Rows in question, columns in the model's order.
     response : Response
-    n_jobs : int
-        Threads to route with.
 
     Returns
     -------
     Recognition
     """
-    return recognised(ensemble, count_leaves(ensemble, table, response, n_jobs), table.n_rows)
+    return recognised(ensemble, count_leaves(ensemble, table, response), table.n_rows)
 
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
@@ -178,6 +174,8 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     leaves to cross, and with few rows.
     Small expected counts make the sums vary more than chi-square.
     """
+    from debias import leaf_kernels
+
     n_trees, n_rows = len(counted), counted[0].at.size
     excess = [_excess_variance(tree) for tree in counted]
     own = float(np.mean([each / tree.freedom for each, tree in zip(excess, counted, strict=True)]))
@@ -193,29 +191,9 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
         if few or a.group.size * b.group.size > 250_000:
             shared.append(most)
             continue
-        table = _crossed(a, b)
-        phi2 = _contingency(table) - _contingency(_by_class(table, a.group, b.group))
-        phi2 -= a.freedom * b.freedom / n_rows
+        phi2 = leaf_kernels.overlap(a.at, b.at, a.group, b.group) - a.freedom * b.freedom / n_rows
         shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * excess[j], most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
-
-
-def _crossed(a: LeafCounts, b: LeafCounts) -> NDArray[np.int64]:
-    """Return how many rows reach each pair of leaves of two trees."""
-    from debias import leaf_kernels
-
-    table = np.zeros((a.group.size, b.group.size), dtype=np.int64)
-    leaf_kernels.cross(a.at, b.at, table)
-    return table
-
-
-def _by_class(table: NDArray[np.int64], a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the same rows by the classes the leaves speak for."""
-    rows = np.zeros((a.max() + 1, table.shape[1]), dtype=np.int64)
-    np.add.at(rows, a, table)
-    both = np.zeros((rows.shape[0], b.max() + 1), dtype=np.int64)
-    np.add.at(both.T, b, rows.T)
-    return both
 
 
 def _excess_variance(tree: LeafCounts) -> float:
@@ -224,13 +202,6 @@ def _excess_variance(tree: LeafCounts) -> float:
     n_leaves, n_rows = share.size, max(tree.found.sum(), 1.0)
     extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
-
-
-def _contingency(table: NDArray[np.int64]) -> float:
-    """Return phi^2 = chi^2 / n of two partitions of the same rows, by how many rows are in each pair of parts."""
-    joint = table[table.any(axis=1)][:, table.any(axis=0)] / table.sum()
-    chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    return float(np.sum(joint**2 / chance)) - 1
 
 
 def _chi2_cdf(ratio: float, freedom: float) -> float:

@@ -243,7 +243,8 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
         return None
     from debias import kernels
 
-    weight = trees.hessian.copy()
+    weight = np.zeros(count.size)
+    weight[trees.left < 0] = trees.hessians()
     kernels.sum_up(trees.start, trees.left, trees.right, weight, np.zeros((weight.size, 0)), np.zeros(0))
     return weight
 
@@ -251,10 +252,9 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
 def _unweighted(text: ModelText) -> bool:
     """Whether all leaves have as much hessian a row as the first one of their output."""
     trees = text.trees
-    leaf = trees.left < 0
-    count, output = trees.count[leaf], trees.tree_of_leaf() % text.n_outputs
+    count, output = trees.count[trees.left < 0], trees.tree_of_leaf() % text.n_outputs
     some = count > 0
-    ratio, output = trees.hessian[leaf][some] / count[some], output[some]
+    ratio, output = trees.hessians()[some] / count[some], output[some]
     return all(np.allclose(ratio[output == k], ratio[output == k][:1], rtol=1e-4) for k in range(text.n_outputs))
 
 

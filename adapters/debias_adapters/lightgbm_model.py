@@ -165,7 +165,8 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
 
 def _root_value(trees: Trees, tree: int) -> float:
     leaves = trees.leaves(tree)
-    weight = trees.hessian[leaves] if trees.hessian[leaves].sum() else np.ones(leaves.stop - leaves.start)
+    weight = trees.hessians(slice(tree, tree + 1))
+    weight = weight if weight.sum() else np.ones(weight.size)
     mean, said = float(np.average(trees.value[leaves], weights=weight)), float(trees.root_value[tree])
     return mean if abs(mean - said) <= 1e-5 * abs(said) else said
 

@@ -32,13 +32,13 @@ class Trees:
     ----------
     start : array of int64 of shape (n_trees + 1,)
     feature, threshold, left, right, missing_left, zero_is_missing, value, count, gain : arrays of shape (n_nodes,)
-    hessian : array of float64 of shape (n_nodes,)
-        Sums of hessians at leaves; 0 elsewhere, where the text has six digits of them.
     category_set : array of int32 of shape (n_nodes,)
         Where a split is on categories, which of `sets` goes left; -1 elsewhere.
     sets : list of array of int32
     root_value : array of float64 of shape (n_trees,)
         What the text says the root holds, to six digits.
+    blocks : list of dict of str to str
+        The lines of each tree.
     """
 
     start: NDArray[np.int64]
@@ -50,11 +50,11 @@ class Trees:
     zero_is_missing: NDArray[np.bool_]
     value: NDArray[np.float64]
     count: NDArray[np.int64]
-    hessian: NDArray[np.float64]
     gain: NDArray[np.float64]
     category_set: NDArray[np.int32]
     sets: list[NDArray[np.int32]]
     root_value: NDArray[np.float64]
+    blocks: list[Block]
 
     def __len__(self) -> int:
         return self.start.size - 1
@@ -67,6 +67,14 @@ class Trees:
     def tree_of_leaf(self) -> NDArray[np.int64]:
         """Return the tree of each leaf; leaves are in the order of their trees."""
         return np.repeat(np.arange(len(self)), np.diff(self.start) // 2 + 1)
+
+    def hessians(self, trees: slice = slice(None)) -> NDArray[np.float64]:
+        """Return the sum of hessians of each leaf of some trees, all by default; few models need them of all.
+
+        Of inner nodes the text has six digits of them.
+        """
+        n_leaves = np.diff(self.start)[trees] // 2 + 1
+        return _of_leaves(self.blocks[trees], "leaf_weight", n_leaves).astype(np.float64)
 
     def category_arrays(self) -> dict[str, Any]:
         """Return the sets of categories as a TreeEnsemble takes them; nothing if no split has one."""
@@ -127,14 +135,6 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
     def of_splits(name: str) -> NDArray[Any]:
         return _numbers(blocks, name, inner)
 
-    def of_leaves(name: str) -> NDArray[Any]:
-        if not (inner == 0).any():
-            return _numbers(blocks, name, n_leaves)
-        grown = np.repeat(inner > 0, n_leaves)  # a tree of one leaf says nothing of it but its value
-        read = np.zeros(grown.size)
-        read[grown] = _numbers(blocks, name, np.where(inner > 0, n_leaves, 0))
-        return read
-
     threshold, decision = of_splits("threshold"), of_splits("decision_type").astype(np.int64)
     left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
     size = n_leaves + inner
@@ -161,8 +161,7 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
         missing_left=nodes(missing_left, False, np.bool_),
         zero_is_missing=nodes((missing == MISSING_ZERO) & ~categorical, False, np.bool_),
         value=nodes(0, value, np.float64),
-        count=nodes(of_splits("internal_count"), of_leaves("leaf_count"), np.int64),
-        hessian=nodes(0, of_leaves("leaf_weight"), np.float64),
+        count=nodes(of_splits("internal_count"), _of_leaves(blocks, "leaf_count", n_leaves), np.int64),
         gain=nodes(of_splits("split_gain"), 0, np.float64),
         category_set=nodes(np.where(categorical, threshold + first_set, -1), -1, np.int32),
         sets=[each for of_tree in sets for each in of_tree],
@@ -172,6 +171,7 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
                 for block, n, last in zip(blocks, inner, value[np.cumsum(n_leaves) - 1], strict=True)
             ]
         ),
+        blocks=blocks,
     )
 
 
@@ -193,6 +193,7 @@ def require_whole(text: str, source: str) -> None:
         at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
         raise UnsupportedModelError(f"{source} is damaged: tree {at} is not as long as the text says")
     trees = read_trees([lines_of(block) for block in blocks], source)
+    trees.hessians()
     begin, size = trees.start[:-1], np.diff(trees.start)
     tree = np.repeat(np.arange(len(trees)), size)
     split = np.flatnonzero(trees.left >= 0)
@@ -209,6 +210,16 @@ def require_whole(text: str, source: str) -> None:
         raise UnsupportedModelError(
             f"{source} is damaged: tree {unknown[0]} splits on a feature the model does not have"
         )
+
+
+def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of leaves; 0 for a tree of one leaf, which says nothing of it but its value."""
+    alone = n_leaves == 1
+    if not alone.any():
+        return _numbers(blocks, name, n_leaves)
+    read = np.zeros(n_leaves.sum())
+    read[~np.repeat(alone, n_leaves)] = _numbers(blocks, name, np.where(alone, 0, n_leaves))
+    return read
 
 
 def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:

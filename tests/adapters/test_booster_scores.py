@@ -174,7 +174,8 @@ def hessians(model, ensemble, tree):
     from debias_adapters.lightgbm_model import ModelText
 
     trees = ModelText.parse(model.model_to_string(), "test").trees
-    h, left, right = trees.hessian[nodes].copy(), trees.left[nodes], trees.right[nodes]
+    left, right, h = trees.left[nodes], trees.right[nodes], np.zeros(nodes.stop - nodes.start)
+    h[left < 0] = trees.hessians(slice(tree, tree + 1))
     for node in range(left.size // 2 - 1, -1, -1):  # the text has six digits of their own
         h[node] = h[left[node]] + h[right[node]]
     return h
