@@ -22,6 +22,8 @@ MISSING_NONE, MISSING_ZERO = 0, 1
 WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count")
 TEXT_AT_ONCE = 2**20
 """Bytes LightGBM's Python package has room for at first; it writes a longer text twice."""
+FRAME_AT_MOST = TEXT_AT_ONCE // 8
+"""Bytes beside the trees up to which a text is asked for in parts, each of which repeats them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +95,10 @@ def text_in_parts(booster: Any) -> Iterator[str]:
     rounds = booster.current_iteration()
     rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
     first = booster.model_to_string(num_iteration=1)
-    body, _, _ = first.partition("\nend of trees")
-    of_round = len(body) - body.find("\nTree=")  # later trees are about as large
+    of_round = len(first.partition("\nend of trees")[0]) - first.find("\nTree=")  # later ones may be twice as long
     frame = len(first) - of_round
-    at_once = max(1, rounds) if 8 * frame > TEXT_AT_ONCE else max(1, (TEXT_AT_ONCE - frame) // (2 * of_round))
-    if rounds <= 1:
-        yield first
-        return
-    for begin in range(0, rounds, at_once):
+    at_once = max(1, (TEXT_AT_ONCE - frame) // (2 * of_round)) if frame <= FRAME_AT_MOST else max(1, rounds)
+    for begin in range(0, max(1, rounds), at_once):
         yield booster.model_to_string(start_iteration=begin, num_iteration=min(at_once, rounds - begin))
 
 
