@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias_adapters.decimals import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +133,7 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
     def of_splits(name: str) -> NDArray[Any]:
         return _numbers(blocks, name, inner)
 
-    threshold, decision = of_splits("threshold"), of_splits("decision_type").astype(np.int64)
+    threshold, decision = of_splits("threshold"), of_splits("decision_type")
     left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
     size = n_leaves + inner
     start = np.concatenate(([0], np.cumsum(size)))
@@ -222,33 +222,21 @@ def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> N
 
 def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
     """Return the numbers of a field of all trees, one after another; `sizes` are how many each tree must have."""
-    texts = [block.get(name, "") if size else "" for block, size in zip(blocks, sizes.tolist(), strict=True)]
-    joined = " ".join(filter(None, texts))
-    found = np.array([text.count(" ") + 1 if text else 0 for text in texts])
-    values = _parsed(joined, np.int64 if name in WHOLE else np.float64)
-    if values is None or values.size != found.sum():  # not only numbers with single spaces between
-        parts = [text.split() for text in texts]
-        found = np.array([len(part) for part in parts])
-        values = np.array([word for part in parts for word in part], dtype=np.float64)
+    values, found = read_lines(
+        [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
+    )
     wrong = np.flatnonzero(found != sizes)
     if wrong.size:
         raise UnsupportedModelError(
             f"the LightGBM model text has {found[wrong[0]]} entries of {name} for {sizes[wrong[0]]} nodes "
             f"(tree {wrong[0]})"
         )
-    return values
-
-
-def _parsed(text: str, dtype: Any) -> NDArray[Any] | None:
-    """Return the numbers of a text, each rounded correctly; None if it has anything but numbers and single spaces."""
-    if "  " in text or "\t" in text or text != text.strip():
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # of a text that is not read to its end
-        try:
-            return np.fromstring(text, dtype, sep=" ")
-        except (ValueError, DeprecationWarning):
-            return None
+    if name not in WHOLE:
+        return values
+    whole = np.abs(values) < 2**31
+    if not whole.all():
+        raise UnsupportedModelError(f"the LightGBM model text has {values[~whole][0]} among its {name}")
+    return values.astype(np.int64)
 
 
 def _bit_sets(block: Block) -> list[NDArray[np.int32]]:

@@ -185,6 +185,14 @@ def test_a_field_that_is_missing_or_no_numbers_is_refused(trained):
             read_trees([*whole[:5], whole[5] | {"leaf_value": changed}, *whole[6:]], "test")
 
 
+@pytest.mark.parametrize("word", ["99999999999", "-3e9", "nan", "inf"])
+def test_numbers_of_nodes_no_tree_can_have_are_refused(trained, word):
+    blocks = blocks_of(trained["numbers"].model_to_string())
+    blocks[6] = blocks[6] | {"left_child": re.sub(r"^\S+", word, blocks[6]["left_child"])}
+    with pytest.raises(debias.UnsupportedModelError, match="among its left_child"):
+        read_trees(blocks, "test")
+
+
 def test_extreme_numbers_are_read_to_the_last_digit(trained):
     blocks = blocks_of(trained["numbers"].model_to_string())
     words = blocks[1]["threshold"].split()
