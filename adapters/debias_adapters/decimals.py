@@ -38,8 +38,8 @@ def read_lines(lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.in
 
     Examples
     --------
-    >>> read_lines(["1 2.5", "", "-1e-3"])
-    (array([ 1.   ,  2.5  , -0.001]), array([2, 0, 1]))
+    >>> read_lines(["1 2.5", "", "-5e-1"])
+    (array([ 1. ,  2.5, -0.5]), array([2, 0, 1]))
     """
     from debias_adapters import decimal_kernels
 
