@@ -41,24 +41,15 @@ def read(data: bytes) -> Any:
     {'a': array([7, 9], dtype=uint8)}
     """
     try:
-        return _value(data, 0)[0]
+        return _READERS[data[0]](data, 1)[0]
+    except KeyError as error:
+        raise ValueError(f"not UBJSON: {chr(error.args[0])!r} stands where it is no marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
 
 
-def _value(data: bytes, at: int) -> tuple[Any, int]:
-    """Read the value whose marker is at a place; return it, and the place behind it."""
-    try:
-        reader = _READERS[data[at]]
-    except KeyError:
-        raise ValueError(f"not UBJSON: unknown marker {chr(data[at])!r} at byte {at}") from None
-    return reader(data, at + 1)
-
-
 def _count(data: bytes, at: int) -> tuple[int, int]:
-    """Read how long something is."""
-    if data[at] not in _COUNTS:
-        raise ValueError(f"not UBJSON: {chr(data[at])!r} at byte {at} is no marker of a length")
+    """Read how long something is; like every reader, return it and the place behind it."""
     number = _COUNTS[data[at]]
     (size,) = number.unpack_from(data, at + 1)
     if size < 0:
@@ -82,19 +73,17 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
     items = []
     if data[at] != _COUNT:
         while data[at] != _ARRAY_ENDS:
-            item, at = _value(data, at)
+            item, at = _READERS[data[at]](data, at + 1)
             items.append(item)
         return items, at + 1
     size, at = _count(data, at + 1)
     if kind in _DTYPES:
         dtype = _DTYPES[kind]
         return np.frombuffer(data, dtype, size, at), at + size * dtype.itemsize
-    if kind is not None and kind not in _READERS:
-        raise ValueError(f"not UBJSON: unknown marker {chr(kind)!r} at byte {at}")
     if size > len(data):  # nulls of one type take no bytes
         raise ValueError(f"not UBJSON: {size} items at byte {at}")
     for _ in range(size):
-        item, at = _value(data, at) if kind is None else _READERS[kind](data, at)
+        item, at = _READERS[data[at]](data, at + 1) if kind is None else _READERS[kind](data, at)
         items.append(item)
     return items, at
 
@@ -103,7 +92,7 @@ def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found = {}
     while data[at] != _OBJECT_ENDS:
         name, at = _string(data, at)
-        found[name], at = _value(data, at)
+        found[name], at = _READERS[data[at]](data, at + 1)
     return found, at + 1
 
 
