@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from debias.routing import block_size, route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -43,7 +44,7 @@ class LeafCounts:
     stored: NDArray[np.float64]
     group: NDArray[np.int64]
 
-    @property
+    @cached_property
     def freedom(self) -> int:
         """Leaves less classes: how many counts are free once the rows of each class are counted."""
         return self.group.size - np.unique(self.group).size
@@ -67,24 +68,25 @@ class LeafCounter:
         self.n_rows = 0
         self._nodes = [slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1]) for tree in self.trees]
         self._leaf = [np.flatnonzero(ensemble.left[nodes] < 0) for nodes in self._nodes]
+        self._number = [np.cumsum(ensemble.left[nodes] < 0) - 1 for nodes in self._nodes]
         self._sums = [np.zeros((2, leaf.size)) for leaf in self._leaf]  # rows or hessians; squares of these
         self._kept: list[NDArray[np.int32]] = []
 
     def add(self, leaves: NDArray[np.int32], response: Response) -> None:
         """Count rows whose leaves in `trees` are known, shape (n_rows, len(trees)); `response` is theirs."""
-        curvatures = None if self.ensemble.count is not None else self._curvatures(leaves, response)
-        at = np.empty(leaves.shape, dtype=np.int32)
-        for j, leaf in enumerate(self._leaf):
-            at[:, j] = np.searchsorted(leaf, leaves[:, j])
-            if curvatures is None:
-                self._sums[j][0] += np.bincount(at[:, j], minlength=leaf.size)
-            else:
-                h = curvatures[j]
-                self._sums[j][0] += np.bincount(at[:, j], weights=h, minlength=leaf.size)
-                self._sums[j][1] += np.bincount(at[:, j], weights=h * h, minlength=leaf.size)
+        from debias import leaf_kernels
+
+        ones = np.zeros(0)
+        counting = self.ensemble.count is not None or _unit_curvature(self.ensemble)
+        curvatures = (ones for _ in self.trees) if counting else self._curvatures(leaves, response)
+        at = np.empty(leaves.shape[::-1], dtype=np.int32).T
+        for j, h in enumerate(curvatures):
+            sums = np.zeros_like(self._sums[j])
+            leaf_kernels.add_at_leaves(leaves[:, j], self._number[j], h, at[:, j], sums)
+            self._sums[j] += sums
         room = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
         if room > 0:
-            self._kept.append(at[:room].copy())  # a view would keep all of it
+            self._kept.append(at[:room].copy(order="K"))  # a view would keep all of it
         self.n_rows += len(leaves)
 
     def counts(self) -> list[LeafCounts]:
@@ -116,22 +118,20 @@ class LeafCounter:
         self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 
-    def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> list[NDArray[np.float64]]:
-        """Return each row's hessian as each tree saw it, weighed as the classes were."""
+    def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> Iterator[NDArray[np.float64]]:
+        """Yield each row's hessian as each tree saw it, weighed as the classes were."""
         ensemble = self.ensemble
-        if _unit_curvature(ensemble):
-            return [np.ones(len(leaves)) for _ in self.trees]
         assert response.target is not None
-        weight = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0) if ensemble.n_outputs == 1 else 1.0
+        factor: Any = _factor(ensemble)
+        if ensemble.n_outputs == 1 and ensemble.positive_weight != 1:
+            factor = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0)
         margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
-        curvatures = []
         for j, tree in enumerate(self.trees):
             output = ensemble.tree_output[tree]
             if tree % ensemble.trees_a_round == 0:
                 before = ensemble.objective.curvature(margin, response.target)
-            curvatures.append(before[:, output] * _factor(ensemble) * weight)
+            yield np.ascontiguousarray(before[:, output] * factor)
             margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
-        return curvatures
 
 
 def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:

@@ -201,6 +201,12 @@ def _expit(x: Any) -> Any:
     return np.exp(-np.logaddexp(0.0, -x))
 
 
+def _logistic_density(x: Any) -> Any:
+    """Return expit(x) expit(-x), with one exponential and no loss of digits far out."""
+    below = np.exp(-np.abs(x))
+    return below / (1 + below) ** 2
+
+
 def _one(y: Any, f: Any, a: Any) -> Any:
     return np.ones_like(f)
 
@@ -223,7 +229,7 @@ LOSSES = {
         1,
         lambda y, f, a: np.logaddexp(0.0, a * f) - y * a * f,
         lambda y, f, a: a * (y - _expit(a * f)),
-        lambda y, f, a: a**2 * _expit(a * f) * _expit(-a * f),
+        lambda y, f, a: a**2 * _logistic_density(a * f),
         (0.0, 1.0),
     ),
     "absolute_error": Loss(3, lambda y, f, a: np.abs(y - f), lambda y, f, a: np.sign(y - f), _one),

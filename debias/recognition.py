@@ -19,15 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias.leaf_counts import LeafCounts, count_leaves
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from debias.ensemble import TreeEnsemble
     from debias.response import Response
     from debias.table import Table
@@ -176,22 +174,25 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     leaves to cross, and with few rows.
     Small expected counts make the sums vary more than chi-square.
     """
+    from debias import leaf_kernels
+
     n_trees, n_rows = len(counted), counted[0].at.size
-    own = float(np.mean([_excess_variance(tree) / tree.freedom for tree in counted]))
+    excess = [_excess_variance(tree) for tree in counted]
+    own = float(np.mean([each / tree.freedom for each, tree in zip(excess, counted, strict=True)]))
     if n_trees == 1:
         return 1 / own
     # Few rows leave most pairs of leaves empty and hide the overlap.
     few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
-    pairs = list(combinations(counted, 2))
+    pairs = list(combinations(range(n_trees), 2))
     shared = []
-    for a, b in pairs[:: max(1, len(pairs) // n_pairs)]:
-        most = max(_excess_variance(a), _excess_variance(b)) / min(a.freedom, b.freedom)
+    for j, k in pairs[:: max(1, len(pairs) // n_pairs)]:
+        a, b = counted[j], counted[k]
+        most = max(excess[j], excess[k]) / min(a.freedom, b.freedom)
         if few or a.group.size * b.group.size > 250_000:
             shared.append(most)
             continue
-        phi2 = _contingency(a.at, b.at) - _contingency(a.group[a.at], b.group[b.at])
-        phi2 -= a.freedom * b.freedom / n_rows
-        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * _excess_variance(a), most))
+        phi2 = leaf_kernels.overlap(a.at, b.at, a.group, b.group) - a.freedom * b.freedom / n_rows
+        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * excess[j], most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
 
 
@@ -201,14 +202,6 @@ def _excess_variance(tree: LeafCounts) -> float:
     n_leaves, n_rows = share.size, max(tree.found.sum(), 1.0)
     extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
-
-
-def _contingency(a: NDArray[np.integer[Any]], b: NDArray[np.integer[Any]]) -> float:
-    """Return phi^2 = chi^2 / n of two partitions of the same rows, each numbered from 0."""
-    table = np.bincount(a * (b.max() + 1) + b, minlength=(a.max() + 1) * (b.max() + 1)).reshape(a.max() + 1, -1)
-    joint = table[table.any(axis=1)][:, table.any(axis=0)] / a.size
-    chance = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    return float(np.sum(joint**2 / chance)) - 1
 
 
 def _chi2_cdf(ratio: float, freedom: float) -> float:

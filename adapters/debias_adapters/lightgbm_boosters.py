@@ -14,7 +14,8 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import CustomObjective, Objective
 from debias_adapters import lightgbm_bags, lightgbm_refit
-from debias_adapters.lightgbm_model import ModelText, Nodes, category_sets, joined, require_whole, take_base
+from debias_adapters.lightgbm_model import ModelText, take_base
+from debias_adapters.lightgbm_trees import require_whole, text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,20 +38,20 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     averaged = _averages(text, objective)
     base = np.zeros(text.n_outputs) if averaged else take_base(text)
     trees, names = text.trees, text.head["feature_names"].split()
-    value, zero_is_missing = joined(trees, "value")[:, None], joined(trees, "zero_is_missing")
+    value = trees.value[:, None]
     if text.is_forest and not averaged:
         value /= len(trees) // text.n_outputs  # margins are means over trees: a sum of one round
     weight = _bag_weights(text) if text.is_forest else None
     return TreeEnsemble(
-        tree_start=np.cumsum([0] + [tree.left.size for tree in trees]),
-        feature=joined(trees, "feature"),
-        threshold=joined(trees, "threshold"),
-        left=joined(trees, "left"),
-        right=joined(trees, "right"),
-        missing_left=joined(trees, "missing_left"),
-        zero_is_missing=zero_is_missing if zero_is_missing.any() else None,
+        tree_start=trees.start,
+        feature=trees.feature,
+        threshold=trees.threshold,
+        left=trees.left,
+        right=trees.right,
+        missing_left=trees.missing_left,
+        zero_is_missing=trees.zero_is_missing if trees.zero_is_missing.any() else None,
         value=value,
-        averaging_weight=joined(trees, "count").astype(np.float64) if weight is None else weight,
+        averaging_weight=trees.count.astype(np.float64) if weight is None else weight,
         tree_output=np.arange(len(trees), dtype=np.int32) % text.n_outputs,
         base=base,
         averaged=averaged,
@@ -66,12 +67,12 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         version=sys.modules["lightgbm"].__version__,
         mean_values=averaged and _leaves_are_means(text, objective),
         weight=weight,
-        gain=joined(trees, "gain"),
-        cover=joined(trees, "count").astype(np.float64),
-        count=joined(trees, "count"),
+        gain=trees.gain,
+        cover=trees.count.astype(np.float64),
+        count=trees.count,
         trees_a_round=text.n_outputs,
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
-        **category_sets(trees),
+        **trees.category_arrays(),
     )
 
 
@@ -80,7 +81,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     """Predict leaf indices; a leaf's node id is its index after all inner nodes of its tree."""
     if not _is_mine(model):
         return None
-    leaves = np.asarray(_booster(model).predict(X, pred_leaf=True)).reshape(len(X), -1).astype(np.int32)
+    leaves = np.asarray(_booster(model).predict(X, pred_leaf=True, num_threads=1)).reshape(len(X), -1).astype(np.int32)
     n_inner = np.diff(ensemble.tree_start) // 2
     return leaves + n_inner.astype(np.int32)
 
@@ -91,7 +92,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     booster = _booster(model)
-    raw = np.asarray(booster.predict(X, raw_score=True), dtype=np.float64).reshape(len(X), -1)
+    raw = np.asarray(booster.predict(X, raw_score=True, num_threads=1), dtype=np.float64).reshape(len(X), -1)
     return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
 
@@ -193,7 +194,7 @@ def _is_forest(booster: Any) -> bool:
 
 
 def _text(model: Any) -> ModelText:
-    return ModelText.parse(_booster(model).model_to_string(), _source(model))
+    return ModelText.parse(text_in_parts(_booster(model)), _source(model))
 
 
 def _own_objective(model: Any, source: str) -> Objective:
@@ -224,7 +225,7 @@ def _leaves_are_means(text: ModelText, objective: Objective) -> bool:
         objective.name == "squared_error"
         and all(float(text.settings.get(name, "1")) == 0 for name in changed)
         and not text.settings.get("monotone_constraints")
-        and not any(tree.category_set.max() >= 0 for tree in text.trees)  # cat_l2 shrinks what hangs on categories
+        and not text.trees.sets  # cat_l2 shrinks what hangs on categories
     )
 
 
@@ -234,31 +235,27 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
     All trees of a forest are grown at one margin, so hessians differ only by weights of rows or by the response.
     None if they do, unless the loss is such that the hessian is the weight.
     """
-    count = joined(text.trees, "count").astype(np.float64)
+    trees = text.trees
+    count = trees.count.astype(np.float64)
     if _unweighted(text):
         return count
     if text.head.get("objective", "").split()[:1] != ["regression"]:
         return None
-    return np.concatenate([_summed_up(tree) for tree in text.trees])
+    from debias import kernels
+
+    weight = np.zeros(count.size)
+    weight[trees.left < 0] = trees.hessians()
+    kernels.sum_up(trees.start, trees.left, trees.right, weight, np.zeros((weight.size, 0)), np.zeros(0))
+    return weight
 
 
 def _unweighted(text: ModelText) -> bool:
-    for k in range(text.n_outputs):
-        trees = text.trees[k :: text.n_outputs]
-        leaf = joined(trees, "left") < 0
-        count, hessian = joined(trees, "count")[leaf], joined(trees, "hessian")[leaf]
-        some = count > 0
-        ratio = hessian[some] / count[some]
-        if ratio.size and not np.allclose(ratio, ratio[0], rtol=1e-4):
-            return False
-    return True
-
-
-def _summed_up(tree: Nodes) -> NDArray[np.float64]:
-    weight = np.where(tree.left < 0, tree.hessian, 0.0)
-    for node in range(tree.left.size // 2 - 1, -1, -1):  # parents precede children
-        weight[node] = weight[tree.left[node]] + weight[tree.right[node]]
-    return weight
+    """Whether all leaves have as much hessian a row as the first one of their output."""
+    trees = text.trees
+    count, output = trees.count[trees.left < 0], trees.tree_of_leaf() % text.n_outputs
+    some = count > 0
+    ratio, output = trees.hessians()[some] / count[some], output[some]
+    return all(np.allclose(ratio[output == k], ratio[output == k][:1], rtol=1e-4) for k in range(text.n_outputs))
 
 
 def _classes(model: Any, n_outputs: int) -> NDArray[Any] | None:

@@ -1,13 +1,20 @@
-"""Reader of the UBJSON that XGBoost writes: numeric arrays come back as numpy arrays, without a copy in Python."""
+"""Reader of the UBJSON that XGBoost writes: numeric arrays come back as views of the data, without a copy."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-_SCALARS = {"i": ">i1", "U": ">u1", "I": ">i2", "l": ">i4", "L": ">i8", "d": ">f4", "D": ">f8"}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_CODES = {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}
+_NUMBERS = {ord(marker): struct.Struct(f">{code}") for marker, code in _CODES.items()}
+_DTYPES = {ord(marker): np.dtype(f">{code}") for marker, code in _CODES.items()}
+_COUNTS = {ord(marker): _NUMBERS[ord(marker)] for marker in "iUIlL"}
+_COUNT, _TYPE, _ARRAY_ENDS, _OBJECT_ENDS = b"#$]}"
 
 
 def read(data: bytes) -> Any:
@@ -20,7 +27,8 @@ def read(data: bytes) -> Any:
     Returns
     -------
     object
-        Dictionaries, lists, strings, numbers; arrays of one numeric type as arrays in native byte order.
+        Dictionaries, lists, strings, numbers; arrays of one numeric type as read-only arrays in the byte order of the
+        format, which is big-endian.
 
     Raises
     ------
@@ -33,59 +41,72 @@ def read(data: bytes) -> Any:
     {'a': array([7, 9], dtype=uint8)}
     """
     try:
-        return _value(data, 1, chr(data[0]))[0]
+        return _READERS[data[0]](data, 1)[0]
+    except KeyError as error:
+        raise ValueError(f"not UBJSON: {chr(error.args[0])!r} stands where it is no marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
 
 
-def _value(data: bytes, at: int, kind: str) -> tuple[Any, int]:
-    if kind in _SCALARS:
-        return _scalar(data, at, kind)
-    if kind == "S":
-        return _string(data, at)
-    if kind in "TFZ":
-        return {"T": True, "F": False, "Z": None}[kind], at
-    if kind == "[":
-        return _array(data, at)
-    if kind == "{":
-        return _object(data, at)
-    raise ValueError(f"not UBJSON: unknown marker {kind!r} at byte {at - 1}")
-
-
-def _scalar(data: bytes, at: int, kind: str) -> tuple[Any, int]:
-    dtype = np.dtype(_SCALARS[kind])
-    return np.frombuffer(data, dtype, 1, at)[0].item(), at + dtype.itemsize
+def _count(data: bytes, at: int) -> tuple[int, int]:
+    """Read how long something is; like every reader, return it and the place behind it."""
+    number = _COUNTS[data[at]]
+    (size,) = number.unpack_from(data, at + 1)
+    if size < 0:
+        raise ValueError(f"not UBJSON: a length of {size} at byte {at}")
+    return size, at + 1 + number.size
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _scalar(data, at + 1, chr(data[at]))
+    size, at = _count(data, at)
+    if at + size > len(data):
+        raise ValueError(f"truncated UBJSON: a string of {size} bytes at byte {at}")
     return data[at : at + size].decode(), at + size
 
 
 def _array(data: bytes, at: int) -> tuple[Any, int]:
     kind = None
-    if chr(data[at]) == "$":
-        kind, at = chr(data[at + 1]), at + 2
-    if chr(data[at]) == "#":
-        size, at = _scalar(data, at + 2, chr(data[at + 1]))
-        if kind in _SCALARS:
-            dtype = np.dtype(_SCALARS[kind])
-            return np.frombuffer(data, dtype, size, at).astype(dtype.newbyteorder("=")), at + size * dtype.itemsize
-        items = []
-        for _ in range(size):
-            item, at = _value(data, at if kind else at + 1, kind or chr(data[at]))
-            items.append(item)
-        return items, at
+    if data[at] == _TYPE:
+        kind, at = data[at + 1], at + 2
+        if data[at] != _COUNT:
+            raise ValueError(f"not UBJSON: a type without a count at byte {at}")
     items = []
-    while chr(data[at]) != "]":
-        item, at = _value(data, at + 1, chr(data[at]))
+    if data[at] != _COUNT:
+        while data[at] != _ARRAY_ENDS:
+            item, at = _READERS[data[at]](data, at + 1)
+            items.append(item)
+        return items, at + 1
+    size, at = _count(data, at + 1)
+    if kind in _DTYPES:
+        dtype = _DTYPES[kind]
+        return np.frombuffer(data, dtype, size, at), at + size * dtype.itemsize
+    if size > len(data):  # nulls of one type take no bytes
+        raise ValueError(f"not UBJSON: {size} items at byte {at}")
+    for _ in range(size):
+        item, at = _READERS[data[at]](data, at + 1) if kind is None else _READERS[kind](data, at)
         items.append(item)
-    return items, at + 1
+    return items, at
 
 
 def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found = {}
-    while chr(data[at]) != "}":
+    while data[at] != _OBJECT_ENDS:
         name, at = _string(data, at)
-        found[name], at = _value(data, at + 1, chr(data[at]))
+        found[name], at = _READERS[data[at]](data, at + 1)
     return found, at + 1
+
+
+def _number(kind: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    number = _NUMBERS[kind]
+    return lambda data, at: (number.unpack_from(data, at)[0], at + number.size)
+
+
+def _constant(value: bool | None) -> Callable[[bytes, int], tuple[Any, int]]:
+    return lambda data, at: (value, at)
+
+
+_READERS = {
+    **{kind: _number(kind) for kind in _NUMBERS},
+    **{ord(marker): _constant(value) for marker, value in (("T", True), ("F", False), ("Z", None))},
+    **{ord("S"): _string, ord("["): _array, ord("{"): _object},
+}

@@ -243,7 +243,11 @@ def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[
 
     booster = _booster(model)
     data = xgboost.DMatrix(
-        X, feature_names=booster.feature_names, feature_types=booster.feature_types, enable_categorical=True
+        X,
+        feature_names=booster.feature_names,
+        feature_types=booster.feature_types,
+        enable_categorical=True,
+        nthread=1,  # a few rows: to gather several threads takes longer where cores are busy
     )
     predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **what)
     return predicted

@@ -11,6 +11,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.objectives import Objective
 from debias_adapters import ubjson
+from debias_adapters.xgboost_nodes import Nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,35 +90,27 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     # Dropout scales whole trees; XGBoost 3.4 keeps the factors in the model, and 'dart' before did beside it.
     scale = np.asarray(grown.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
     scale = scale if scale.size else np.ones(n_trees)
-    kept = [_reachable(tree) for tree in trees]
-    pruned = any(keep.size < len(tree["left_children"]) for keep, tree in zip(kept, trees, strict=True))
-    left = np.concatenate([_renumbered(tree["left_children"], keep) for tree, keep in zip(trees, kept, strict=True)])
-    right = np.concatenate([_renumbered(tree["right_children"], keep) for tree, keep in zip(trees, kept, strict=True)])
-
-    def joined(name: str) -> NDArray[Any]:
-        return np.concatenate([tree[name][keep] for tree, keep in zip(trees, kept, strict=True)])
-
     if "sum_hessian" not in trees[0]:
         raise UnsupportedModelError(
             f"this {source} has vector leaves (multi_output_tree) without the sums of hessians that node values are "
             "rebuilt with; train it with XGBoost 3.2 or later, or with one_output_per_tree"
         )
+    nodes = Nodes.of(trees, source)
+    left, right = nodes.children()
     leaf = left < 0
-    values = [_leaf_values(tree, keep, factor) for tree, keep, factor in zip(trees, kept, scale, strict=True)]
-    start = np.cumsum([0] + [keep.size for keep in kept])
     return Trees(
-        start=start,
+        start=nodes.start,
         output=np.asarray(model["tree_info"][:n_trees], dtype=np.int32),
         left=left,
         right=np.where(leaf, -1, right),  # of a vector leaf, it is the leaf's place among the values
-        feature=np.where(leaf, -1, joined("split_indices")),
-        condition=joined("split_conditions"),
-        default_left=joined("default_left").astype(bool),
-        value=np.where(leaf[:, None], np.concatenate(values), 0.0),
-        cover=joined("sum_hessian").astype(np.float64),
-        gain=np.where(leaf, 0.0, joined("loss_changes")),
-        native_node=np.concatenate(kept).astype(np.int32) if pruned else None,
-        sets=_category_sets(trees, kept, start, leaf),
+        feature=np.where(leaf, -1, nodes.joined("split_indices")),
+        condition=nodes.joined("split_conditions"),
+        default_left=nodes.joined("default_left").astype(bool),
+        value=_leaf_values(nodes, leaf, right, scale),
+        cover=nodes.joined("sum_hessian").astype(np.float64),
+        gain=np.where(leaf, 0.0, nodes.joined("loss_changes")),
+        native_node=nodes.native_number(),
+        sets=_category_sets(nodes, leaf),
         rescaled=bool((scale != 1).any()),
         a_round=int(first[1]) if len(first) > 1 else 1,
     )
@@ -202,50 +195,34 @@ def _numbers(text: str) -> list[str]:
     return text.strip("[]").split(",")
 
 
-def _reachable(tree: dict[str, Any]) -> NDArray[np.int64]:
-    """Return the nodes that hang together with the root: pruning leaves the others in place."""
-    left, right = tree["left_children"], tree["right_children"]
-    if not int(tree["tree_param"]["num_deleted"]):
-        return np.arange(left.size)
-    found = np.zeros(left.size, dtype=bool)
-    found[0] = True
-    for node in range(left.size):  # parents precede children
-        if found[node] and left[node] >= 0:
-            found[left[node]] = found[right[node]] = True
-    return np.flatnonzero(found)
+def _leaf_values(
+    nodes: Nodes, leaf: NDArray[np.bool_], right: NDArray[np.int32], scale: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what each leaf adds to the margins, shape (n_nodes, width); 0 at other nodes."""
+    (width,) = {max(1, int(tree["tree_param"]["size_leaf_vector"])) for tree in nodes.trees}
+    value = np.zeros((leaf.size, width))
+    if width == 1:
+        value[leaf, 0] = nodes.joined("split_conditions")[leaf]
+    else:
+        weights = [tree["leaf_weights"] for tree in nodes.trees]
+        first = np.cumsum([0] + [each.size // width for each in weights])[nodes.tree[leaf]]
+        value[leaf] = np.concatenate(weights).reshape(-1, width)[first + right[leaf]]
+    return value * scale[nodes.tree, None]
 
 
-def _renumbered(children: NDArray[np.int32], keep: NDArray[np.int64]) -> NDArray[np.int32]:
-    place = np.full(children.size, -1, dtype=np.int32)
-    place[keep] = np.arange(keep.size)
-    at = children[keep]
-    return np.where(at >= 0, place[at.clip(0, children.size - 1)], at).astype(np.int32)
-
-
-def _leaf_values(tree: dict[str, Any], keep: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
-    """Return what each node would add to the margins if it is a leaf; other nodes' numbers mean nothing."""
-    width = int(tree["tree_param"]["size_leaf_vector"])
-    if width <= 1:
-        return tree["split_conditions"][keep].astype(np.float64)[:, None] * factor
-    vectors = tree["leaf_weights"].astype(np.float64).reshape(-1, width)
-    leaf = tree["left_children"][keep] < 0
-    at_leaf = np.where(leaf, tree["right_children"][keep], 0)
-    return vectors[at_leaf] * factor
-
-
-def _category_sets(
-    trees: list[dict[str, Any]], kept: list[NDArray[np.int64]], start: NDArray[np.int64], leaf: NDArray[np.bool_]
-) -> dict[str, Any]:
+def _category_sets(nodes: Nodes, leaf: NDArray[np.bool_]) -> dict[str, Any]:
     """Return the sets of categories that go right, as a TreeEnsemble takes them; nothing if no split has one."""
-    which = np.full(start[-1], -1, dtype=np.int32)
+    which = np.full(leaf.size, -1, dtype=np.int32)
     codes: list[NDArray[np.int32]] = []
-    for tree, keep, begin in zip(trees, kept, start, strict=False):
+    for number, tree in enumerate(nodes.trees):
+        if not tree["categories_nodes"].size:
+            continue
         segments, sizes = tree["categories_segments"], tree["categories_sizes"]
-        for node, first, size in zip(tree["categories_nodes"], segments, sizes, strict=True):
-            at = np.searchsorted(keep, node)
-            if at < keep.size and keep[at] == node and not leaf[begin + at]:
-                which[begin + at] = len(codes)
-                codes.append(np.unique(tree["categories"][first : first + size]).astype(np.int32))
+        for node, begin, size in zip(tree["categories_nodes"], segments, sizes, strict=True):
+            at = nodes.place(number, int(node))
+            if at >= 0 and not leaf[at]:
+                which[at] = len(codes)
+                codes.append(np.unique(tree["categories"][begin : begin + size]).astype(np.int32))
     if not codes:
         return {}
     return {

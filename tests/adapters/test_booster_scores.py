@@ -173,10 +173,10 @@ def hessians(model, ensemble, tree):
         return ensemble.cover[nodes]
     from debias_adapters.lightgbm_model import ModelText
 
-    text = ModelText.parse(model.model_to_string(), "test")
-    h = text.trees[tree].hessian.copy()
-    left, right = text.trees[tree].left, text.trees[tree].right
-    for node in range(left.size // 2 - 1, -1, -1):  # the root's own has six digits only
+    trees = ModelText.parse(model.model_to_string(), "test").trees
+    left, right, h = trees.left[nodes], trees.right[nodes], np.zeros(nodes.stop - nodes.start)
+    h[left < 0] = trees.hessians(slice(tree, tree + 1))
+    for node in range(left.size // 2 - 1, -1, -1):  # the text has six digits of their own
         h[node] = h[left[node]] + h[right[node]]
     return h
 

@@ -1,0 +1,96 @@
+"""A compiled reader of decimal numbers that rounds as Python's does, or says that it cannot."""
+
+import numpy as np
+from numba import njit
+
+DIGITS_AT_MOST = 18
+"""So many fit into 63 bits."""
+UNSURE = 2.0**-94
+"""Relative error the product of a number and a power of ten stays far below: both are pairs of doubles."""
+
+
+@njit(cache=True, nogil=True)
+def read_numbers(data, high, low, values, begin, in_line):
+    """Read what stands in lines of ASCII: numbers apart from one another by white space.
+
+    A word that is no plain number, or one whose rounding is in doubt, becomes NaN. `begin` gets where each word
+    begins, `in_line` how many words each line has. `high` + `low` are powers of ten, from as far below 1 as above.
+    """
+    n, line, at, size = 0, 0, 0, data.size
+    while at < size:
+        if data[at] <= 32:
+            line += data[at] == 10
+            at += 1
+            continue
+        begin[n] = at
+        negative = data[at] == 45
+        at += data[at] == 45 or data[at] == 43
+        digits, n_digits, any_digit, exponent, after_point, plain = 0, 0, False, 0, False, True
+        while at < size and data[at] > 32:
+            c = data[at]
+            if 48 <= c <= 57:
+                n_digits += digits > 0 or c > 48
+                if n_digits > DIGITS_AT_MOST:
+                    plain = False
+                    break
+                digits = digits * 10 + (c - 48)
+                exponent -= after_point
+                any_digit = True
+            elif c == 46 and not after_point:
+                after_point = True
+            elif (c == 101 or c == 69) and any_digit:
+                at, shift, plain = _exponent(data, at + 1)
+                exponent += shift
+                break
+            else:
+                plain = False
+                break
+            at += 1
+        while at < size and data[at] > 32:  # what is left of a word that is not plain
+            plain = False
+            at += 1
+        value = _scaled(digits, exponent, high, low) if plain and any_digit else np.nan
+        values[n] = -value if negative else value
+        in_line[line] += 1
+        n += 1
+
+
+@njit(cache=True, nogil=True)
+def _exponent(data, at):
+    """Return the place behind an exponent, the exponent, and whether it is one of up to three digits."""
+    negative = at < data.size and data[at] == 45
+    at += at < data.size and (data[at] == 45 or data[at] == 43)
+    first, shift = at, 0
+    while at < data.size and 48 <= data[at] <= 57 and at - first < 3:
+        shift = shift * 10 + (data[at] - 48)
+        at += 1
+    return at, -shift if negative else shift, at > first
+
+
+@njit(cache=True, nogil=True)
+def _scaled(digits, exponent, high, low):
+    """Return digits x 10^exponent to the nearest double; NaN where it is in doubt which one that is."""
+    if digits == 0:
+        return 0.0
+    at = exponent + high.size // 2
+    if not 0 <= at < high.size:
+        return np.nan
+    a = np.float64(digits)
+    rest = np.float64(digits - np.int64(a))
+    p, q = high[at], low[at]
+    product = a * p
+    ah, ph = _upper_half(a), _upper_half(p)
+    al, pl = a - ah, p - ph
+    error = al * pl - (((product - ah * ph) - al * ph) - ah * pl)  # Dekker (1971): the product is now exact
+    error += a * q + rest * p
+    total = product + error
+    error -= total - product
+    doubt = abs(total) * UNSURE
+    return total if total + (error + doubt) == total == total + (error - doubt) else np.nan
+
+
+@njit(cache=True, nogil=True)
+def _upper_half(a):
+    """Return the upper 26 bits of a double."""
+    c = 134217729.0 * a
+    return c - (c - a)

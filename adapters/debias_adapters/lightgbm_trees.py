@@ -1,0 +1,251 @@
+"""The trees of a LightGBM model text, read a field of all trees at a time: one by one they take most of the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias_adapters.decimals import read_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Block = dict[str, str]
+    """The lines of a tree by name."""
+
+MISSING_NONE, MISSING_ZERO = 0, 1
+WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count")
+TEXT_AT_ONCE = 2**20
+"""Bytes LightGBM's Python package has room for at first; it writes a longer text twice."""
+FRAME_AT_MOST = TEXT_AT_ONCE // 8
+"""Bytes beside the trees up to which a text is asked for in parts, each of which repeats them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Nodes of all trees side by side, as in a TreeEnsemble; of each tree inner nodes first, and then its leaves.
+
+    Parameters
+    ----------
+    start : array of int64 of shape (n_trees + 1,)
+    feature, threshold, left, right, missing_left, zero_is_missing, value, count, gain : arrays of shape (n_nodes,)
+    category_set : array of int32 of shape (n_nodes,)
+        Where a split is on categories, which of `sets` goes left; -1 elsewhere.
+    sets : list of array of int32
+    root_value : array of float64 of shape (n_trees,)
+        What the text says the root holds, to six digits.
+    blocks : list of dict of str to str
+        The lines of each tree.
+    """
+
+    start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    zero_is_missing: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    count: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    category_set: NDArray[np.int32]
+    sets: list[NDArray[np.int32]]
+    root_value: NDArray[np.float64]
+    blocks: list[Block]
+
+    def __len__(self) -> int:
+        return self.start.size - 1
+
+    def leaves(self, tree: int) -> slice:
+        """Return where the leaves of a tree are."""
+        begin, end = int(self.start[tree]), int(self.start[tree + 1])
+        return slice(begin + (end - begin) // 2, end)
+
+    def tree_of_leaf(self) -> NDArray[np.int64]:
+        """Return the tree of each leaf; leaves are in the order of their trees."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start) // 2 + 1)
+
+    def hessians(self, trees: slice = slice(None)) -> NDArray[np.float64]:
+        """Return the sum of hessians of each leaf of some trees, all by default; few models need them of all.
+
+        Of inner nodes the text has six digits of them.
+        """
+        n_leaves = np.diff(self.start)[trees] // 2 + 1
+        return _of_leaves(self.blocks[trees], "leaf_weight", n_leaves).astype(np.float64)
+
+    def category_arrays(self) -> dict[str, Any]:
+        """Return the sets of categories as a TreeEnsemble takes them; nothing if no split has one."""
+        if not self.sets:
+            return {}
+        return {
+            "category_set": self.category_set,
+            "category_start": np.cumsum([0] + [each.size for each in self.sets]),
+            "category_codes": np.concatenate(self.sets),
+            "listed_left": np.ones(len(self.sets), dtype=bool),
+        }
+
+
+def text_in_parts(booster: Any) -> Iterator[str]:
+    """Yield the model text of so many rounds at a time that LightGBM's package need not write any part twice."""
+    rounds = booster.current_iteration()
+    rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
+    first = booster.model_to_string(num_iteration=1)
+    of_round = len(first.partition("\nend of trees")[0]) - first.find("\nTree=")  # later ones may be twice as long
+    frame = len(first) - of_round
+    at_once = max(1, (TEXT_AT_ONCE - frame) // (2 * of_round)) if frame <= FRAME_AT_MOST else max(1, rounds)
+    for begin in range(0, max(1, rounds), at_once):
+        yield booster.model_to_string(start_iteration=begin, num_iteration=min(at_once, rounds - begin))
+
+
+def blocks_of(body: str) -> tuple[str, list[str]]:
+    """Part what stands before the end of trees: what comes before the first tree, and the trees."""
+    head, *blocks = body.split("\nTree=")
+    return head, blocks
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """Return the values of lines ``name=value`` by name, "yes" where a name stands alone."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        found[name] = value if equals else "yes"
+    return found
+
+
+def read_trees(blocks: list[Block], source: str) -> Trees:
+    """Read the lines of all trees.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Leaves have linear models, or a field has not as many entries as its tree has nodes.
+    """
+    if any(int(block.get("is_linear", 0)) for block in blocks):
+        raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
+    n_leaves = np.array([int(block["num_leaves"]) for block in blocks], dtype=np.int64)
+    inner = n_leaves - 1
+
+    def of_splits(name: str) -> NDArray[Any]:
+        return _numbers(blocks, name, inner)
+
+    threshold, decision = of_splits("threshold"), of_splits("decision_type")
+    left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
+    size = n_leaves + inner
+    start = np.concatenate(([0], np.cumsum(size)))
+    split = np.arange(start[-1]) - np.repeat(start[:-1], size) < np.repeat(inner, size)
+    leaf, n_inner = ~split, np.repeat(inner, inner)
+
+    def nodes(at_splits: Any, at_leaves: Any, dtype: Any) -> NDArray[Any]:
+        array = np.empty(split.size, dtype=dtype)
+        array[split], array[leaf] = at_splits, at_leaves
+        return array
+
+    categorical, missing = decision & 1 > 0, (decision >> 2) & 3
+    # Without a missing type LightGBM takes NaN for 0 and compares; a missing category is in no set.
+    missing_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
+    sets = [_bit_sets(block) for block in blocks]
+    first_set = np.repeat(np.cumsum([0] + [len(each) for each in sets])[:-1], inner)
+    return Trees(
+        start=start,
+        feature=nodes(of_splits("split_feature"), -1, np.int32),
+        threshold=nodes(threshold, 0, np.float64),
+        left=nodes(np.where(left < 0, n_inner - 1 - left, left), -1, np.int32),
+        right=nodes(np.where(right < 0, n_inner - 1 - right, right), -1, np.int32),
+        missing_left=nodes(missing_left, False, np.bool_),
+        zero_is_missing=nodes((missing == MISSING_ZERO) & ~categorical, False, np.bool_),
+        value=nodes(0, value, np.float64),
+        count=nodes(of_splits("internal_count"), _of_leaves(blocks, "leaf_count", n_leaves), np.int64),
+        gain=nodes(of_splits("split_gain"), 0, np.float64),
+        category_set=nodes(np.where(categorical, threshold + first_set, -1), -1, np.int32),
+        sets=[each for of_tree in sets for each in of_tree],
+        root_value=np.array(
+            [
+                float(block["internal_value"].partition(" ")[0]) if n else last
+                for block, n, last in zip(blocks, inner, value[np.cumsum(n_leaves) - 1], strict=True)
+            ]
+        ),
+        blocks=blocks,
+    )
+
+
+def require_whole(text: str, source: str) -> None:
+    """Refuse a model text whose trees are not where, and not as long, as it says: LightGBM's own reader then aborts.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The text is cut off or was edited; the message says where.
+    """
+    body, end, _ = text.partition("\nend of trees")
+    head, blocks = blocks_of(body)
+    if not end:
+        raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
+    sizes = lines_of(head).get("tree_sizes", "").split()
+    found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
+    if sizes and sizes != found:  # old texts have none
+        at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
+        raise UnsupportedModelError(f"{source} is damaged: tree {at} is not as long as the text says")
+    trees = read_trees([lines_of(block) for block in blocks], source)
+    trees.hessians()
+    begin, size = trees.start[:-1], np.diff(trees.start)
+    tree = np.repeat(np.arange(len(trees)), size)
+    split = np.flatnonzero(trees.left >= 0)
+    child = np.stack([trees.left[split], trees.right[split]]) + begin[tree[split]]
+    behind = ((child > split) & (child < trees.start[tree[split] + 1])).all(axis=0)
+    parents = np.bincount(child[:, behind].ravel(), minlength=tree.size)
+    parents[begin] += 1  # a root has none
+    no_tree = np.concatenate([tree[split[~behind]], tree[parents != 1]])
+    if no_tree.size:
+        raise UnsupportedModelError(f"{source} is damaged: the nodes of tree {no_tree.min()} form no tree")
+    n_features = int(lines_of(head).get("max_feature_idx", -1)) + 1
+    unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
+    if unknown.size:
+        raise UnsupportedModelError(
+            f"{source} is damaged: tree {unknown[0]} splits on a feature the model does not have"
+        )
+
+
+def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of leaves; 0 for a tree of one leaf, which says nothing of it but its value."""
+    alone = n_leaves == 1
+    if not alone.any():
+        return _numbers(blocks, name, n_leaves)
+    read = np.zeros(n_leaves.sum())
+    read[~np.repeat(alone, n_leaves)] = _numbers(blocks, name, np.where(alone, 0, n_leaves))
+    return read
+
+
+def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of all trees, one after another; `sizes` are how many each tree must have."""
+    values, found = read_lines(
+        [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
+    )
+    wrong = np.flatnonzero(found != sizes)
+    if wrong.size:
+        raise UnsupportedModelError(
+            f"the LightGBM model text has {found[wrong[0]]} entries of {name} for {sizes[wrong[0]]} nodes "
+            f"(tree {wrong[0]})"
+        )
+    if name not in WHOLE:
+        return values
+    whole = np.abs(values) < 2**31
+    if not whole.all():
+        raise UnsupportedModelError(f"the LightGBM model text has {values[~whole][0]} among its {name}")
+    return values.astype(np.int64)
+
+
+def _bit_sets(block: Block) -> list[NDArray[np.int32]]:
+    """Return the categories of each set of a tree, which stand as bits of 32-bit words."""
+    if block.get("num_cat", "0") == "0":
+        return []
+    words = np.array(block["cat_threshold"].split(), dtype="<u4")
+    bounds = [int(part) for part in block["cat_boundaries"].split()]
+    return [
+        np.flatnonzero(np.unpackbits(words[a:b].view(np.uint8), bitorder="little")).astype(np.int32)
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    ]
