@@ -1,11 +1,10 @@
-"""Compiled loops in threads: how many this call may use, and the work divided among them."""
+"""Threads for compiled loops, which release the interpreter's lock: how many a call may use, and who does what."""
 
 from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -14,25 +13,71 @@ import numpy as np
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PARTS_A_THREAD = 4
-"""Trees differ in size: a thread that is done early takes another part."""
+SHARES_A_THREAD = 8
+"""Trees differ in size: a thread that is done early takes another share."""
 
 
-@dataclass(frozen=True)
-class _Team:
-    """Threads at work for one call, the one that calls among them."""
+class Threads:
+    """The thread that calls, and those that help it; :func:`allowed` makes them.
 
-    n_threads: int
-    others: Executor
+    Results come in the order of the items, so that sums over them do not depend on the threads. (joblib's threads look
+    for results every hundredth of a second, which is as long as many of the loops here.)
+
+    Parameters
+    ----------
+    n : int
+        Number of threads.
+    others : Executor, optional
+        All but the one that calls; None if it is alone.
+    """
+
+    def __init__(self, n: int, others: Executor | None = None) -> None:
+        self.n, self._others = n, others
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """Call a function over items, which may not write to the same places; the results in order."""
+        every = list(items)
+        if self._others is None or len(every) < 2:
+            return [function(item) for item in every]
+        found: list[Any] = [None] * len(every)
+        left = deque(range(len(every)))
+
+        def work() -> None:
+            while True:
+                try:
+                    k = left.popleft()
+                except IndexError:
+                    return
+                found[k] = function(every[k])
+
+        helping = [self._others.submit(work) for _ in range(min(self.n, len(every)) - 1)]
+        try:
+            work()
+        finally:
+            left.clear()
+            for each in helping:
+                if not each.cancel():  # else that thread had something else to do, and all is done without it
+                    each.result()
+        return found
+
+    def begin(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        """Begin a call beside what else is done; what is returned gives its result. A thread alone calls it then."""
+        return function if self._others is None else self._others.submit(function).result
+
+    def shares(self, n: int) -> list[tuple[int, int]]:
+        """Divide n items into stretches, a few for each thread, so that none waits long for another."""
+        many = 1 if self.n == 1 else min(n, SHARES_A_THREAD * self.n)
+        return [(n * i // many, n * (i + 1) // many) for i in range(many)]
 
 
-_at_work: ContextVar[_Team | None] = ContextVar("at_work", default=None)
+_ALONE = Threads(1)
+_at_work: ContextVar[Threads] = ContextVar("at_work", default=_ALONE)
 
 
 def threads(n_jobs: int | None) -> int:
@@ -57,20 +102,19 @@ def in_threads(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def allowed(n_jobs: int) -> Iterator[None]:
+def allowed(n_jobs: int) -> Iterator[Threads]:
     """Let the loops below use so many threads, -1 being one a core. Threads and processes they start use one each."""
-    n_threads, now = _effective(n_jobs), _at_work.get()
-    if n_threads == (1 if now is None else now.n_threads):
-        yield
-        return
-    if n_threads == 1:
-        with _working(None):
-            yield
-        return
-    from concurrent.futures import ThreadPoolExecutor
+    n, now = _number(n_jobs), _at_work.get()
+    if n == now.n:
+        yield now
+    elif n == 1:
+        with _working(_ALONE):
+            yield _ALONE
+    else:
+        from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(n_threads - 1) as others, _working(_Team(n_threads, others)):
-        yield
+        with ThreadPoolExecutor(n - 1) as others, _working(Threads(n, others)) as team:
+            yield team
 
 
 def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = None, at_least: int = 1) -> list[Any]:
@@ -90,58 +134,30 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
         with allowed(n_jobs):
             return over_parts(n, function, at_least=at_least)
     team = _at_work.get()
-    if team is None or n < 2 * at_least:
-        return [function(slice(0, n))]
-    n_threads = min(team.n_threads, n // at_least)
-    edges = np.linspace(0, n, min(n // at_least, PARTS_A_THREAD * n_threads) + 1).astype(np.int64).tolist()
-    parts = list(map(slice, edges[:-1], edges[1:]))
-    found: list[Any] = [None] * len(parts)
-    left = deque(range(len(parts)))
-
-    def work() -> None:
-        while True:
-            try:
-                k = left.popleft()
-            except IndexError:
-                return
-            found[k] = function(parts[k])
-
-    helped = [team.others.submit(work) for _ in range(n_threads - 1)]
-    try:
-        work()
-    finally:
-        left.clear()
-        for each in helped:
-            if not each.cancel():  # else it had something else to do, and all is done without it
-                each.result()
-    return found
+    shares = [(0, n)] if n < 2 * at_least else team.shares(n)
+    return team.map(function, [slice(*share) for share in shares])
 
 
 @contextmanager
 def meanwhile(function: Callable[[], Any]) -> Iterator[None]:
-    """Call a function beside what happens in the block, if a second thread is allowed; else before it."""
-    team = _at_work.get()
-    if team is None:
-        function()
-        yield
-        return
-    called = team.others.submit(function)
+    """Call a function beside what happens in the block, if a second thread is allowed; else behind it."""
+    result = _at_work.get().begin(function)
     yield
-    called.result()
+    result()
 
 
 @contextmanager
-def _working(team: _Team | None) -> Iterator[None]:
+def _working(team: Threads) -> Iterator[Threads]:
     token = _at_work.set(team)
     try:
-        yield
+        yield team
     finally:
         _at_work.reset(token)
 
 
-def _effective(n_jobs: int) -> int:
+def _number(n_jobs: int) -> int:
     if n_jobs > 0:
         return n_jobs
-    from joblib import effective_n_jobs
+    from joblib import cpu_count
 
-    return int(effective_n_jobs(n_jobs))
+    return max(int(cpu_count()) + 1 + n_jobs, 1)
