@@ -121,11 +121,11 @@ def route(codes, trees, steps, step_start, n_places, leaf, leaf_start, leaves):
 
 
 @njit(cache=True, nogil=True)
-def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree_start, tree_output, terms, n, s, q):
-    """Add rows to the sums at the leaves of trees that feed one output each.
+def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree_start, terms, n, s, q):
+    """Add rows to the sums at the leaves of trees that feed the same output.
 
-    `terms` (n_outputs, n_rows, 4) are what each row adds: its weight, that times its response, times the response's
-    square, and 0, which makes four numbers that are added in one step.
+    `terms` (n_rows, 4) are what each row adds: its weight, that times its response, times the response's square, and 0,
+    which makes four numbers that are added in one step.
     """
     n_rows = codes.shape[1]
     places = np.zeros((n_places, ROWS_AT_ONCE), dtype=np.uint8)
@@ -137,7 +137,7 @@ def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree
             reached = _evaluate(codes, begin, end, steps[step_start[tree] : step_start[tree + 1]], places)
             for r in range(leaf_start[tree + 1] - leaf_start[tree]):
                 total[r, 0] = total[r, 1] = total[r, 2] = total[r, 3] = 0.0
-            _add(reached, terms[tree_output[tree], begin:end], total)
+            _add(reached, terms[begin:end], total)
             for r in range(leaf_start[tree + 1] - leaf_start[tree]):
                 node = tree_start[tree] + leaf[leaf_start[tree] + r]
                 n[node] += total[r, 0]

@@ -37,6 +37,11 @@ class Bins:
     cut_start: NDArray[np.int64]
     steps: tuple[Any, ...]
 
+    @property
+    def n_features(self) -> int:
+        """Number of features that are split on."""
+        return int(np.count_nonzero(np.diff(self.cut_start)))
+
     @classmethod
     def of(cls, ensemble: TreeEnsemble) -> Bins | None:
         """Return the bins of an ensemble; None if a byte does not number its leaves or cuts, or not all splits cut."""
@@ -84,3 +89,12 @@ class Bins:
         used = np.flatnonzero(np.diff(self.cut_start))
         over_parts(used.size, lambda of: bin_kernels.encode(X, self.cuts, self.cut_start, used[of], codes), n_jobs)
         return codes
+
+    def leaves(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
+        """Return the leaf of each row in each tree, shape (n_rows, n_trees)."""
+        from debias import bin_kernels
+
+        n_trees = self.steps[1].size - 1
+        leaves = np.empty((n_trees, len(X)), dtype=np.int32)
+        bin_kernels.route(self.encode(X, 1), np.arange(n_trees), *self.steps, leaves)
+        return leaves.T

@@ -134,30 +134,33 @@ def adapters_loaded() -> list[str]:
 
 
 def _offered(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
-    """Return scorers and meta-methods; plugins are asked once, since asking takes longer than many a score."""
-    plugins = [plugin for _, plugin in manager.list_name_plugin()]
-    if manager not in _asked or not _are(_asked[manager][0], plugins):
-        _asked[manager] = plugins, _ask(manager)
-    return _asked[manager][1]
+    """Return scorers and meta-methods by name; those offered before need not tell theirs again, which takes long."""
+    offers = manager.hook.debias_scorers(), manager.hook.debias_meta_methods()
+    every = [each for offer in offers for some in offer for each in (*some, None)]
+    if manager not in _offers or not _are(_offers[manager][0], every):
+        _offers[manager] = every, _by_name(*offers)
+    return _offers[manager][1]
 
 
-_asked: WeakKeyDictionary[pluggy.PluginManager, tuple[list[Any], Any]] = WeakKeyDictionary()
+_offers: WeakKeyDictionary[pluggy.PluginManager, tuple[list[Any], Any]] = WeakKeyDictionary()
 
 
 def _are(some: list[Any], others: list[Any]) -> bool:
     return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
 
 
-def _ask(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
+def _by_name(
+    scorers: Iterable[Iterable[Scorer]], meta_methods: Iterable[Iterable[MetaMethod]]
+) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
     found: dict[str, Scorer] = {}
-    for offered in manager.hook.debias_scorers():
+    for offered in scorers:
         for scorer in offered:
             if scorer.name in found:
                 raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
             found[scorer.name] = scorer
     metas: dict[str, MetaMethod] = {}
-    for offered in manager.hook.debias_meta_methods():
-        for meta in offered:
+    for some in meta_methods:
+        for meta in some:
             if meta.name in metas:
                 raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
             metas[meta.name] = meta

@@ -277,6 +277,9 @@ class TreeEnsemble:
 
         return Bins.of(self)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # less what can be worked out again
+
     def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
         """Return the same trees under other names of the features; the arrays are shared."""
         other = copy(self)

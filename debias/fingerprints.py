@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _NOT_THE_TREES = {
     "parent",  # follows from the children
-    "averaging_weight",
     "impurity",
     "gain",
     "cover",
@@ -34,7 +33,7 @@ _NOT_THE_TREES = {
 }
 
 _OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "category_set"}
-_OF_LEAVES = {"value", "weight", "count"}  # those of other nodes follow from them
+_OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # those of other nodes follow from them
 
 
 class Fingerprints:
@@ -101,10 +100,13 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
 
 def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
     leaves = np.flatnonzero(ensemble.left < 0)
+    twice = ensemble.weight is not None and np.array_equal(ensemble.averaging_weight, ensemble.weight)  # as of forests
     for each in fields(ensemble):
         if each.name not in _NOT_THE_TREES:
             value = getattr(ensemble, each.name)
-            if value is not None and each.name in _OF_SPLITS:
+            if each.name == "averaging_weight" and twice:
+                value = None
+            elif value is not None and each.name in _OF_SPLITS:
                 value = value.take(ensemble.splits, axis=0)
             elif value is not None and each.name in _OF_LEAVES:
                 value = value.take(leaves, axis=0)

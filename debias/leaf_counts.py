@@ -154,7 +154,7 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
     if not counter.trees.size:
         return []
     leaves = np.empty((counter.trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(counter.trees.size)
+    step = block_size(counter.trees.size, ensemble.n_features)
     for begin in range(0, table.n_rows, step):
         rows = slice(begin, begin + step)
         leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=counter.trees)

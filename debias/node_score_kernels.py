@@ -18,14 +18,11 @@ def sum_by_feature(splits, tree_of_split, feature, contributions, scale, total):
 def centred_covariance(splits, children, mu, n, s, out):
     """Terms of ``mdi_oob``."""
     for j in range(splits.size):
-        t, total = uint64(splits[j]), 0.0
-        if n[t] > 0:
-            per_row = 1.0 / n[t]
-            for side in range(2):
-                c = uint64(children[j, side])
-                share = n[c] * per_row
-                for k in range(mu.shape[1]):
-                    total += mu[c, k] * (s[c, k] - share * s[t, k])
+        t, a, b, total = uint64(splits[j]), uint64(children[j, 0]), uint64(children[j, 1]), 0.0
+        if n[a] > 0 and n[b] > 0:  # else it is 0, and no rounding may say otherwise
+            for k in range(mu.shape[1]):
+                total += (mu[a, k] - mu[b, k]) * (n[b] * s[a, k] - n[a] * s[b, k])
+            total /= n[t]
         out[j] = total
 
 

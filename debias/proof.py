@@ -116,7 +116,10 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
 
 def trees_to_prove(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
     """Return the trees that so many rows are compared with at every node."""
-    return _spread(ensemble, max(4, ROW_TREES_TO_CHECK // max(n_rows, 1)))
+    assert ensemble.count is not None
+    in_bag = float(ensemble.count[ensemble.tree_start[:-1]].mean())
+    a_tree = max(in_bag, n_rows / 50, 1.0)  # rows to route; and bags are redrawn, however small they are
+    return _spread(ensemble, max(4, int(ROW_TREES_TO_CHECK / a_tree)))
 
 
 def proof_of(
@@ -175,7 +178,7 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
     for tree in range(ensemble.n_outputs):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         leaves = np.empty(table.n_rows, dtype=np.int32)
-        step = block_size(1)
+        step = block_size(1, ensemble.n_features)
         for begin in range(0, table.n_rows, step):
             rows = slice(begin, begin + step)
             leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=np.array([tree]))[:, 0]
@@ -221,7 +224,7 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
 
 def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(ensemble.n_trees)
+    step = block_size(trees.size, ensemble.n_features)
     for begin in range(0, table.n_rows, step):
         end = min(begin + step, table.n_rows)
         out_of_bag = ~in_bag.block(begin, end)[trees]

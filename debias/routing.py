@@ -12,6 +12,7 @@ from debias.threads import over_parts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.bins import Bins
     from debias.ensemble import TreeEnsemble
 
 LEAVES_AT_ONCE = 2**23
@@ -51,7 +52,7 @@ class Router:
     ) -> None:
         self.ensemble, self.X, self.n_jobs = ensemble, X, n_jobs
         self._skip = np.zeros((0, 0), dtype=np.uint8) if skip is None else skip
-        self._bins = ensemble.bins if skip is None and len(X) >= FEW_ROWS else None
+        self._any_left_out = skip is not None
 
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees)); -1 where it is left out.
@@ -61,14 +62,15 @@ class Router:
         from debias import bin_kernels, route_kernels
 
         leaves = np.empty((trees.size, len(self.X)), dtype=np.int32)
+        bins = self._bins(trees.size)
 
         def part(of: slice) -> None:
-            if self._bins is not None:
-                bin_kernels.route(self._codes, trees[of], *self._bins.steps, leaves[of])
+            if bins is not None:
+                bin_kernels.route(self._codes, trees[of], *bins.steps, leaves[of])
             else:
                 route_kernels.route(self.X, trees[of], self._nodes, self._skip[of], leaves[of])
 
-        _ = self._codes if self._bins is not None else self._nodes  # once, before the threads start
+        _ = self._nodes if bins is None else self._codes  # once, before the threads start
         over_parts(trees.size, part, self.n_jobs)
         return leaves.T
 
@@ -95,30 +97,34 @@ class Router:
         """Add the rows to the weights of the leaves, and to sums and sums of squares of a numeric response."""
         from debias import bin_kernels, route_kernels
 
-        def part(of: slice) -> None:
-            given = (ensemble.tree_output, values, weight, n, s, q)
-            route_kernels.add_values(self.X, trees[of], self._nodes, self._skip[of], *given)
-
-        def binned_part(of: slice) -> None:
-            assert self._bins is not None
-            given = (ensemble.tree_start, ensemble.tree_output, terms, n, s, q)
-            bin_kernels.add_values(self._codes, trees[of], *self._bins.steps, *given)
-
         ensemble = self.ensemble
-        trees = np.arange(ensemble.n_trees)
-        if self._bins is not None and s.shape[1] == 1:
-            terms = np.zeros((*values.T.shape, 4))
-            terms[:, :, 0], terms[:, :, 1], terms[:, :, 2] = weight, weight * values.T, weight * values.T**2
-            _ = self._codes
-            over_parts(trees.size, binned_part, self.n_jobs)
-        else:
-            _ = self._nodes
+        bins = self._bins(ensemble.n_trees) if s.shape[1] == 1 else None
+        if bins is None:
+            trees, nodes = np.arange(ensemble.n_trees), self._nodes
+
+            def part(of: slice) -> None:
+                given = (ensemble.tree_output, values, weight, n, s, q)
+                route_kernels.add_values(self.X, trees[of], nodes, self._skip[of], *given)
+
             over_parts(trees.size, part, self.n_jobs)
+            return
+        codes, steps = self._codes, bins.steps
+        for output, y in enumerate(values.T):
+            terms = np.stack([weight, weight * y, weight * y * y, np.zeros(len(y))], axis=1)
+            trees = np.flatnonzero(ensemble.tree_output == output)
+
+            def binned_part(of: slice, trees: NDArray[np.int64] = trees, terms: NDArray[np.float64] = terms) -> None:
+                bin_kernels.add_values(codes, trees[of], *steps, ensemble.tree_start, terms, n, s, q)
+
+            over_parts(trees.size, binned_part, self.n_jobs)
+
+    def _bins(self, n_trees: int) -> Bins | None:
+        return None if self._any_left_out else bins_for(self.ensemble, len(self.X), n_trees)
 
     @cached_property
     def _codes(self) -> NDArray[np.uint8]:
-        assert self._bins is not None
-        return self._bins.encode(self.X, self.n_jobs)
+        assert self.ensemble.bins is not None
+        return self.ensemble.bins.encode(self.X, self.n_jobs)
 
     @cached_property
     def _nodes(self) -> tuple[Any, ...]:
@@ -127,6 +133,12 @@ class Router:
         ways = (ensemble.left, ensemble.right, ensemble.feature, ensemble.routing_threshold, ensemble.missing_left)
         which, sets = _category_sets(ensemble)
         return (ensemble.tree_start, *ways, np.zeros(0, dtype=bool) if zero is None else zero, which, *sets)
+
+
+def bins_for(ensemble: TreeEnsemble, n_rows: int, n_trees: int) -> Bins | None:
+    """Return the bins by which to route so many rows through so many of the trees; None if there is a better way."""
+    worth = n_rows >= FEW_ROWS and ensemble.bins is not None and n_trees >= ensemble.bins.n_features
+    return ensemble.bins if worth else None
 
 
 def route(

@@ -297,7 +297,7 @@ def _refuse_other_sums(
 
 def _leaves(rows: Rows, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((rows.n_rows, trees.size), dtype=np.int32)
-    step = block_size(trees.size)
+    step = block_size(trees.size, rows.ensemble.n_features)
     for begin in range(0, rows.n_rows, step):
         part = slice(begin, min(begin + step, rows.n_rows))
         leaves[part] = route(rows.ensemble, rows.table.matrix(rows.ensemble, part), trees=trees, n_jobs=rows.n_jobs)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from debias.node_sums import NodeSums
 
-FORMAT = 1
+FORMAT = 2
 BROKEN = (*(ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, BadZipFile, RuntimeError, MemoryError),)
 """What reading a damaged file may raise."""
 

@@ -140,8 +140,14 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
 
 @contextmanager
 def meanwhile(function: Callable[[], Any]) -> Iterator[None]:
-    """Call a function beside what happens in the block, if a second thread is allowed; else behind it."""
+    """Call a function beside what happens in the block, if a second thread is allowed; else before it."""
     result = _at_work.get().begin(function)
+    if result is function:
+        function()
+        del function, result  # and what they hold
+        yield
+        return
+    del function
     yield
     result()
 

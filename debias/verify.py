@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError
-from debias.routing import raw_output, route
+from debias.routing import bins_for, raw_output, route
 
 if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
@@ -43,6 +43,9 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees "
             "cannot be checked"
         )
+    bins = bins_for(ensemble, table.n_rows, ensemble.n_trees)
+    if bins is not None and (bins.leaves(X) != ours).any():
+        raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {_REPORT}")
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
             f"row {rows[np.argwhere(ours != theirs)[0][0]]} in tree {np.argwhere(ours != theirs)[0][1]}"

@@ -230,11 +230,13 @@ def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, b
 
     def draw_compiled(tree: int) -> NDArray[np.int32]:
         drawn = np.empty(n_drawn, dtype=np.int32)
-        _bootstrap_kernels.draw(np.uint32(model.estimators_[tree].random_state), n_rows, drawn)
+        _bootstrap_kernels.draw(np.uint32(seeds[tree]), n_rows, drawn)
         return drawn
 
     weighted = weighted_draws and hasattr(model, "_sample_weight")
-    if not any(weight is not None for weight in weights):
+    seeds = [estimator.random_state for estimator in model.estimators_]
+    plain = all(isinstance(seed, (int, np.integer)) and 0 <= seed < 2**32 for seed in seeds)
+    if plain and not any(weight is not None for weight in weights):
         from debias_adapters import _bootstrap_kernels
 
         if np.array_equal(draw_compiled(0), draw(0)):  # else scikit-learn draws otherwise than it did

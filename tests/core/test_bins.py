@@ -1,14 +1,18 @@
 """Two routers, one answer: rows by bins of small trees, and rows divided node by node."""
 
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xgboost import XGBRegressor
 
 import debias
-from debias.bins import CUTS_AT_MOST, LEAVES_AT_MOST
+from debias.bins import CUTS_AT_MOST, LEAVES_AT_MOST, Bins
 from debias.objectives import SQUARED_ERROR
-from debias.routing import FEW_ROWS, Router
+from debias.routing import FEW_ROWS, Router, bins_for
 
 
 def random_ensemble(rng, n_trees, n_leaves, n_features, cuts, dtype, width=1):
@@ -136,6 +140,53 @@ def test_rows_left_out_add_nothing():
     np.testing.assert_allclose(s, expected, rtol=1e-12)
     np.testing.assert_allclose(n, expected.sum(axis=1), rtol=1e-12)
     assert not n[ensemble.tree_start[3] :].any()
+
+
+def test_several_outputs_get_what_is_theirs():
+    rng = np.random.default_rng(4)
+    ensemble = random_ensemble(rng, 6, 20, 2, rng.normal(size=50), np.float32)
+    ensemble = dataclasses.replace(ensemble, tree_output=np.array([0, 1, 2, 0, 1, 2]), base=np.zeros(3))
+    X = rng.normal(size=(FEW_ROWS + 9, 2)).astype(np.float32)
+    y, weight = rng.normal(size=(len(X), 3)), rng.random(len(X))
+    n, s, q = np.zeros(ensemble.n_nodes), np.zeros((ensemble.n_nodes, 1)), np.zeros(ensemble.n_nodes)
+    router = Router(ensemble, X)
+    router.add_values(y, weight, n, s, q)
+    leaves = router.leaves(np.arange(6))
+    for tree, output in enumerate(ensemble.tree_output):
+        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+        expected = np.bincount(leaves[:, tree], weights=weight * y[:, output], minlength=nodes.stop - nodes.start)
+        np.testing.assert_allclose(s[nodes, 0], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_bins_that_lead_astray_are_found_out(monkeypatch):
+    """The check against the library sees what is then used."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(FEW_ROWS, 3)), rng.normal(size=FEW_ROWS)
+    model = XGBRegressor(n_estimators=10, max_depth=3).fit(X[:500], y[:500])
+    debias.score(model, X, y, rows="held-out")
+    encode = Bins.encode
+    monkeypatch.setattr(Bins, "encode", lambda self, X, n_jobs=1: np.roll(encode(self, X, n_jobs), 1, axis=0))
+    with pytest.raises(debias.errors.ExtractionError, match="by bins"):
+        debias.score(model, X, y, rows="held-out")
+
+
+def test_few_trees_of_many_features_are_not_worth_bins():
+    rng = np.random.default_rng(6)
+    ensemble = random_ensemble(rng, 4, 30, 40, rng.normal(size=50), np.float32)
+    assert ensemble.bins.n_features > 4
+    assert bins_for(ensemble, FEW_ROWS, 4) is None
+    assert bins_for(ensemble, FEW_ROWS, 40) is ensemble.bins
+    assert bins_for(ensemble, FEW_ROWS - 1, 40) is None
+
+
+def test_a_pickled_ensemble_leaves_behind_what_can_be_worked_out_again():
+    rng = np.random.default_rng(7)
+    ensemble = random_ensemble(rng, 4, 30, 4, rng.normal(size=50), np.float32)
+    before = len(pickle.dumps(ensemble))
+    assert ensemble.bins is not None
+    assert ensemble.children.size
+    assert len(pickle.dumps(ensemble)) == before
+    assert (pickle.loads(pickle.dumps(ensemble)).children == ensemble.children).all()
 
 
 def test_trees_that_a_byte_does_not_number_have_no_bins():

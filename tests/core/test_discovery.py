@@ -178,3 +178,24 @@ def test_a_scorer_of_a_script_goes_to_other_processes(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["True"], done.stderr
+
+
+def test_what_a_plugin_offers_may_change():
+    offered = [debias.scorer_plugin("changing", unit="1", needs=set())(lambda ensemble, rows: np.zeros(2))]
+
+    class Plugin:
+        @debias.hookimpl
+        def debias_scorers(self):
+            return offered
+
+    plugin = Plugin()
+    debias.register(plugin, "of_a_changing_mind")
+    try:
+        first = debias.discovery.scorers()["changing"]
+        offered[0] = debias.scorer_plugin("changing", unit="2", needs=set())(lambda ensemble, rows: np.ones(2))
+        assert (first.unit, debias.discovery.scorers()["changing"].unit) == ("1", "2")
+        offered.append(debias.discovery.scorers()["mdi_oob"])
+        with pytest.raises(debias.errors.PluginError, match="two scorers are called 'mdi_oob'"):
+            debias.discovery.scorers()
+    finally:
+        plugin_manager().unregister(plugin)

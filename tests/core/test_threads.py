@@ -74,8 +74,7 @@ def test_meanwhile_runs_beside_the_block_and_is_done_behind_it():
     assert len(done) == 1
     assert done[0] != threading.get_ident()
     with meanwhile(slow):
-        pass
-    assert done[1] == threading.get_ident()  # alone, it does one thing after the other
+        assert done[1] == threading.get_ident()  # alone, it does one thing after the other
 
 
 def test_an_error_meanwhile_surfaces():
