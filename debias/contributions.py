@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.threads import allowed
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -37,12 +39,12 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     """
     from debias import path_kernels
 
-    n_features = rows.ensemble.n_features
-    phi = np.zeros((paths.n_rows, n_features, 1))
-    column = rows.ensemble.feature[paths.splits]
-    path_kernels.contributions(0, paths.n_rows, *fixed_steps(paths, rows, paths.factor(node_weight), column), phi)
-    every = np.zeros((rows.n_rows, n_features))
-    every[paths.order] = phi[:, :, 0]
+    phi = np.zeros((paths.n_rows, rows.ensemble.n_features))
+    of_rows = _of_rows(paths, rows, paths.factor(node_weight), rows.ensemble.feature[paths.splits])
+    with allowed(rows.n_jobs) as threads:
+        threads.map(lambda part: path_kernels.contributions(*part, of_rows, phi), paths.parts)
+    every = np.zeros((rows.n_rows, phi.shape[1]))
+    every[paths.order] = phi
     return every
 
 
@@ -106,33 +108,25 @@ def influence_error(
 
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
     factor = paths.factor(node_weight)
-    arrays = fixed_steps(paths, rows, factor, column)
-    y = coded_response(rows)[paths.order]
+    of_rows = _of_rows(paths, rows, factor, column)
+    y, one = coded_response(rows)[paths.order], np.ones(paths.n_rows)
     in_bag = _weights_in_bag(paths, rows)
-    pull = np.empty((paths.n_splits, y.shape[1]))
-    mean = np.empty((2 * paths.n_splits + rows.ensemble.n_trees, y.shape[1] + 1))
-    for tree in range(rows.ensemble.n_trees):
-        at, first = paths.of_tree(tree), 2 * int(paths.start[tree]) + tree
-        n = paths.evaluation_weight[tree]
-        seen = paths.slot_sums(tree, paths.weight * paths.evaluated[tree], y)
-        # The left factor is scale x node weight x n'_r / n'_t, and the term of a split scale x node weight x
-        # n'_l n'_r / n'_t (mu_l - mu_r) . (mu'_l - mu'_r).
-        apart = seen[1::2] / n[1::2, None] - seen[2::2] / n[2::2, None]
-        pull[at] = (factor[at, 0] * n[1::2])[:, None] * apart
-        weight = paths.slot_sums(tree, in_bag[tree], np.ones((paths.n_rows, 1)))
-        part = slice(first, first + n.size)
-        mean[part, :-1] = paths.slot_sums(tree, in_bag[tree], y) / np.where(weight > 0, weight, 1.0)
-        mean[part, -1:] = weight
-    sums = np.zeros((2, len(grouping.names)))
-    where = (paths.slots, in_bag, paths.start, paths.slot_of_split, column)
-    for begin, end in paths.parts():
-        phi = np.zeros((end - begin, sums.shape[1], 1))
-        path_kernels.contributions(begin, end, *arrays, phi)
-        path_kernels.influences(begin, end, *where, pull, mean, y, phi[:, :, 0])
-        by_block = np.unique(paths.block[begin:end], return_inverse=True)[1].ravel()
-        total = np.zeros((by_block[-1] + 1, sums.shape[1]))
-        np.add.at(total, by_block, phi[:, :, 0])
-        sums += total.sum(axis=0), (total**2).sum(axis=0)
+    n, seen = paths.evaluation_weight[:, None], paths.slot_sums(paths.evaluated, paths.weight, y)
+    left, right = paths.to_left, paths.to_left + 1
+    # The left factor is scale x node weight x n'_r / n'_t, and the term of a split scale x node weight x
+    # n'_l n'_r / n'_t (mu_l - mu_r) . (mu'_l - mu'_r).
+    apart = seen[left] / n[left] - seen[right] / n[right]
+    pull = factor[:, :1] * n[left] * (apart if rows.response.values is not None else class_product(apart))
+    weight = paths.slot_sums(in_bag, one, one[:, None])
+    mean = np.concatenate([paths.slot_sums(in_bag, one, y) / np.where(weight > 0, weight, 1.0), weight], axis=1)
+
+    def add(part: tuple[int, int]) -> NDArray[np.float64]:
+        sums = np.zeros((2, len(grouping.names)))
+        path_kernels.jackknife_moments(*part, paths.block, of_rows, in_bag, pull, mean, sums)
+        return sums
+
+    with allowed(rows.n_jobs) as threads:
+        sums = np.sum(threads.map(add, paths.parts), axis=0)
     return spread(sums, paths.n_blocks)
 
 
@@ -154,81 +148,69 @@ def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     return np.sqrt(np.where(variance > 1e-20 * sums[1], variance, 0.0))
 
 
-def fixed_steps(
+def _of_rows(
     paths: Paths, rows: Rows, factor: NDArray[np.float64], column: NDArray[np.int32]
 ) -> tuple[NDArray[np.generic], ...]:
-    """Return the arguments of the compiled walk where node values are the model's own and there is one lane."""
-    y = coded_response(rows)[paths.order][:, :, None]
-    step = np.empty((paths.n_splits, 2, rows.ensemble.value.shape[1] - (rows.response.values is None), 1))
-    write_fixed_differences(paths, step)
-    write_evaluation_means(paths, y, step)
-    tree_output = rows.ensemble.tree_output
-    return (
-        paths.slots,
-        paths.evaluated,
-        paths.start,
-        paths.slot_of_split,
-        column,
-        factor,
-        step,
-        tree_output,
-        y,
-        paths.weight,
-    )
+    """Return the arguments of the compiled walk where node values are the model's own."""
+    y = coded_response(rows)[paths.order]
+    width, tree_output = rows.ensemble.value.shape[1] - (rows.response.values is None), rows.ensemble.tree_output
+    sums = paths.slot_sums(paths.evaluated, paths.weight, y, tree_output, width)
+    mean = sums[paths.inside] / paths.evaluation_weight[paths.inside][:, None]
+    step = np.stack([fixed_differences(paths, width), mean], axis=1)
+    where = (paths.slots, paths.evaluated, paths.start, paths.slot_of_split, column)
+    return *where, factor, step, tree_output, y, paths.weight
 
 
-def write_fixed_differences(paths: Paths | Steps, step: NDArray[np.float64]) -> None:
-    """Write the difference of the children's node values at every dividing split to ``step[:, 0]``, in every lane."""
+def fixed_differences(paths: Paths | Steps, width: int) -> NDArray[np.float64]:
+    """Return the differences of the children's node values at every dividing split, shape (n_dividing, width)."""
     ensemble = paths.ensemble
     begin = ensemble.tree_start[np.searchsorted(ensemble.tree_start, paths.splits, side="right") - 1]
     left, right = begin + ensemble.left[paths.splits], begin + ensemble.right[paths.splits]
-    difference = ensemble.centred_value[left] - ensemble.centred_value[right]
-    if difference.shape[1] != step.shape[2]:
-        difference = difference @ contrasts(difference.shape[1])
-    step[:, 0] = difference[:, :, None]
-
-
-def write_evaluation_means(paths: Paths, y: NDArray[np.float64], step: NDArray[np.float64]) -> None:
-    """Write the mean response of the evaluation rows at every dividing split to ``step[:, 1]``."""
-    for tree in range(paths.ensemble.n_trees):
-        write_tree_means(paths, tree, y, step)
-
-
-def write_tree_means(paths: Paths, tree: int, y: NDArray[np.float64], step: NDArray[np.float64]) -> None:
-    """Do so for one tree."""
-    from debias import path_kernels
-
-    at, n = paths.of_tree(tree), paths.evaluation_weight[tree]
-    first = paths.ensemble.tree_output[tree]
-    mine = y[:, first : first + step.shape[2]]
-    sums = np.empty((n.size, *mine.shape[1:]))
-    path_kernels.sum_slots(paths.slots[tree], paths.weight * paths.evaluated[tree], mine, paths.slot_of_split[at], sums)
-    path_kernels.write_means(sums, n, paths.slot_of_split[at], step[at])
+    difference: NDArray[np.float64] = ensemble.centred_value[left] - ensemble.centred_value[right]
+    return difference if difference.shape[1] == width else class_product(difference[:, 1:])
 
 
 def coded_response(rows: Rows) -> NDArray[np.float64]:
     """Return the response as columns, shape (n_rows, n_outputs).
 
-    Classes of averaged trees become orthonormal contrasts of the one-hot columns, one fewer: differences of class
-    shares sum to 0, so their products are the same in these coordinates.
+    Classes of averaged trees become one-hot columns without that of the first class, see `class_product`.
     """
     if rows.response.values is not None:
         return rows.response.values
+    return one_hot(rows)[:, 1:].astype(np.float64)
+
+
+def one_hot(rows: Rows) -> NDArray[np.uint8]:
+    """Return which class each row has, shape (n_rows, n_classes)."""
     assert rows.response.codes is not None
-    return contrasts(rows.ensemble.n_outputs)[rows.response.codes]
+    return np.eye(rows.ensemble.n_outputs, dtype=np.uint8)[rows.response.codes]
 
 
-def contrasts(n_classes: int) -> NDArray[np.float64]:
-    """Return an orthonormal basis of the class vectors that sum to 0 (Helmert), shape (n_classes, n_classes - 1)."""
-    i, j = np.arange(n_classes)[:, None], np.arange(1, n_classes)[None, :]
-    return np.where(i < j, 1.0, np.where(i == j, -j, 0.0)) / np.sqrt(j * (j + 1.0))
+def class_product(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what gives, times another such difference, the product of two differences of class shares.
+
+    Shares add up to 1, so a difference of shares adds up to 0 and is known without the first class; the product over
+    all classes is ``sum_k a_k b_k + (sum_k a_k) (sum_k b_k)`` over the others. What is counted in whole numbers, or
+    not at all, stays exact in these coordinates: there is no rounding to be taken for a contribution.
+
+    Parameters
+    ----------
+    difference : array of shape (n, n_classes - 1)
+    """
+    return difference + difference.sum(axis=1, keepdims=True)
 
 
 def _moments(paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
     """Return sums of contributions, and of squares of their totals by block, stacked: shape (2, n_groups)."""
     from debias import path_kernels
 
-    column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    sums = np.zeros((2, len(grouping.names), 1))
-    path_kernels.moments(0, paths.n_rows, paths.block, *fixed_steps(paths, rows, factor, column), sums)
-    return sums[:, :, 0]
+    of_rows = _of_rows(paths, rows, factor, grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32))
+
+    def add(part: tuple[int, int]) -> NDArray[np.float64]:
+        sums = np.zeros((2, len(grouping.names)))
+        path_kernels.moments(*part, paths.block, of_rows, sums)
+        return sums
+
+    with allowed(rows.n_jobs) as threads:
+        total: NDArray[np.float64] = np.sum(threads.map(add, paths.parts), axis=0)
+    return total

@@ -8,20 +8,19 @@ themselves would not be comparable; studentised ones are (docs/significance.md h
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.contributions import (
-    coded_response,
-    spread,
-    write_fixed_differences,
-    write_tree_means,
-)
+from debias.contributions import fixed_differences, one_hot, spread
+from debias.feature_paths import FeaturePaths
+from debias.threads import allowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -87,18 +86,21 @@ def permutation_draws(
     begun = perf_counter()
     lanes = lanes_that_fit(paths, rows)
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    statistic = _Statistic(paths, rows, paths.factor(node_weight), column, len(grouping.names))
-    shuffles = _Shuffles(paths, seed)
-    drawn = np.empty((0, statistic.n_columns))
-    while len(drawn) < 1 + n_permutations:
-        size = min(lanes, 1 + n_permutations - len(drawn))
-        orders = [np.arange(paths.n_rows)] if not len(drawn) else []
-        orders += [shuffles.draw() for _ in range(size - len(orders))]
-        drawn = np.concatenate([drawn, statistic.of(np.stack(orders, axis=1))])
-        if len(drawn) > 1 and settled(drawn[0], drawn[1:]):
-            return Draws(drawn[0], drawn[1:], "settled" if len(drawn) <= n_permutations else "all drawn")
-        if budget is not None and perf_counter() - begun > budget and 1 < len(drawn) <= n_permutations:
-            return Draws(drawn[0], drawn[1:], "budget")
+    with allowed(rows.n_jobs) as threads:
+        along = FeaturePaths(paths, column, len(grouping.names), threads)
+        statistic = _Statistic(along, rows, paths.factor(node_weight))
+        responses = _Responses(paths, statistic.response, seed)
+        drawn = np.empty((0, along.n_columns))
+        ahead = threads.begin(partial(responses.draw, min(lanes, 1 + n_permutations)))
+        while len(drawn) < 1 + n_permutations:
+            response = ahead()
+            left = 1 + n_permutations - len(drawn) - response.shape[2]
+            ahead = threads.begin(partial(responses.draw, min(lanes, left)))
+            drawn = np.concatenate([drawn, statistic.of(response)])
+            if len(drawn) > 1 and settled(drawn[0], drawn[1:]):
+                return Draws(drawn[0], drawn[1:], "settled" if len(drawn) <= n_permutations else "all drawn")
+            if budget is not None and perf_counter() - begun > budget and 1 < len(drawn) <= n_permutations:
+                return Draws(drawn[0], drawn[1:], "budget")
     return Draws(drawn[0], drawn[1:], "all drawn")
 
 
@@ -110,82 +112,89 @@ def lanes_that_fit(paths: Paths, rows: Rows) -> int:
 
 
 class _Statistic:
-    """The studentised scores under several orders of the response at once."""
+    """The studentised scores under several permuted responses at once."""
 
-    def __init__(
-        self,
-        paths: Paths,
-        rows: Rows,
-        factor: NDArray[np.float64],
-        column: NDArray[np.int32],
-        n_columns: int,
-    ) -> None:
-        self.paths, self.rows, self.factor, self.column, self.n_columns = paths, rows, factor, column, n_columns
-        bags = rows.in_bag
+    def __init__(self, along: FeaturePaths, rows: Rows, factor: NDArray[np.float64]) -> None:
+        from debias import feature_path_kernels
+
+        self.along, self.rows, self.factor = along, rows, factor[along.splits]
+        paths, bags = along.paths, rows.in_bag
         self.class_weight = None if bags is None else bags.class_weight
-        if self.class_weight is None:
-            self.response = coded_response(rows)[paths.order]
+        # Whole numbers stay exact, so that what contributes nothing has contributions of 0, and they take less room.
+        self.weight = np.ones(paths.n_rows, dtype=np.uint8) if (paths.weight == 1).all() else paths.weight
+        self.response: NDArray[Any]
+        if rows.response.values is not None:
+            self.kind, self.response = feature_path_kernels.VALUES, rows.response.values[paths.order]
+        elif self.class_weight is None:
+            self.kind, self.response = feature_path_kernels.SHARES, one_hot(rows)[paths.order, 1:]
         else:
-            assert rows.response.codes is not None
-            self.response = np.eye(rows.ensemble.n_outputs)[rows.response.codes[paths.order]]
+            self.kind, self.response = feature_path_kernels.WEIGHED, one_hot(rows)[paths.order]
         self.width = self.response.shape[1] if rows.ensemble.averaged else rows.ensemble.value.shape[1]
 
-    def of(self, orders: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return z of each order, shape (n_orders, n_columns); `orders` has shape (n_rows, n_orders)."""
-        from debias import path_kernels
+    def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
+        """Return z of permuted responses, shape (n_permutations, n_columns).
 
-        paths = self.paths
-        y = np.ascontiguousarray(self.response[orders].transpose(0, 2, 1))
-        step = np.empty((paths.n_splits, 2, self.width, orders.shape[1]))
-        if paths.in_bag is None:
-            write_fixed_differences(paths, step)
-
-        def in_tree(tree: int) -> None:
-            if paths.in_bag is not None:
-                self._write_differences(tree, y, step)
-            write_tree_means(paths, tree, y, step)
-
-        def in_rows(part: tuple[int, int]) -> NDArray[np.float64]:
-            sums = np.zeros((2, self.n_columns, orders.shape[1]))
-            where = (*part, paths.block, paths.slots, paths.evaluated, paths.start, paths.slot_of_split)
-            what = (self.column, self.factor, step, self.rows.ensemble.tree_output, y, paths.weight)
-            path_kernels.moments(*where, *what, sums)
-            return sums
-
-        self._each(in_tree, range(paths.ensemble.n_trees))
-        sums = np.sum(self._each(in_rows, paths.parts()), axis=0)
-        error = spread(sums, paths.n_blocks)
+        `response` has shape (n_rows, n_outputs, n_permutations).
+        """
+        lanes = response.shape[2]
+        y = response.reshape(len(response), -1)
+        sums = self.along.moments(self.factor, self._steps(y, lanes), y, lanes)
+        error = spread(sums, self.along.paths.n_blocks)
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
 
-    def _write_differences(self, tree: int, y: NDArray[np.float64], step: NDArray[np.float64]) -> None:
-        from debias import path_kernels
+    def _steps(self, y: NDArray[Any], lanes: int) -> NDArray[np.float64]:
+        """Return what rows add at the dividing splits, see ``feature_path_kernels.write_steps``."""
+        from debias import feature_path_kernels
 
-        paths = self.paths
-        assert paths.in_bag is not None
-        at, n = paths.of_tree(tree), paths.in_bag_weight[tree]
-        sums = np.empty((n.size, *y.shape[1:]))
-        path_kernels.sum_slots(paths.slots[tree], paths.in_bag[tree], y, paths.slot_of_split[at], sums)
-        if self.class_weight is None:
-            path_kernels.write_differences(sums, n, step[at])
-        else:
-            fixed = np.empty(0) if isinstance(self.class_weight, str) else self.class_weight
-            path_kernels.write_class_differences(sums, fixed, step[at])
+        paths, threads = self.along.paths, self.along.threads
+        step = np.empty((paths.n_splits, 2, self.width * lanes))
+        if paths.in_bag is None:
+            step[:, 0] = np.repeat(self._fixed_differences, lanes, axis=1)
+        in_bag = np.empty((0, 0), dtype=np.uint8) if paths.in_bag is None else paths.in_bag
+        n_in_bag = np.empty(0) if paths.in_bag is None else paths.in_bag_weight
+        class_weight = self.class_weight if isinstance(self.class_weight, np.ndarray) else np.empty(0)
+        of_rows = (paths.slots, in_bag, paths.evaluated.view(np.uint8), self.weight, y, lanes, self.kind)
+        of_trees = (self.rows.ensemble.tree_output * lanes, paths.start, paths.slot_of_split)
+        of_slots = (n_in_bag, paths.evaluation_weight, class_weight, self.along.position)
+        room = (2 * int(np.diff(paths.start).max()) + 1, step.shape[2])
+        types = (_sum_type(in_bag, y), _sum_type(self.weight, y))
 
-    def _each(self, function: Callable[[Any], Any], over: Iterable[Any]) -> list[Any]:
-        """Call a function over items, in threads; the results in order, so that sums do not depend on the threads."""
-        if self.rows.n_jobs == 1:
-            return [function(item) for item in over]
-        from joblib import Parallel, delayed
+        def write(trees: tuple[int, int]) -> None:
+            sums = [np.empty(room, dtype=each) for each in types]
+            feature_path_kernels.write_steps(*trees, *of_rows, *of_trees, *of_slots, *sums, step)
 
-        return Parallel(n_jobs=self.rows.n_jobs, require="sharedmem")(delayed(function)(item) for item in over)
+        threads.map(write, threads.shares(paths.ensemble.n_trees))
+        return step
+
+    @cached_property
+    def _fixed_differences(self) -> NDArray[np.float64]:
+        return fixed_differences(self.along.paths, self.width)[self.along.splits]
 
 
-class _Shuffles:
-    """Random orders of the rows; whole blocks change places where there are blocks."""
+def _sum_type(*arrays: NDArray[Any]) -> type[np.generic]:
+    """Return what sums of products of these are kept in: whole numbers, if they are."""
+    return np.int32 if all(array.dtype == np.uint8 for array in arrays) else np.float64
 
-    def __init__(self, paths: Paths, seed: int) -> None:
+
+class _Responses:
+    """The response as it is, then in random orders; whole blocks change places where there are blocks."""
+
+    def __init__(self, paths: Paths, response: NDArray[Any], seed: int) -> None:
         self._random = np.random.default_rng(np.random.SeedSequence(seed))
         self._blocks = np.arange(paths.n_rows).reshape(paths.n_blocks, -1)
+        self._response = response
+        self._orders = self._all_orders()
 
-    def draw(self) -> NDArray[np.int64]:
-        return self._blocks[self._random.permutation(len(self._blocks))].ravel()
+    def draw(self, n: int) -> NDArray[Any]:
+        """Return the next n, shape (n_rows, n_outputs, n)."""
+        from debias import feature_path_kernels
+
+        drawn = np.empty((*self._response.shape, n), dtype=self._response.dtype)
+        if n:
+            feature_path_kernels.put_in_order(np.stack(list(islice(self._orders, n))), self._response, drawn)
+        return drawn
+
+    def _all_orders(self) -> Iterator[NDArray[np.int64]]:
+        yield self._blocks.ravel()
+        while True:
+            yield self._blocks[self._random.permutation(len(self._blocks))].ravel()

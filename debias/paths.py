@@ -10,15 +10,18 @@ import numpy as np
 
 from debias.errors import RowsError
 from debias.routing import block_size, route
+from debias.threads import allowed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
     from debias.rows import Rows
 
-
-ROWS_AT_ONCE = 512
+LEAST_ROWS = 512
+MOST_PARTS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +47,8 @@ class Paths:
     splits : array of int64 of shape (n_dividing,)
         Flat indices of the dividing splits in the ensemble.
     slot_of_split : array of int32 of shape (n_dividing,)
+    n_jobs : int
+        Threads to compute with.
     """
 
     ensemble: TreeEnsemble
@@ -56,6 +61,7 @@ class Paths:
     start: NDArray[np.int64]
     splits: NDArray[np.int64]
     slot_of_split: NDArray[np.int32]
+    n_jobs: int
 
     @classmethod
     def of(cls, rows: Rows) -> Paths:
@@ -106,6 +112,7 @@ class Paths:
             start=start,
             splits=np.concatenate(splits),
             slot_of_split=np.concatenate(slots_of),
+            n_jobs=rows.n_jobs,
         )
 
     @property
@@ -130,19 +137,30 @@ class Paths:
         return float((self.evaluated.sum(axis=0) / size[of_row]).sum() / self.ensemble.n_trees)
 
     @cached_property
-    def evaluation_weight(self) -> list[NDArray[np.float64]]:
-        """Weight n' of the evaluation rows in every slot, tree by tree."""
-        return [self._slot_weights(tree, self.weight * self.evaluated[tree]) for tree in range(self.ensemble.n_trees)]
+    def first_slot(self) -> NDArray[np.int64]:
+        """Where each tree's slots begin among those of all trees, shape (n_trees + 1,)."""
+        return 2 * self.start + np.arange(self.start.size)
 
     @cached_property
-    def in_bag_weight(self) -> list[NDArray[np.float64]]:
-        """Weight of the in-bag rows in every slot, tree by tree."""
-        assert self.in_bag is not None
-        return [self._slot_weights(tree, self.in_bag[tree]) for tree in range(self.ensemble.n_trees)]
+    def inside(self) -> NDArray[np.int64]:
+        """The slot that each dividing split lies in, among those of all trees, shape (n_dividing,)."""
+        return np.repeat(self.first_slot[:-1], np.diff(self.start)) + self.slot_of_split
 
-    def of_tree(self, tree: int) -> slice:
-        """Return where the dividing splits of a tree stand."""
-        return slice(int(self.start[tree]), int(self.start[tree + 1]))
+    @cached_property
+    def to_left(self) -> NDArray[np.int64]:
+        """The slot to the left of each dividing split, among those of all trees; that to its right is the next."""
+        return 2 * np.arange(self.n_splits) + np.repeat(np.arange(1, self.start.size), np.diff(self.start))
+
+    @cached_property
+    def evaluation_weight(self) -> NDArray[np.float64]:
+        """Weight n' of the evaluation rows in every slot of all trees, shape (n_slots,)."""
+        return self.slot_sums(self.evaluated, self.weight, np.ones((self.n_rows, 1)))[:, 0]
+
+    @cached_property
+    def in_bag_weight(self) -> NDArray[np.float64]:
+        """Weight of the in-bag rows in every slot of all trees, shape (n_slots,)."""
+        assert self.in_bag is not None
+        return self.slot_sums(self.in_bag, np.ones(self.n_rows), np.ones((self.n_rows, 1)))[:, 0]
 
     def factor(self, node_weight: NDArray[np.float64], inflated: bool = False) -> NDArray[np.float64]:
         """Return what a row's deviation is multiplied with on either side of each dividing split.
@@ -159,55 +177,81 @@ class Paths:
         -------
         array of shape (n_dividing, 2)
         """
-        ensemble = self.ensemble
-        n_root = np.array([n[0] for n in self.evaluation_weight])
+        n = self.evaluation_weight
+        n_root, inside = n[self.first_slot[:-1]], n[self.inside]
         scale = np.divide(1.0, n_root, out=np.zeros_like(n_root), where=n_root > 0)
-        if ensemble.averaged:
+        if self.ensemble.averaged:
             scale /= (n_root > 0).sum()
-        factor = np.empty((self.n_splits, 2))
-        for tree, n in enumerate(self.evaluation_weight):
-            at = self.of_tree(tree)
-            inside = n[self.slot_of_split[at]]
-            factor[at, 0], factor[at, 1] = n[2::2] / inside, -n[1::2] / inside
-            factor[at] *= scale[tree]
-            if inflated:
-                effective = np.maximum(inside**2 / self._squares_of_blocks(tree)[self.slot_of_split[at]], 2.0)
-                factor[at] *= np.sqrt(effective / (effective - 1))[:, None]
+        factor = np.stack([n[self.to_left + 1] / inside, -n[self.to_left] / inside], axis=1)
+        factor *= np.repeat(scale, np.diff(self.start))[:, None]
+        if inflated:
+            effective = np.maximum(inside**2 / self._squares_of_blocks[self.inside], 2.0)
+            factor *= np.sqrt(effective / (effective - 1))[:, None]
         return factor * node_weight[self.splits][:, None]
 
-    def slot_sums(self, tree: int, weight: NDArray[Any], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the weighted sums of y, shape (n_rows, width), in every slot of a tree, shape (n_slots, width)."""
+    def slot_sums(
+        self,
+        share: NDArray[Any],
+        weight: NDArray[np.float64],
+        y: NDArray[np.float64],
+        tree_output: NDArray[np.int32] | None = None,
+        width: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the weighted sums of responses in every slot of all trees.
+
+        Parameters
+        ----------
+        share : array of shape (n_trees, n_rows)
+        weight : array of shape (n_rows,)
+            Row i counts ``share[tree, i] * weight[i]``.
+        y : array of shape (n_rows, n_outputs)
+        tree_output : array of shape (n_trees,), optional
+            First output of each tree; 0 by default.
+        width : int, optional
+            Number of outputs of each tree; all by default.
+
+        Returns
+        -------
+        array of shape (n_slots of all trees, width)
+        """
         from debias import path_kernels
 
-        at = self.of_tree(tree)
-        sums = np.empty((2 * (at.stop - at.start) + 1, y.shape[1], 1))
-        path_kernels.sum_slots(self.slots[tree], weight, y[:, :, None], self.slot_of_split[at], sums)
-        return sums[:, :, 0]
+        first = np.zeros(self.ensemble.n_trees, dtype=np.int32) if tree_output is None else tree_output
+        sums = np.empty((self.first_slot[-1], y.shape[1] if width is None else width))
+        share = share.view(np.uint8) if share.dtype == bool else share
+        arrays = (self.slots, share, weight, y, first, self.start, self.slot_of_split, sums)
+        self._over_trees(lambda trees: path_kernels.sum_trees(*trees, *arrays))
+        return sums
 
+    @cached_property
     def parts(self) -> list[tuple[int, int]]:
-        """Divide the rows into parts that do not cut a block, the same whatever the number of threads."""
+        """Parts of the rows that do not cut a block, the same whatever the number of threads."""
         begins = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
-        edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, ROWS_AT_ONCE)]
+        each = max(LEAST_ROWS, -(-self.n_rows // MOST_PARTS))
+        edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, each)]
         edges = [*dict.fromkeys(edges), self.n_rows]
         return list(zip(edges[:-1], edges[1:], strict=True))
 
-    def _squares_of_blocks(self, tree: int) -> NDArray[np.float64]:
+    @cached_property
+    def _squares_of_blocks(self) -> NDArray[np.float64]:
+        """Sums of the squared evaluation weights of blocks in every slot of all trees, shape (n_slots,)."""
         from debias import path_kernels
 
-        weight, at = self.weight * self.evaluated[tree], self.of_tree(tree)
-        squares = np.zeros(2 * (at.stop - at.start) + 1)
-        path_kernels.sum_squares_of_blocks(self.slots[tree], weight, self.block, self.slot_of_split[at], squares)
+        squares = np.empty(self.first_slot[-1])
+        arrays = (self.slots, self.evaluated, self.weight, self.block, self.start, self.slot_of_split, squares)
+        self._over_trees(lambda trees: path_kernels.sum_squares_of_blocks(*trees, *arrays))
         return squares
 
-    def _slot_weights(self, tree: int, weight: NDArray[Any]) -> NDArray[np.float64]:
-        return self.slot_sums(tree, weight, np.ones((self.n_rows, 1)))[:, 0]
+    def _over_trees(self, function: Callable[[tuple[int, int]], None]) -> None:
+        with allowed(self.n_jobs) as threads:
+            threads.map(function, threads.shares(self.ensemble.n_trees))
 
 
 def _leaves(rows: Rows) -> NDArray[np.int32]:
     """Return the leaf of every row in every tree, shape (n_trees, n_rows)."""
     ensemble = rows.ensemble
     leaves = np.empty((ensemble.n_trees, rows.n_rows), dtype=np.int32)
-    step = block_size(ensemble.n_trees)
+    step = block_size(ensemble.n_trees, ensemble.n_features)
     for begin in range(0, rows.n_rows, step):
         part = slice(begin, min(begin + step, rows.n_rows))
         leaves[:, part] = route(ensemble, rows.table.matrix(ensemble, part), n_jobs=rows.n_jobs).T

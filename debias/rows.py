@@ -10,9 +10,9 @@ import numpy as np
 
 from debias.errors import CompositionError, RowsError
 from debias.node_arrays import NodeArrays
-from debias.objectives import LOGISTIC
 from debias.paths import Paths
 from debias.routing import Router, block_size, route
+from debias.running_loss import running_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,40 +202,7 @@ class Rows:
 
     def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
         """Add the loss that a block of rows saves at the splits of each feature, and at root steps, to `drop`."""
-        from debias import kernels
-
-        ensemble, response = self.ensemble, self.response
-        assert response.target is not None
-        target = response.target[rows]
-        if response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble):
-            tree = (ensemble.tree_start, ensemble.feature, ensemble.parent, ensemble.value)
-            base = float(ensemble.base[0])
-            kernels.add_running_log_loss(leaves, *tree, target[:, 0], self.weight[rows], base, drop)
-            return
-        kernels.add_running_loss(
-            leaves,
-            ensemble.tree_start,
-            ensemble.tree_output,
-            ensemble.feature,
-            ensemble.parent,
-            ensemble.value,
-            ensemble.objective.code,
-            np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy(),
-            np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes[rows],
-            target,
-            self.weight[rows],
-            np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin[rows].copy(),
-            drop,
-        )
-
-
-def _moderate(ensemble: TreeEnsemble) -> bool:
-    """Whether there is one margin, and neither it nor one step of it so large that its exponential overflows."""
-    if ensemble.n_outputs > 1:
-        return False
-    leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)
-    largest = np.maximum.reduceat(leaf, ensemble.tree_start[:-1])
-    return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)
+        drop += running_loss(self.ensemble, self.response.part(rows), self.weight[rows], leaves, self.n_jobs)
 
 
 def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeArrays:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.contributions import coded_response, contrasts, spread, write_fixed_differences
+from debias.contributions import coded_response, fixed_differences, spread
 from debias.errors import CompositionError
 from debias.significance import SHRINKAGE, by_normal_law, refuse_training_rows, shrunk
 
@@ -48,7 +48,7 @@ class Steps:
     column : array of int32 of shape (n_dividing,)
         Group of features each splits on.
     n_groups : int
-    step : array of shape (n_dividing, 2, width, 1)
+    step : array of shape (n_dividing, 2, width)
         Difference of the children's values, and mean response of the rows there.
     factors : list of array of shape (n_dividing, 2)
         One for each version.
@@ -94,7 +94,7 @@ class Steps:
         start = np.cumsum([0, *(part.size for part in splits)])
         at = np.concatenate(splits)
         mean = sums.s[at] / sums.n[at, None]
-        mean = mean @ contrasts(mean.shape[1]) if ensemble.averaged and ensemble.is_classifier else mean
+        mean = mean[:, 1:] if ensemble.averaged and ensemble.is_classifier else mean
         steps = cls(
             ensemble=ensemble,
             start=start,
@@ -103,31 +103,29 @@ class Steps:
             slot_of_node=slot_of_node,
             column=grouping.index[ensemble.feature[at]].astype(np.int32),
             n_groups=len(grouping.names),
-            step=np.empty((at.size, 2, mean.shape[1], 1)),
+            step=np.empty((at.size, 2, mean.shape[1])),
             factors=[_factor(sums, start, at, *version) for version in versions],
         )
-        write_fixed_differences(steps, steps.step)
-        steps.step[:, 1] = mean[:, :, None]
+        steps.step[:, 0] = fixed_differences(steps, mean.shape[1])
+        steps.step[:, 1] = mean
         return steps
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
         """Return sums of contributions, and of their squares, shape (n_versions, 2, n_groups)."""
         from debias import path_kernels
 
-        total = np.zeros((len(self.factors), 2, self.n_groups, 1))
+        total = np.zeros((len(self.factors), 2, self.n_groups))
         for rows in batches:
             y = coded_response(rows)
             for part, leaves in rows.leaf_blocks():
                 slots = np.zeros(leaves.T.shape, dtype=np.int32)
                 evaluated = (leaves.T >= 0) & (rows.weight[part] > 0)
                 path_kernels.look_up(leaves, self.ensemble.tree_start, self.slot_of_node, slots)
-                where = (np.arange(len(leaves)), slots, evaluated, self.start, self.slot_of_split, self.column)
-                block = np.ascontiguousarray(y[part])[:, :, None]
-                rest = (self.step, self.ensemble.tree_output, block, rows.weight[part])
+                where = (slots, evaluated, self.start, self.slot_of_split, self.column)
+                rest = (self.step, self.ensemble.tree_output, np.ascontiguousarray(y[part]), rows.weight[part])
                 for factor, sums in zip(self.factors, total, strict=True):
-                    path_kernels.moments(0, len(leaves), *where, factor, *rest, sums)
-        found: NDArray[np.float64] = total[:, :, :, 0]
-        return found
+                    path_kernels.moments(0, len(leaves), np.arange(len(leaves)), (*where, factor, *rest), sums)
+        return total
 
 
 def streamed_significance(

@@ -152,6 +152,39 @@ def test_frozen_permutations_of_held_out_rows(task):
         assert_agree(draw, oracle.studentised(phi))
 
 
+@pytest.mark.filterwarnings("ignore:a tree has .* out of bag on average:debias.DebiasWarning")
+@pytest.mark.parametrize("task", ["binary", "3-class"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_contributes_nothing_has_a_z_of_0(task, weighted):
+    """All evaluation rows of a feature's nodes may be of one class: rounding must not make a z of that."""
+    X, y = drawn(task, 60)
+    weight = some_weight(60) if weighted else None
+    block = np.arange(60) // 2
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
+    given = {"sample_weight": weight, "blocks": block, "se": "permutation", "seed": 3, "n_permutations": 60}
+    found = debias.audit(model, X, y, **given).main
+    shuffle, form = np.random.default_rng(np.random.SeedSequence(3)), oracle.sklearn_model(model)
+    n_zero = 0
+    for draw in found.null:
+        response = y[(2 * shuffle.permutation(30)[:, None] + [0, 1]).ravel()]
+        grown = oracle.grow_forest(model, X, response, weight, shrinkage=30, means=True, block=block)
+        phi = np.abs(oracle.contributions(form, grown, X, response)).max(axis=0)
+        zero = phi < 1e-12 * phi.max()
+        assert (draw[zero] == 0).all()
+        n_zero += zero.sum()
+    assert n_zero > 0
+
+
+def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
+    X, y = drawn("3-class", 3000)
+    model = RandomForestClassifier(**SMALL).fit(X, y)
+    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    monkeypatch.setattr("debias.feature_paths.MEMORY", 2**15)
+    for n_jobs in (1, 2):
+        again = debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=n_jobs)
+        np.testing.assert_array_equal(again.main.null, first.main.null)
+
+
 def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
     X, y = drawn("3-class", 700)
     model = RandomForestClassifier(**SMALL).fit(X, y)

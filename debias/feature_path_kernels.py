@@ -1,0 +1,412 @@
+"""Compiled loops over paths told feature by feature (see debias.feature_paths), many permutations at a time.
+
+Permutations go side by side through the innermost loops, as *lanes*: arrays that hold values of several columns have
+the lanes of one column behind those of another in a row, and loops go over slices of one row each, because that is the
+form the compiler turns into vector instructions.
+"""
+
+import numpy as np
+from numba import njit
+
+from debias.path_kernels import _sum_slots
+
+VALUES, SHARES, WEIGHED = 0, 1, 2
+"""Responses are numbers; one-hot columns of all classes but the first; or of all classes, which weigh in the bags."""
+ROUNDING = 1e-13
+"""Differences that are smaller, relative to what they are differences of, are none."""
+AT_ONCE = 64
+"""Rows whose contributions are worked out together."""
+
+
+@njit(cache=True, nogil=True)
+def places_above(begin, end, start, slot_of_split, column, position, place, above):
+    """Write the deepest place of the same column on the way to each split of trees begin..end to `above`; -1: none.
+
+    Place and position of a split, and the order of `above`, are those of ``FeaturePaths``.
+    """
+    for tree in range(begin, end):
+        for d in range(start[tree], start[tree + 1]):
+            above[position[d]] = -1
+            at = slot_of_split[d]
+            while at > 0:
+                upper = start[tree] + ((at - 1) >> 1)
+                if column[upper] == column[d]:
+                    above[position[d]] = place[upper] + ((at - 1) & 1)
+                    break
+                at = slot_of_split[upper]
+
+
+@njit(cache=True, nogil=True)
+def count_visits(begin, end, slots, evaluated, start, slot_of_split, column, n_visits, n_rows):
+    """Count for rows begin..end the trees in which they meet each column, and the rows that do at all."""
+    n_trees = start.size - 1
+    last = np.full(n_visits.size, -1, dtype=np.int64)
+    for i in range(begin, end):
+        for tree in range(n_trees):
+            if not evaluated[tree, i]:
+                continue
+            now, at = i * n_trees + tree, np.int64(slots[tree, i])
+            while at > 0:
+                d = start[tree] + ((at - 1) >> 1)
+                k = column[d]
+                if last[k] < now:
+                    n_visits[k] += 1
+                    n_rows[k] += last[k] < i * n_trees
+                    last[k] = now
+                at = np.int64(slot_of_split[d])
+
+
+@njit(cache=True, nogil=True)
+def list_visits(begin, end, slots, evaluated, start, slot_of_split, column, place, visit, entry, visits, rows, sizes):
+    """Write for each column the rows of begin..end that meet it, in how many trees, and the deepest place in each.
+
+    `visit` and `entry` (n_columns,) say where the columns' lists begin, in `visits` and in `rows` and `sizes`, and are
+    moved to their ends.
+    """
+    n_trees = start.size - 1
+    last = np.full(visit.size, -1, dtype=np.int64)
+    for i in range(begin, end):
+        for tree in range(n_trees):
+            if not evaluated[tree, i]:
+                continue
+            now, at = i * n_trees + tree, np.int64(slots[tree, i])
+            while at > 0:
+                d = start[tree] + ((at - 1) >> 1)
+                k = column[d]
+                if last[k] < now:
+                    if last[k] < i * n_trees:
+                        rows[entry[k]] = i
+                        sizes[entry[k]] = 0
+                        entry[k] += 1
+                    last[k] = now
+                    sizes[entry[k] - 1] += 1
+                    visits[visit[k]] = place[d] + ((at - 1) & 1)
+                    visit[k] += 1
+                at = np.int64(slot_of_split[d])
+
+
+@njit(cache=True, nogil=True)
+def put_in_order(orders, response, drawn):
+    """Write the responses (n_rows, n_outputs) in each of the orders (lanes, n_rows) to `drawn`, lanes innermost."""
+    for i in range(response.shape[0]):
+        for lane in range(orders.shape[0]):
+            for k in range(response.shape[1]):
+                drawn[i, k, lane] = response[orders[lane, i], k]
+
+
+@njit(cache=True, nogil=True)
+def write_steps(
+    begin,
+    end,
+    slots,
+    in_bag,
+    evaluated,
+    weight,
+    y,
+    lanes,
+    kind,
+    tree_output,
+    start,
+    slot_of_split,
+    n_in_bag,
+    n_evaluated,
+    class_weight,
+    position,
+    of_bag,
+    of_rows,
+    step,
+):
+    """Write the steps of trees begin..end under each permuted response to `step` (n_dividing, 2, width x lanes).
+
+    Parameters
+    ----------
+    in_bag : array of shape (n_trees, n_rows)
+        Without trees, the differences stay as they are.
+    y : array of shape (n_rows, n_outputs x lanes)
+    lanes : int
+    kind : int
+        What `y` has: VALUES, SHARES or WEIGHED.
+    tree_output : array of shape (n_trees,)
+        The column of `y` each tree's response begins at.
+    n_in_bag, n_evaluated : array of shape (n_slots of all trees,)
+        In-bag and evaluation weights.
+    class_weight : array of shape (n_classes,)
+        What classes weigh; if it is empty, all weigh the same in every bag. For WEIGHED.
+    position : array of shape (n_dividing,)
+        Where in `step` each dividing split stands.
+    of_bag, of_rows : array of shape (n_slots of the largest tree, width x lanes)
+        Room for sums, of whole numbers where all that is summed is.
+    step
+        Mean on the left less mean on the right, and mean response of the evaluation rows, of every dividing split. In
+        place of differences of SHARES stands what ``contributions.class_product`` makes of them.
+    """
+    one = np.ones(weight.size, dtype=np.uint8)
+    for tree in range(begin, end):
+        splits, to = slot_of_split[start[tree] : start[tree + 1]], position[start[tree] : start[tree + 1]]
+        first_slot, n_slots = 2 * start[tree] + tree, 2 * splits.size + 1
+        if in_bag.shape[0] > 0:
+            sums = of_bag[:n_slots]
+            _sum_slots(slots[tree], in_bag[tree], one, y, tree_output[tree], splits, sums)
+            if kind == WEIGHED:
+                _write_weighed_differences(sums, lanes, class_weight, to, step)
+            else:
+                _write_differences(sums, n_in_bag[first_slot : first_slot + n_slots], to, step)
+            if kind == SHARES:
+                _make_products(lanes, to, step)
+        sums = of_rows[:n_slots]
+        _sum_slots(slots[tree], evaluated[tree], weight, y, tree_output[tree], splits, sums)
+        _write_means(sums, n_evaluated[first_slot : first_slot + n_slots], splits, to, step)
+
+
+@njit(cache=True, nogil=True)
+def _write_differences(sums, n, position, step):
+    for d in range(position.size):
+        into, left, right = step[position[d], 0], sums[2 * d + 1], sums[2 * d + 2]
+        for b in range(into.size):
+            one, other = left[b] / n[2 * d + 1], right[b] / n[2 * d + 2]
+            into[b] = one - other if abs(one - other) > ROUNDING * abs(one) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _make_products(lanes, position, step):
+    total = np.empty(lanes)
+    for at in position:
+        difference = step[at, 0]
+        total[:] = 0.0
+        for k in range(difference.size // lanes):
+            for b in range(lanes):
+                total[b] += difference[k * lanes + b]
+        for k in range(difference.size // lanes):
+            for b in range(lanes):
+                one = difference[k * lanes + b]
+                difference[k * lanes + b] = one + total[b] if abs(one + total[b]) > ROUNDING * abs(one) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _write_weighed_differences(sums, lanes, class_weight, position, step):
+    factor = np.ones(step.shape[2])
+    for b in range(factor.size):
+        if class_weight.size:
+            factor[b] = class_weight[b // lanes]
+        elif sums[0, b] > 0:
+            factor[b] = 1 / sums[0, b]
+    n = np.zeros((sums.shape[0], lanes))
+    for slot in range(sums.shape[0]):
+        for b in range(factor.size):
+            n[slot, b % lanes] += sums[slot, b] * factor[b]
+    for d in range(position.size):
+        for b in range(factor.size):
+            a, c, difference = n[2 * d + 1, b % lanes], n[2 * d + 2, b % lanes], 0.0
+            if a > 0 and c > 0:  # not if all rows there have come to be of a class of weight 0
+                one, other = sums[2 * d + 1, b] * factor[b] / a, sums[2 * d + 2, b] * factor[b] / c
+                difference = one - other if abs(one - other) > ROUNDING * abs(one) else 0.0
+            step[position[d], 0, b] = difference
+
+
+@njit(cache=True, nogil=True)
+def _write_means(sums, n, slot_of_split, position, step):
+    for d in range(position.size):
+        into, total, weight = step[position[d], 1], sums[slot_of_split[d]], n[slot_of_split[d]]
+        for b in range(into.size):
+            into[b] = total[b] / weight
+
+
+@njit(cache=True, nogil=True)
+def moments(
+    columns,
+    begin,
+    end,
+    lists,
+    first_split,
+    above,
+    output,
+    factor,
+    step,
+    y,
+    weight,
+    block,
+    lanes,
+    sums,
+):
+    """Write sums of contributions, and of squares of their totals by block, of some columns in parts begin..end.
+
+    Parameters
+    ----------
+    columns : array of int64
+    lists : tuple
+        ``visits``, ``rows``, ``sizes`` as `list_visits` writes them, and where in them those of each column in each
+        part begin: ``visit_start`` and ``entry_start``, of shape (n_columns, n_parts + 1).
+    first_split : array of shape (n_columns + 1,)
+        Where the dividing splits of each column begin, in the arrays that follow.
+    above : array of shape (n_dividing,)
+    output : array of shape (n_dividing,), or empty
+        The first output of each split's tree; empty: all trees feed all outputs.
+    factor : array of shape (n_dividing, 2)
+    step : array of shape (n_dividing, 2, width x lanes)
+    y : array of shape (n_rows, n_outputs x lanes)
+    weight : array of shape (n_rows,)
+    block : array of shape (n_rows,), or empty
+        Labels of the blocks, whose rows stand together; empty: every row is one.
+    lanes : int
+    sums : array of shape (n_parts, 2, n_columns, lanes)
+
+    Notes
+    -----
+    A row contributes weight x (response . slope - offset), where slope = sum of factor x difference and
+    offset = sum of factor x (difference . mean) over its path. Both are cumulated down the trees, place by place, so
+    that of each tree a row adds one place.
+    """
+    visits, rows, sizes, visit_start, entry_start = lists
+    most = 0
+    for k in columns:
+        most = max(most, first_split[k + 1] - first_split[k])
+    at_places, along = np.empty((2 * most, step.shape[2] + lanes)), np.empty((AT_ONCE, y.shape[1] + lanes))
+    by_lane, of_rows = along.reshape(AT_ONCE, -1, lanes), y.reshape(len(y), -1, lanes)
+    phi, of_block = np.empty((AT_ONCE, lanes)), np.zeros(lanes)
+    room = np.empty((AT_ONCE, lanes)), np.empty((AT_ONCE, lanes))
+    twos = np.empty(2 * lanes), np.empty(2 * lanes)
+    for k in columns:
+        first, last = first_split[k], first_split[k + 1]
+        _cumulate(above[first:last], factor[first:last], step[first:last], lanes, at_places)
+        outputs = output[first:last] if output.size else output
+        for part in range(begin, end):
+            total, squares = sums[part, 0, k], sums[part, 1, k]
+            total[:], squares[:] = 0.0, 0.0
+            e, stop = visit_start[k, part], entry_start[k, part + 1]
+            for r in range(entry_start[k, part], stop, AT_ONCE):
+                some = rows[r : min(r + AT_ONCE, stop)]
+                for q in range(some.size):
+                    after = e + sizes[r + q]
+                    if outputs.size:
+                        _add_places_of_outputs(visits, e, after, outputs, at_places, lanes, along[q])
+                    else:
+                        _add_places(visits, e, after, at_places, along[q])
+                    e = after
+                _write_contributions(some, of_rows, weight, by_lane, room, phi)
+                if block.size == 0:
+                    _add_up(phi, some.size, twos, total, squares)
+                    continue
+                for q in range(some.size):
+                    is_last = r + q + 1 == stop or block[rows[r + q + 1]] != block[some[q]]
+                    _add_to_block(phi[q], is_last, of_block, total, squares)
+
+
+@njit(cache=True, nogil=True)
+def _cumulate(above, factor, step, lanes, at_places):
+    """Write slope and offset at every place of one column to `at_places` (n_places, (width + 1) x lanes)."""
+    width = step.shape[2]
+    for r in range(above.size):
+        difference, mean = step[r, 0], step[r, 1]
+        for side in range(2):
+            into, c = at_places[2 * r + side], factor[r, side]
+            for b in range(width):
+                into[b] = c * difference[b]
+            offset = into[width:]
+            offset[:] = 0.0
+            for k in range(0, width, lanes):
+                slope, of = into[k : k + lanes], mean[k : k + lanes]
+                for b in range(lanes):
+                    offset[b] += slope[b] * of[b]
+            if above[r] >= 0:
+                so_far = at_places[above[r]]
+                for b in range(into.size):
+                    into[b] += so_far[b]
+
+
+@njit(cache=True, nogil=True)
+def _add_places(visits, begin, end, at_places, along):
+    """Write the sums of slopes and offsets over a row's places to `along` ((n_outputs + 1) x lanes,)."""
+    along[:] = 0.0
+    for e in range(begin, end - 1, 2):  # two at a time: what was stored is waited for half as often
+        place, other = at_places[np.uint64(visits[e])], at_places[np.uint64(visits[e + 1])]
+        for b in range(along.size):
+            along[b] += place[b] + other[b]
+    if (end - begin) % 2:
+        place = at_places[np.uint64(visits[end - 1])]
+        for b in range(along.size):
+            along[b] += place[b]
+
+
+@njit(cache=True, nogil=True)
+def _add_places_of_outputs(visits, begin, end, output, at_places, lanes, along):
+    """Do so where each tree feeds outputs of its own."""
+    along[:] = 0.0
+    width = at_places.shape[1] - lanes
+    for e in range(begin, end):
+        place, first = at_places[visits[e]], output[visits[e] >> 1] * lanes
+        for b in range(width):
+            along[first + b] += place[b]
+        for b in range(lanes):
+            along[along.size - lanes + b] += place[width + b]
+
+
+@njit(cache=True, nogil=True)
+def _write_contributions(rows, y, weight, along, room, phi):
+    """Write the contributions of some rows to `phi` (AT_ONCE, lanes).
+
+    Loops over the lanes of one row are too short for the widest instructions, so that what is multiplied is copied to
+    stand in one line.
+    """
+    responses, factors = room
+    in_line, n = (phi.reshape(-1), responses.reshape(-1), factors.reshape(-1)), rows.size * phi.shape[1]
+    phi[:] = 0.0
+    n_outputs = y.shape[1]
+    for k in range(n_outputs + 1):
+        for q in range(rows.size):
+            w, into, slope = weight[rows[q]], factors[q], along[q, k]
+            for b in range(into.size):
+                into[b] = w * slope[b]
+        if k == n_outputs:
+            break
+        for q in range(rows.size):
+            into, response = responses[q], y[np.uint64(rows[q]), k]
+            for b in range(into.size):
+                into[b] = response[b]
+        _add_products(*in_line, n)
+    _less_offsets(in_line[0], in_line[2], n)
+
+
+@njit(cache=True, nogil=True)
+def _add_products(phi, responses, factors, n):
+    for b in range(n):
+        phi[b] += responses[b] * factors[b]
+
+
+@njit(cache=True, nogil=True)
+def _less_offsets(phi, offsets, n):
+    for b in range(n):
+        difference = phi[b] - offsets[b]
+        # What is left where all rows of the nodes have the same response is rounding.
+        phi[b] = difference if abs(difference) > ROUNDING * abs(offsets[b]) else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _add_up(phi, n_rows, twos, total, squares):
+    """Add contributions of rows, and their squares, to the sums; two rows at a time."""
+    lanes, (of_two, squares_of_two) = total.size, twos
+    of_two[:], squares_of_two[:] = 0.0, 0.0
+    pairs = phi.reshape(-1, 2 * lanes)
+    if n_rows % 2:
+        phi[n_rows] = 0.0
+    for r in range((n_rows + 1) // 2):
+        two = pairs[r]
+        for b in range(of_two.size):
+            of_two[b] += two[b]
+        for b in range(of_two.size):
+            squares_of_two[b] += two[b] * two[b]
+    for b in range(2 * lanes):
+        total[b % lanes] += of_two[b]
+        squares[b % lanes] += squares_of_two[b]
+
+
+@njit(cache=True, nogil=True)
+def _add_to_block(phi, is_last, of_block, total, squares):
+    """Add the contributions of a row to those of its block, and these to the sums when they are complete."""
+    for b in range(phi.size):
+        of_block[b] += phi[b]
+    if is_last:
+        for b in range(phi.size):
+            total[b] += of_block[b]
+        for b in range(phi.size):
+            squares[b] += of_block[b] * of_block[b]
+        of_block[:] = 0.0

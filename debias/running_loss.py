@@ -1,0 +1,115 @@
+"""The loss that rows save at the splits of each feature, their margins running from F_0 to F_M, in threads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.objectives import LOGISTIC
+from debias.threads import allowed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.response import Response
+
+ROWS_AT_ONCE = 1024
+"""So many rows are one sum, whatever the number of threads; their margins stay in the processor's cache."""
+
+
+def running_loss(
+    ensemble: TreeEnsemble,
+    response: Response,
+    weight: NDArray[np.float64],
+    leaves: NDArray[np.int32],
+    n_jobs: int = 1,
+) -> NDArray[np.float64]:
+    """Return the weighted loss that rows save at the splits of each feature, and at root steps.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        Additive, of an objective that has a loss.
+    response : Response
+        Of these rows.
+    weight : array of shape (n_rows,)
+    leaves : array of shape (n_rows, n_trees)
+    n_jobs : int
+        Threads; they do not change the result.
+
+    Returns
+    -------
+    array of shape (n_features + 1,)
+        The root steps in the last place.
+    """
+    in_products = response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble)
+
+    def of_rows(begin: int) -> NDArray[np.float64]:
+        at, drop = slice(begin, begin + ROWS_AT_ONCE), np.zeros(ensemble.n_features + 1)
+        add = _add_log_loss if in_products else _add_loss
+        add(ensemble, response.part(at), weight[at], leaves[at], drop)
+        return drop
+
+    with allowed(n_jobs) as threads:
+        drops = threads.map(of_rows, range(0, len(leaves), ROWS_AT_ONCE))
+    total: NDArray[np.float64] = np.sum([np.zeros(ensemble.n_features + 1), *drops], axis=0)
+    return total
+
+
+def _add_log_loss(
+    ensemble: TreeEnsemble,
+    response: Response,
+    weight: NDArray[np.float64],
+    leaves: NDArray[np.int32],
+    drop: NDArray[np.float64],
+) -> None:
+    """Add the log-loss of one margin."""
+    from debias import kernels, running_loss_kernels
+
+    assert response.target is not None
+    y, base = response.target[:, 0], float(ensemble.base[0])
+    start, feature, parent, value = ensemble.tree_start, ensemble.feature, ensemble.parent, ensemble.value
+    if (weight == 1).all():
+        running_loss_kernels.add_running_log_loss(leaves, start, feature, ensemble.left, parent, value, y, base, drop)
+    else:
+        kernels.add_running_log_loss(leaves, start, feature, parent, value, y, weight, base, drop)
+
+
+def _add_loss(
+    ensemble: TreeEnsemble,
+    response: Response,
+    weight: NDArray[np.float64],
+    leaves: NDArray[np.int32],
+    drop: NDArray[np.float64],
+) -> None:
+    """Add the loss of any objective that has one."""
+    from debias import kernels
+
+    target = response.target
+    assert target is not None
+    kernels.add_running_loss(
+        leaves,
+        ensemble.tree_start,
+        ensemble.tree_output,
+        ensemble.feature,
+        ensemble.parent,
+        ensemble.value,
+        ensemble.objective.code,
+        np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy(),
+        np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes,
+        target,
+        weight,
+        np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin.copy(),
+        drop,
+    )
+
+
+def _moderate(ensemble: TreeEnsemble) -> bool:
+    """Whether there is one margin, and neither it nor one step of it so large that its exponential overflows."""
+    if ensemble.n_outputs > 1:
+        return False
+    leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)
+    largest = np.maximum.reduceat(leaf, ensemble.tree_start[:-1])
+    return bool(largest.sum() + abs(float(ensemble.base[0])) < 600 and largest.max() < 50)
