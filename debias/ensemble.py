@@ -236,13 +236,20 @@ class TreeEnsemble:
     def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         from debias import kernels
 
-        n_splits = int(np.count_nonzero(self.left >= 0))
+        n_splits = (self.n_nodes - self.n_trees) // 2
         splits, children, tree = (
             np.empty(n_splits, np.int64),
             np.empty((n_splits, 2), np.int64),
             np.empty(n_splits, np.int64),
         )
-        kernels.list_splits(self.tree_start, self.left, self.right, splits, children, tree)
+
+        def part(of: slice) -> None:
+            # A tree has one leaf more than splits: those before it have half of their nodes, less half a node each.
+            at = slice(*((self.tree_start[edge] - edge) // 2 for edge in (of.start, of.stop)))
+            start = self.tree_start[of.start : of.stop + 1]
+            kernels.list_splits(start, of.start, self.left, self.right, splits[at], children[at], tree[at])
+
+        over_parts(self.n_trees, part)
         return splits, children, tree
 
     @cached_property

@@ -66,13 +66,13 @@ def average_leaves(start, left, right, value, weight):
 
 
 @njit(cache=True, nogil=True)
-def list_splits(start, left, right, splits, children, tree_of_split):
-    """List the inner nodes of all trees, the two children of each, and the tree it belongs to."""
+def list_splits(start, first, left, right, splits, children, tree_of_split):
+    """List the inner nodes of trees from `first` on, the two children of each, and the tree it belongs to."""
     j = uint64(0)
     for tree in range(start.size - 1):
         for node in range(uint64(start[tree]), uint64(start[tree + 1])):
             if left[node] >= 0:
-                splits[j], tree_of_split[j] = node, tree
+                splits[j], tree_of_split[j] = node, first + tree
                 children[j, 0], children[j, 1] = start[tree] + left[node], start[tree] + right[node]
                 j += uint64(1)
 

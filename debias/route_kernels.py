@@ -24,7 +24,7 @@ def route(X, trees, nodes, skip, leaves):
             for i in range(X.shape[0]):
                 leaves[j, i] = -1
         n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
-        rows, leaf, end = work[0], work[3], work[4]
+        rows, leaf, end = work[0], work[2], work[3]
         begin = uint64(0)
         for g in range(n_leaves):
             for i in range(begin, end[g]):
@@ -38,7 +38,7 @@ def add_codes(X, trees, nodes, skip, codes, weight, n, s):
     work = _room(X.shape[0], trees, nodes[0])
     for j in range(trees.size):
         n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
-        rows, leaf, end = work[0], work[3], work[4]
+        rows, leaf, end = work[0], work[2], work[3]
         begin = uint64(0)
         for g in range(n_leaves):
             node = uint64(nodes[0][trees[j]] + leaf[g])
@@ -58,7 +58,7 @@ def add_values(X, trees, nodes, skip, tree_output, values, weight, n, s, q):
     for j in range(trees.size):
         first = uint64(tree_output[trees[j]])
         n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
-        rows, leaf, end = work[0], work[3], work[4]
+        rows, leaf, end = work[0], work[2], work[3]
         begin = uint64(0)
         for g in range(n_leaves):
             node = uint64(nodes[0][trees[j]] + leaf[g])
@@ -79,24 +79,26 @@ def add_values(X, trees, nodes, skip, tree_output, values, weight, n, s, q):
 
 @njit(cache=True, nogil=True)
 def _room(n_rows, trees, start):
-    """Return what dividing rows takes: two lists of rows, a stack, and the leaves with where their rows end."""
+    """Return what dividing rows takes: two lists of rows in one array, a stack, leaves, and where their rows end."""
     most = 1
     for j in range(trees.size):
         most = max(most, start[trees[j] + 1] - start[trees[j]])
-    rows, other = np.empty(n_rows + 8, dtype=np.uint32), np.empty(n_rows + 8, dtype=np.uint32)
+    rows = np.empty(2 * (n_rows + 8), dtype=np.uint32)
     stack = np.empty((most + 1, 4), dtype=np.uint64)
     n_leaves = most // 2 + 1
-    return rows, other, stack, np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
+    return rows, stack, np.empty(n_leaves, dtype=np.int32), np.empty(n_leaves, dtype=np.uint64)
 
 
 @njit(cache=True, nogil=True)
 def _divide(X, tree, nodes, skip, work):
     """Order rows by the leaf they reach in a tree; return how many leaves are reached.
 
-    The rows are in the first array of `work`, the leaves in its fourth, and where the rows of each end in its fifth.
+    The rows are in the first half of the first array of `work`, the leaves in its third, and where the rows of each end
+    in its fourth.
     """
     start, left, right, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
-    rows, other, stack, leaf, end = work
+    rows, stack, leaf, end = work
+    half = uint64(rows.size // 2)
     root = start[tree]
     n_leaves = 0
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = root, 0, _listed_rows(skip, X.shape[0], rows), 0
@@ -105,14 +107,14 @@ def _divide(X, tree, nodes, skip, work):
         top -= 1
         at, begin, stop, swapped = stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3]
         while left[at] >= 0:
-            source, to = (other, rows) if swapped else (rows, other)
+            source, to = swapped * half, (uint64(1) - swapped) * half
             k, t = uint64(feature[at]), threshold[at]
             if (category_set.size and category_set[at] >= 0) or (zero_is_missing.size and zero_is_missing[at]):
-                middle = _part_by_rule(X, at, nodes, source, to, begin, stop)
+                middle = _part_by_rule(X, at, nodes, rows, source, to, begin, stop)
             elif missing_left[at]:
-                middle = _part_missing_left(X, k, t, source, to, begin, stop)
+                middle = _part_missing_left(X, k, t, rows, source, to, begin, stop)
             else:
-                middle = _part_missing_right(X, k, t, source, to, begin, stop)
+                middle = _part_missing_right(X, k, t, rows, source, to, begin, stop)
             swapped = uint64(1) - swapped
             if middle == begin:
                 at = uint64(root + right[at])
@@ -123,7 +125,7 @@ def _divide(X, tree, nodes, skip, work):
             at, stop = uint64(root + left[at]), middle
         if swapped:
             for i in range(begin, stop):
-                rows[i] = other[i]
+                rows[i] = rows[half + i]
         leaf[n_leaves], end[n_leaves] = at - uint64(root), stop
         n_leaves += 1
     return n_leaves
@@ -148,46 +150,46 @@ def _listed_rows(skip, n_rows, rows):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _part_missing_left(X, k, t, rows, to, begin, stop):
+def _part_missing_left(X, k, t, rows, source, to, begin, stop):
     """Part rows by a threshold: those that go left to the front, the others to the back; return where these begin."""
     front, back = begin, stop - uint64(1)
     for i in range(begin, stop):
-        r = rows[i]
+        r = rows[source + i]
         go_right = uint64(X[uint64(r), k] > t)  # false where missing
-        to[front] = r
-        to[back] = r
+        rows[to + front] = r
+        rows[to + back] = r
         front += uint64(1) - go_right
         back -= go_right
     return front
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _part_missing_right(X, k, t, rows, to, begin, stop):
+def _part_missing_right(X, k, t, rows, source, to, begin, stop):
     """Do what `_part_missing_left` does, missing values going right."""
     front, back = begin, stop - uint64(1)
     for i in range(begin, stop):
-        r = rows[i]
+        r = rows[source + i]
         go_left = uint64(X[uint64(r), k] <= t)  # false where missing
-        to[front] = r
-        to[back] = r
+        rows[to + front] = r
+        rows[to + back] = r
         front += go_left
         back -= uint64(1) - go_left
     return front
 
 
 @njit(cache=True, nogil=True)
-def _part_by_rule(X, at, nodes, rows, to, begin, stop):
+def _part_by_rule(X, at, nodes, rows, source, to, begin, stop):
     """Do what `_part_missing_left` does, at a split by categories or one that takes zeros for missing."""
     _, _, _, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
     which = category_set[at] if category_set.size else -1
     zero = zero_is_missing.size > 0 and zero_is_missing[at]
     front, back = begin, stop - uint64(1)
     for i in range(begin, stop):
-        r = rows[i]
+        r = rows[source + i]
         x = X[uint64(r), uint64(feature[at])]
         go_left = uint64(goes_left(x, threshold[at], missing_left[at], zero, which, nodes[8:]))
-        to[front] = r
-        to[back] = r
+        rows[to + front] = r
+        rows[to + back] = r
         front += go_left
         back -= uint64(1) - go_left
     return front
