@@ -134,16 +134,17 @@ def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]
 
 def busy() -> Iterator[tuple[str, Call]]:
     """Return what ought to keep two cores busy: frozen permutations, and refits."""
-    X, y = classification(4_000, 20)
-    forest = grown(X, y, 100)
-    small = grown(X[:1000], y[:1000], 100)
-    yield (
-        "frozen permutations: 200, 100 grown-out trees, n=4,000, n_jobs=2",
-        partial(debias.audit, forest, X, y, rows="oob", adaptive=False, n_jobs=2),
-    )
+    for n_rows, n_features in ((4_000, 20), (20_000, 50)):
+        X, y = classification(n_rows, n_features)
+        yield (
+            f"frozen permutations: 200, 100 grown-out trees, n={n_rows:,}, p={n_features}, n_jobs=2",
+            partial(debias.audit, grown(X, y, 100), X, y, rows="oob", adaptive=False, n_jobs=2),
+        )
+    X, y = classification(1_000, 20)
+    small = grown(X, y, 100)
     yield (
         "refits: response_permutation(mdi_oob, replicates=40), 100 grown-out trees, n=1,000, n_jobs=2",
-        partial(debias.score, small, X[:1000], y[:1000], "response_permutation(mdi_oob, replicates=40)", n_jobs=2),
+        partial(debias.score, small, X, y, "response_permutation(mdi_oob, replicates=40)", n_jobs=2),
     )
 
 
