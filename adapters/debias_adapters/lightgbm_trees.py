@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,8 +191,14 @@ def require_whole(text: str, source: str) -> None:
     if sizes and sizes != found:  # old texts have none
         at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
         raise UnsupportedModelError(f"{source} is damaged: tree {at} is not as long as the text says")
-    trees = read_trees([lines_of(block) for block in blocks], source)
-    trees.hessians()
+    lines = [lines_of(block) for block in blocks]
+    for k, block in enumerate(lines):
+        _require_sets(block, f"{source} is damaged: tree {k}")
+    try:
+        trees = read_trees(lines, source)
+        trees.hessians()
+    except (KeyError, ValueError) as error:
+        raise UnsupportedModelError(f"{source} is damaged: {type(error).__name__} {error}") from error
     begin, size = trees.start[:-1], np.diff(trees.start)
     tree = np.repeat(np.arange(len(trees)), size)
     split = np.flatnonzero(trees.left >= 0)
@@ -208,6 +215,26 @@ def require_whole(text: str, source: str) -> None:
         raise UnsupportedModelError(
             f"{source} is damaged: tree {unknown[0]} splits on a feature the model does not have"
         )
+
+
+def _require_sets(block: Block, where: str) -> None:
+    """Refuse a tree whose categorical splits name sets it does not have: LightGBM looks for them without asking."""
+    try:
+        n_leaves, n_sets = int(block["num_leaves"]), int(block["num_cat"])
+        bounds = [int(part) for part in block["cat_boundaries"].split()] if n_sets else [0]
+        n_words = len(block["cat_threshold"].split()) if n_sets else 0
+        decision = [int(part) for part in block.get("decision_type", "").split()]
+        named = [float(part) for part in block.get("threshold", "").split()]
+    except (KeyError, ValueError) as error:
+        raise UnsupportedModelError(f"{where} has no whole {error}") from error
+    if n_leaves < 1 or n_sets < 0:
+        raise UnsupportedModelError(f"{where} has {n_leaves} leaves and {n_sets} sets of categories")
+    ascending = all(a <= b for a, b in pairwise(bounds))
+    if len(bounds) != n_sets + 1 or bounds[0] != 0 or bounds[-1] != n_words or not ascending:
+        raise UnsupportedModelError(f"{where} has sets of categories that are not where it says")
+    for kind, which in zip(decision, named, strict=False):  # that both are as long as the tree is asked later
+        if kind & 1 and not (which.is_integer() and 0 <= which < n_sets):
+            raise UnsupportedModelError(f"{where} splits on a set of categories it does not have")
 
 
 def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:

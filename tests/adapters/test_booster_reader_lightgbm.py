@@ -228,3 +228,26 @@ def test_damage_is_told_by_its_tree(trained):
         require_whole(other, "file")
     with pytest.raises(debias.UnsupportedModelError, match="tree 2 is not as long"):
         require_whole(text.replace("Tree=2\n", "Tree=2\n\n"), "file")
+
+
+def test_sets_of_categories_that_are_not_there_are_refused(trained):
+    """LightGBM's own reader, or its predict, ends the process on such a file."""
+    numbers, categories = trained["numbers"].model_to_string(), trained["categories"].model_to_string()
+    require_whole(categories, "file")
+    in_tree = int(re.search(r"Tree=(\d+)\n(?:(?!\nTree=)[\s\S])*?num_cat=[1-9]", categories).group(1))
+
+    def last_word(line):
+        return line[:-1] + "0"
+
+    faults = {
+        "no whole 'num_cat'": numbers.replace("num_cat=0", "num_kat=0", 1),
+        "no whole 'num_leaves'": numbers.replace("num_leaves=", "num_leave3=", 1),
+        "not where it says": edited(categories, in_tree, "cat_boundaries", last_word),
+        "a set of categories it does not have": edited(numbers, 3, "decision_type", lambda line: "3" + line[1:]),
+    }
+    for complaint, text in faults.items():
+        with pytest.raises(debias.UnsupportedModelError, match=f"tree \\d+ .*{complaint}"):
+            require_whole(text, "file")
+    value = edited(numbers, 2, "leaf_value", lambda line: "-" * len(line))
+    with pytest.raises(debias.UnsupportedModelError, match="file is damaged: ValueError"):
+        require_whole(value, "file")
