@@ -32,6 +32,7 @@ _NOT_THE_TREES = {
     "classes",
 }
 
+NODES_AT_ONCE = 2**16
 _OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "category_set"}
 _OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # those of other nodes follow from them
 
@@ -106,12 +107,18 @@ def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
             value = getattr(ensemble, each.name)
             if each.name == "averaging_weight" and twice:
                 value = None
-            elif value is not None and each.name in _OF_SPLITS:
-                value = value.take(ensemble.splits, axis=0)
-            elif value is not None and each.name in _OF_LEAVES:
-                value = value.take(leaves, axis=0)
-            _feed(digest, value)
+            if value is not None and each.name in _OF_SPLITS | _OF_LEAVES:
+                _feed_some(digest, value, ensemble.splits if each.name in _OF_SPLITS else leaves)
+            else:
+                _feed(digest, value)
     _feed(digest, np.packbits(ensemble.left < 0))
+
+
+def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[np.int64]) -> None:
+    """Add some rows of an array, as many at a time as stay in the cache."""
+    digest.update(f"{value.dtype.str}{value.shape[1:]}{nodes.size}".encode())
+    for begin in range(0, nodes.size, NODES_AT_ONCE):
+        digest.update(value.take(nodes[begin : begin + NODES_AT_ONCE], axis=0).data)
 
 
 def _feed(digest: Any, value: Any) -> None:

@@ -55,9 +55,10 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
                 array[begin:end] = nodes[name]
 
     over_parts(len(trees), part)
+    np.maximum(joined["feature"], -1, out=joined["feature"])  # -2 at leaves
     return {
         "tree_start": start,
-        "feature": np.maximum(joined["feature"], -1),  # -2 at leaves
+        "feature": joined["feature"],
         "threshold": joined["threshold"],
         "left": joined["left_child"],
         "right": joined["right_child"],
