@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import block_size, route
+from debias.routing import blocks, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,9 +178,7 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
     for tree in range(ensemble.n_outputs):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         leaves = np.empty(table.n_rows, dtype=np.int32)
-        step = block_size(1, ensemble.n_features)
-        for begin in range(0, table.n_rows, step):
-            rows = slice(begin, begin + step)
+        for rows in blocks(table.n_rows, ensemble.n_features):
             leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=np.array([tree]))[:, 0]
         value = ensemble.value[nodes][leaves, 0]
         r_0 = response.values[:, ensemble.tree_output[tree]]
@@ -224,11 +222,9 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
 
 def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    step = block_size(trees.size, ensemble.n_features)
-    for begin in range(0, table.n_rows, step):
-        end = min(begin + step, table.n_rows)
-        out_of_bag = ~in_bag.block(begin, end)[trees]
-        leaves[begin:end] = route(ensemble, table.matrix(ensemble, slice(begin, end)), trees=trees, in_bag=out_of_bag)
+    for rows in blocks(table.n_rows, ensemble.n_features, trees.size):
+        out_of_bag = ~in_bag.block(rows.start, rows.stop)[trees]
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=trees, in_bag=out_of_bag)
     return leaves
 
 

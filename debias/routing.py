@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,16 +18,25 @@ if TYPE_CHECKING:
 
 LEAVES_AT_ONCE = 2**23
 VALUES_AT_ONCE = 2**23
+VALUES_IN_CACHE = 3 * 2**19
+"""Of rows that are routed together. Deep in a tree rows are few and far between, and are read where they are."""
+FEATURES_ON_A_WAY = 320
+"""A row of more features is not read as a whole: the features on its way fill some twenty lines of the cache."""
 FEW_ROWS = 4096
 """With fewer, bins are not worth making; it must not depend on more than the block, or sums would round otherwise."""
 
 
-def block_size(n_trees: int = 1, n_features: int = 1) -> int:
-    """Return how many rows to route at once, a multiple of 8.
+def blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
+    """Divide rows into blocks to route at once, all about as large, that begin at multiples of 8.
 
-    No more than eight million values of X and, where leaves of all trees are asked for, of these.
+    A block has no more rows than stay in the cache, no more than eight million values of X, nor, where its leaves in
+    `n_trees` are asked for, of these.
     """
-    return max(1024, min(2**18, LEAVES_AT_ONCE // n_trees, VALUES_AT_ONCE // n_features)) // 8 * 8
+    in_cache = VALUES_IN_CACHE // min(n_features, FEATURES_ON_A_WAY)
+    most = max(1024, min(2**18, in_cache, VALUES_AT_ONCE // n_features, LEAVES_AT_ONCE // n_trees))
+    n_bytes = -(-n_rows // 8)
+    edges = np.linspace(0, n_bytes, -(-n_rows // most) + 1).astype(np.int64) * 8
+    return [slice(int(begin), min(int(end), n_rows)) for begin, end in pairwise(edges)]
 
 
 class Router:

@@ -11,7 +11,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.node_arrays import NodeArrays
 from debias.paths import Paths
-from debias.routing import Router, block_size, route
+from debias.routing import Router, blocks, route
 from debias.running_loss import running_loss
 
 if TYPE_CHECKING:
@@ -181,10 +181,10 @@ class Rows:
         return sums, drop
 
     def refuse_faulty(self) -> None:
-        """Raise a RowsError if a block of rows behind the first has values the model does not take."""
-        step = block_size(n_features=self.ensemble.n_features)
-        for begin in range(step, self.n_rows, step):
-            self.table.matrix(self.ensemble, slice(begin, begin + step))
+        """Raise a RowsError if rows have values the model does not take, and some would be added before it shows."""
+        parts = blocks(self.n_rows, self.ensemble.n_features, self.ensemble.n_trees)
+        for rows in parts if len(parts) > 1 else []:
+            self.table.matrix(self.ensemble, rows)
 
     def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
         """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
@@ -194,9 +194,7 @@ class Rows:
 
     def blocks_to_route(self, n_leaves: int = 1) -> Iterator[tuple[slice, Router]]:
         """Go through blocks of rows of whose leaves so many are kept: which they are, and what routes them."""
-        step = block_size(n_leaves, self.ensemble.n_features)
-        for begin in range(0, self.n_rows, step):
-            rows = slice(begin, min(begin + step, self.n_rows))
+        for rows in blocks(self.n_rows, self.ensemble.n_features, n_leaves):
             skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)
             yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
 
