@@ -81,7 +81,7 @@ class Bins:
         )
         return cls(threshold[first], cut_start, (steps, step_start, n_places, leaf, leaf_start))
 
-    def encode(self, X: NDArray[np.floating[Any]], n_jobs: int = 1) -> NDArray[np.uint8]:
+    def encode(self, X: NDArray[np.floating[Any]], n_jobs: int | None = None) -> NDArray[np.uint8]:
         """Return the bins of rows (n_rows, n_features): an array of shape (2 * n_features, n_rows)."""
         from debias import bin_kernels
 

@@ -86,13 +86,13 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     unsigned = np.dtype(f"u{X.dtype.itemsize}")
 
     def count(group: int) -> int:
-        part = X[:, grouping.index == group]
-        if not part.shape[1]:
-            return 0
-        if part.shape[1] == 1:
-            column = np.ascontiguousarray(part[:, 0])
+        columns = np.flatnonzero(grouping.index == group)
+        if columns.size == 1:
+            column = np.ascontiguousarray(X[:, columns[0]])
             return int(kernels.count_distinct(column, column.view(unsigned)))
-        codes = [np.unique(column, return_inverse=True)[1] for column in part.T]  # missing is one value
+        codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # missing is one value
+        if not codes:
+            return 0
         return len(np.unique(np.column_stack(codes), axis=0))
 
     counted = over_parts(len(grouping.names), lambda of: [count(k) for k in range(of.start, of.stop)])

@@ -78,9 +78,14 @@ class InBag:
 
         return cls(draw, n_rows, len(rows))
 
-    def samples(self, tree: int) -> NDArray[np.float64]:
-        """Return as how many of the samples that nodes count each row stands, shape (n_rows,)."""
-        return (self.draw(tree) > 0).astype(np.float64) if self._samples is None else self._samples(tree)
+    def samples(self, tree: int, drawn: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Return as how many of the samples that nodes count each row stands, shape (n_rows,).
+
+        `drawn` is what `draw` returns, where that is at hand.
+        """
+        if self._samples is not None:
+            return self._samples(tree)
+        return ((self.draw(tree) if drawn is None else drawn) > 0).astype(np.float64)
 
     def n_samples(self) -> NDArray[np.int64]:
         """Return the number of samples at each root, shape (n_trees,)."""
@@ -120,8 +125,11 @@ class InBag:
 
         `begin` must be a multiple of 8.
         """
-        bits = self._bits[:, begin // 8 : (end + 7) // 8]
-        return np.unpackbits(bits, axis=1, count=end - begin).view(np.bool_)
+        return np.unpackbits(self.bits(begin, end), axis=1, count=end - begin).view(np.bool_)
+
+    def bits(self, begin: int, end: int) -> NDArray[np.uint8]:
+        """Return what `block` returns, packed: an array of shape (n_trees, ceil((end - begin) / 8))."""
+        return self._bits[:, begin // 8 : (end + 7) // 8]
 
     def not_evaluated(self, begin: int, end: int) -> NDArray[np.bool_]:
         """Return what `block` returns, the excluded rows set as well: where a row must not be evaluated."""
@@ -129,8 +137,8 @@ class InBag:
         return block if self.excluded is None else block | self.excluded[begin:end]
 
     def bits_not_evaluated(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """Return what `not_evaluated` returns, packed: an array of shape (n_trees, ceil((end - begin) / 8))."""
-        bits = self._bits[:, begin // 8 : (end + 7) // 8]
+        """Return what `not_evaluated` returns, packed."""
+        bits = self.bits(begin, end)
         return bits if self.excluded is None else bits | np.packbits(self.excluded[begin:end])
 
     def out_of_bag(self, tree: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads
 from debias.unwrapping import unwrap
-from debias.verify import verify_prediction
+from debias.verify import verify_bins, verify_prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,6 +110,8 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
+        if in_bag is None:
+            verify_bins(ensemble, table)
     if kind == "train":
         notes.warn(TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)
@@ -151,6 +153,7 @@ def batch_rows(
     response = encode(member.y, ensemble, table.n_rows)
     if verify:
         verify_prediction(ensemble, member.model, table)
+        verify_bins(ensemble, table)
     return Rows(
         ensemble=ensemble,
         model=member.model,

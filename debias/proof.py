@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import blocks, route
+from debias.routing import Router, blocks, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -135,30 +135,28 @@ def proof_of(
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_samples() == ensemble.count[roots]
-    some = _spread(ensemble, ROOTS_TO_CHECK)
-    root_weights, root_values = np.empty(some.size, dtype=bool), np.empty(some.size, dtype=bool)
-    for j, tree in enumerate(some):
+    at_root = _spread(ensemble, ROOTS_TO_CHECK)
+    root_weights, root_values, matched_counts, matched_values, astray, kept = [], [], [], [], [], []
+    for tree in np.union1d(at_root, trees):
         weight = in_bag.draw(int(tree))
-        root_weights[j] = abs(weight.sum() / ensemble.weight[roots[tree]] - 1) < 1e-6
-        gap = np.abs(_mean(response, weight, ensemble) - (ensemble.centred_value[roots[tree]]))
-        root_values[j] = gap.max() <= tolerance
-
-    matched_counts, matched_values, astray, kept = [], [], [], []
-    for j, tree in enumerate(trees):
-        counts, values, ways = _compare_tree(
-            ensemble, int(tree), leaves[:, j], in_bag.draw(int(tree)), in_bag.samples(int(tree)), response, tolerance
-        )
-        matched_counts.append(counts)
-        matched_values.append(values)
-        astray.append(ways[0])
-        kept.append(ways[1])
+        if tree in at_root:
+            root_weights.append(abs(weight.sum() / ensemble.weight[roots[tree]] - 1) < 1e-6)
+            gap = np.abs(_mean(response, weight, ensemble) - ensemble.centred_value[roots[tree]])
+            root_values.append(gap.max() <= tolerance)
+        if tree in trees:
+            reached, samples = leaves[:, np.searchsorted(trees, tree)], in_bag.samples(int(tree), weight)
+            counts, values, ways = _compare_tree(ensemble, int(tree), reached, weight, samples, response, tolerance)
+            matched_counts.append(counts)
+            matched_values.append(values)
+            astray.append(ways[0])
+            kept.append(ways[1])
     wrong, right = np.concatenate(astray), np.concatenate(kept)
     columns = np.unique(wrong)
     telling = (~np.isin(right, columns)).sum() > wrong.size
     return Proof(
         n_trees=int(trees.size),
-        root_counts=min(float(root_counts.mean()), float(root_weights.mean())),
-        root_values=float(root_values.mean()),
+        root_counts=min(float(root_counts.mean()), float(np.mean(root_weights))),
+        root_values=float(np.mean(root_values)),
         counts=float(np.concatenate(matched_counts).mean()),
         values=float(np.concatenate(matched_values).mean()),
         columns=[ensemble.feature_names[k] for k in columns] if telling else [],
@@ -223,8 +221,8 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
 def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
     for rows in blocks(table.n_rows, ensemble.n_features, trees.size):
-        out_of_bag = ~in_bag.block(rows.start, rows.stop)[trees]
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=trees, in_bag=out_of_bag)
+        out_of_bag = ~in_bag.bits(rows.start, rows.stop)[trees]
+        leaves[rows] = Router(ensemble, table.matrix(ensemble, rows), out_of_bag).leaves(trees)
     return leaves
 
 
@@ -243,16 +241,16 @@ def _compare_tree(
     nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
     left, right = ensemble.left[nodes], ensemble.right[nodes]
     start = np.array([0, left.size])
-    inside = leaves >= 0
-    at, w = leaves[inside], weight[inside]
-    counted = np.bincount(at, weights=samples[inside], minlength=left.size)
-    n = np.bincount(at, weights=w, minlength=left.size)
+    at = leaves.astype(np.int64) + 1  # 0 where out of bag
+    counted = np.bincount(at, weights=samples, minlength=left.size + 1)[1:]
+    n = np.bincount(at, weights=weight, minlength=left.size + 1)[1:]
     if response.values is None:
         assert response.codes is not None
         k = ensemble.n_outputs
-        s = np.bincount(at * k + response.codes[inside], weights=w, minlength=left.size * k).reshape(-1, k)
+        s = np.bincount(at * k + response.codes, weights=weight, minlength=(left.size + 1) * k).reshape(-1, k)[1:]
     else:
-        s = np.stack([np.bincount(at, weights=w * y, minlength=left.size) for y in response.values[inside].T], axis=1)
+        each = [np.bincount(at, weights=weight * y, minlength=left.size + 1)[1:] for y in response.values.T]
+        s = np.stack(each, axis=1)
     kernels.sum_up(start, left, right, n, s, counted)
     assert ensemble.count is not None
     counts = counted == ensemble.count[nodes]

@@ -49,8 +49,8 @@ class Router:
         In the ensemble's routing dtype, missing values as NaN.
     skip : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
         Rows to leave out of each tree, as bits packed by ``np.packbits``.
-    n_jobs : int
-        Threads, over trees.
+    n_jobs : int, optional
+        Threads, over trees; by default as many as are allowed.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Router:
         ensemble: TreeEnsemble,
         X: NDArray[np.floating[Any]],
         skip: NDArray[np.uint8] | None = None,
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ) -> None:
         self.ensemble, self.X, self.n_jobs = ensemble, X, n_jobs
         self._skip = np.zeros((0, 0), dtype=np.uint8) if skip is None else skip
@@ -156,7 +156,7 @@ def route(
     X: NDArray[np.floating[Any]],
     trees: NDArray[np.int64] | None = None,
     in_bag: NDArray[np.bool_] | None = None,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
 ) -> NDArray[np.int32]:
     """Route rows through the flat arrays.
 
@@ -169,8 +169,8 @@ def route(
         Which trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
         Rows to leave out, tree by tree.
-    n_jobs : int
-        Threads, over trees.
+    n_jobs : int, optional
+        Threads, over trees; by default as many as are allowed.
 
     Returns
     -------

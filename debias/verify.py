@@ -10,6 +10,8 @@ from debias.errors import ExtractionError
 from debias.routing import bins_for, raw_output, route
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from debias.ensemble import TreeEnsemble
     from debias.table import Table
 
@@ -35,8 +37,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
     """
     from debias.discovery import plugin_manager
 
-    n_rows = min(table.n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
-    rows = np.unique(np.linspace(0, table.n_rows - 1, n_rows).astype(np.int64))
+    rows = _rows_to_check(ensemble, table)
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
@@ -46,9 +47,6 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees "
             "cannot be checked"
         )
-    bins = bins_for(ensemble, table.n_rows, ensemble.n_trees)
-    if bins is not None and (bins.leaves(X) != ours).any():
-        raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {_REPORT}")
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
             f"row {rows[np.argwhere(ours != theirs)[0][0]]} in tree {np.argwhere(ours != theirs)[0][1]}"
@@ -69,6 +67,32 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
             f"{gap:.3g}). {_REPORT}"
         )
+
+
+def verify_bins(ensemble: TreeEnsemble, table: Table) -> None:
+    """Compare leaves of sample rows by bins, where the table is going to be routed so, with those node by node.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    table : Table
+
+    Raises
+    ------
+    ExtractionError
+        A leaf differs.
+    """
+    bins = bins_for(ensemble, table.n_rows, ensemble.n_trees)
+    if bins is None:
+        return
+    X = table.matrix(ensemble, _rows_to_check(ensemble, table))
+    if (bins.leaves(X) != route(ensemble, X)).any():
+        raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {_REPORT}")
+
+
+def _rows_to_check(ensemble: TreeEnsemble, table: Table) -> NDArray[np.int64]:
+    n_rows = min(table.n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
+    return np.unique(np.linspace(0, table.n_rows - 1, n_rows).astype(np.int64))
 
 
 def _largest_step(ensemble: TreeEnsemble) -> float:

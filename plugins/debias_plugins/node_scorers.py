@@ -55,7 +55,8 @@ def mdi(
     else:
         weight, mean = _in_bag(ensemble, rows)
         decrease = node_scores.between_variance(ensemble, mean, weight)
-    decrease = np.where(weight[ensemble.splits] >= min_node_size, decrease, 0.0)
+    if min_node_size:
+        decrease[weight[ensemble.splits] < min_node_size] = 0
     scale = _inverse(weight[ensemble.tree_start[:-1]])
     if normalize != "tree":
         return node_scores.by_feature(ensemble, decrease, scale / (ensemble.n_trees if ensemble.averaged else 1))
