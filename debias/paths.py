@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.routing import blocks, route
+from debias.routing import route, row_blocks
 from debias.threads import allowed
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _leaves(rows: Rows) -> NDArray[np.int32]:
     """Return the leaf of every row in every tree, shape (n_trees, n_rows)."""
     ensemble = rows.ensemble
     leaves = np.empty((ensemble.n_trees, rows.n_rows), dtype=np.int32)
-    for part in blocks(rows.n_rows, ensemble.n_features, ensemble.n_trees):
+    for part in row_blocks(rows.n_rows, ensemble.n_features, ensemble.n_trees):
         leaves[:, part] = route(ensemble, rows.table.matrix(ensemble, part), n_jobs=rows.n_jobs).T
     return leaves
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import Router, blocks, route
+from debias.routing import Router, route, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,7 +176,7 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
     for tree in range(ensemble.n_outputs):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         leaves = np.empty(table.n_rows, dtype=np.int32)
-        for rows in blocks(table.n_rows, ensemble.n_features):
+        for rows in row_blocks(table.n_rows, ensemble.n_features):
             leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=np.array([tree]))[:, 0]
         value = ensemble.value[nodes][leaves, 0]
         r_0 = response.values[:, ensemble.tree_output[tree]]
@@ -220,7 +220,7 @@ def _mean(response: Response, weight: NDArray[np.float64], ensemble: TreeEnsembl
 
 def _in_bag_leaves(ensemble: TreeEnsemble, in_bag: InBag, table: Table, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
-    for rows in blocks(table.n_rows, ensemble.n_features, trees.size):
+    for rows in row_blocks(table.n_rows, ensemble.n_features, trees.size):
         out_of_bag = ~in_bag.bits(rows.start, rows.stop)[trees]
         leaves[rows] = Router(ensemble, table.matrix(ensemble, rows), out_of_bag).leaves(trees)
     return leaves

@@ -26,7 +26,7 @@ FEW_ROWS = 4096
 """With fewer, bins are not worth making; it must not depend on more than the block, or sums would round otherwise."""
 
 
-def blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
+def row_blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
     """Divide rows into blocks to route at once, all about as large, that begin at multiples of 8.
 
     A block has no more rows than stay in the cache, no more than eight million values of X, nor, where its leaves in

@@ -11,7 +11,7 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 from debias.node_arrays import NodeArrays
 from debias.paths import Paths
-from debias.routing import Router, blocks, route
+from debias.routing import Router, route, row_blocks
 from debias.running_loss import running_loss
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Rows:
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if rows have values the model does not take, and some would be added before it shows."""
-        parts = blocks(self.n_rows, self.ensemble.n_features, self.ensemble.n_trees)
+        parts = row_blocks(self.n_rows, self.ensemble.n_features, self.ensemble.n_trees)
         for rows in parts if len(parts) > 1 else []:
             self.table.matrix(self.ensemble, rows)
 
@@ -194,7 +194,7 @@ class Rows:
 
     def blocks_to_route(self, n_leaves: int = 1) -> Iterator[tuple[slice, Router]]:
         """Go through blocks of rows of whose leaves so many are kept: which they are, and what routes them."""
-        for rows in blocks(self.n_rows, self.ensemble.n_features, n_leaves):
+        for rows in row_blocks(self.n_rows, self.ensemble.n_features, n_leaves):
             skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)
             yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
 

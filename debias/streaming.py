@@ -21,7 +21,7 @@ from debias.proof import proof_of, trees_to_prove
 from debias.provenance import Provenance, as_out_of_bag, check_kind, without_bags
 from debias.recognition import recognised
 from debias.response import Response, warn_of_codes
-from debias.routing import blocks, route
+from debias.routing import route, row_blocks
 from debias.sources import source_of
 from debias.streamed_errors import Steps, streamed_significance
 from debias.streamed_rows import StreamedRows
@@ -297,7 +297,7 @@ def _refuse_other_sums(
 
 def _leaves(rows: Rows, trees: NDArray[np.int64]) -> NDArray[np.int32]:
     leaves = np.empty((rows.n_rows, trees.size), dtype=np.int32)
-    for part in blocks(rows.n_rows, rows.ensemble.n_features, trees.size):
+    for part in row_blocks(rows.n_rows, rows.ensemble.n_features, trees.size):
         leaves[part] = route(rows.ensemble, rows.table.matrix(rows.ensemble, part), trees=trees, n_jobs=rows.n_jobs)
     return leaves
 

@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import re
@@ -128,6 +129,13 @@ def test_plugins_lists_scorers_and_adapters():
     assert done.exit_code == 0
     for name in ("mdi_oob", "sklearn_forests", "debias-trees"):
         assert name in done.stdout
+
+
+def test_plugins_are_listed_for_programs_too():
+    expected = debias.plugins().to_dict("records")
+    assert json.loads(run("plugins", "--format", "json").stdout) == expected
+    read = pd.read_csv(io.StringIO(run("plugins", "--format", "csv").stdout), keep_default_na=False, dtype=str)
+    assert read.to_dict("records") == expected
 
 
 def test_feature_names_are_shown_as_they_are(models):

@@ -84,6 +84,11 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
             "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
         )
+    if not hasattr(model, "_n_samples") or not hasattr(model, "_n_samples_bootstrap"):
+        raise InBagUnavailableError(
+            f"this scikit-learn {type(model).__name__} does not keep how many rows its bags were drawn from (a file of "
+            "an old version, or a forest put together by hand). Pass rows the model has not seen, with rows='held-out'."
+        )
     indices, weighted_draws, compiled = _index_draw(model)
     class_weight = getattr(model, "class_weight", None)
     if (

@@ -19,6 +19,16 @@ def threads(context: click.Context, parameter: click.Parameter, value: int) -> i
     return value
 
 
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="What to print.",
+)
+
+
 def input_options(data_required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator: the command is called with a :class:`Source` and `form`, and with the options of its own."""
 
@@ -58,14 +68,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 type=click.Path(exists=True, dir_okay=False),
                 help="Training rows beside held-out DATA, for scorers that need in-bag sums or train again.",
             ),
-            click.option(
-                "--format",
-                "form",
-                type=click.Choice(["table", "json", "csv"]),
-                default="table",
-                show_default=True,
-                help="What to print.",
-            ),
+            format_option,
             click.option("--seed", type=int, help="Seed, for scorers that draw."),
             click.option("--jobs", default=1, callback=threads, show_default=True, help="Threads."),
         ]

@@ -26,6 +26,11 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         import debias
         from debias.console import print_scores
 
+        if no_model and "data-only" not in debias.scorer(scorer).needs:
+            raise click.UsageError(f"{scorer} scores a model: give MODEL and DATA, without --no-model")
+        for option, value in (("--params", source.params), ("--train", source.train)):
+            if no_model and value is not None:
+                raise click.UsageError(f"{option} is about a model, and with --no-model there is none")
         fitted, X, y, given = source.read()
         found = debias.score(fitted, X, y, scorer, **given)
         warn(found.warnings)

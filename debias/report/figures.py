@@ -159,8 +159,6 @@ def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
             axes.plot(
                 values[which], place[which], MARKER[name], color=COLOUR[name], ms=6, mew=1.8, ls="none", label=label
             )
-    if scores.selected is not None:
-        axes.legend(frameon=False)
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
     _name_rows(axes, [scores.feature_names[k] for k in shown])
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
@@ -175,6 +173,8 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
             n_rows = min(most, len(getattr(result, "main", result).feature_names))
             axes = plt.subplots(figsize=(6.4, 1.2 + 0.24 * n_rows), layout="constrained")[1]
         draw(result, axes, most)
+        if axes.get_legend() is None and axes.get_legend_handles_labels()[0]:
+            axes.legend(loc="best", edgecolor=GRID)
     return axes
 
 

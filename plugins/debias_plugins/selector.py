@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 import debias
 from debias.errors import CompositionError, InBagUnavailableError
+from debias.significance import Procedure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,6 +133,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             As for :func:`debias.score` and :func:`debias.audit`; all that is about parameters or data is a ValueError.
         """
         least, most = self._limits()
+        test = Procedure("auto", self.alpha, self.error, self.n_permutations)  # also where nothing is tested
         if y is None:
             raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
         if _num_samples(X) < 2:
@@ -142,7 +144,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if "data-only" in scorer.needs:
             self.scores_ = debias.score(None, X, y, scorer, seed=self._seed(), n_jobs=self.n_jobs, **fit_params)
         else:
-            self.scores_ = self._of_model(X, y, scorer, fit_params)
+            self.scores_ = self._of_model(X, y, scorer, test, fit_params)
         values, chosen = self.scores_.values, self._chosen()
         order = np.argsort(-values, kind="stable")
         kept = order[chosen[order]][:most]
@@ -164,7 +166,9 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         return self.support_
 
-    def _of_model(self, X: Any, y: Any, scorer: debias.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
+    def _of_model(
+        self, X: Any, y: Any, scorer: debias.Scorer, test: Procedure, fit_params: dict[str, Any]
+    ) -> debias.Scores:
         if self.estimator is None:
             raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
         given: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
@@ -181,8 +185,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         try:
             if scorer.name == "mdi_oob" and self.threshold == "informative":
-                test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
-                return debias.audit(self.estimator_, scored, response, [scorer], **test, **given).main
+                how: dict[str, Any] = {"alpha": test.alpha, "error": test.error, "n_permutations": test.n_permutations}
+                return debias.audit(self.estimator_, scored, response, [scorer], **how, **given).main
             return debias.score(self.estimator_, scored, response, scorer, **given)
         except InBagUnavailableError as error:
             raise InBagUnavailableError(
@@ -204,7 +208,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _limits(self) -> tuple[int, int | None]:
         """Return how many features are kept at least and at most."""
         threshold = self.threshold
-        if threshold not in (None, "informative") and (isinstance(threshold, bool) or not isinstance(threshold, Real)):
+        number = isinstance(threshold, Real) and not isinstance(threshold, bool) and not np.isnan(float(threshold))
+        if not number and threshold is not None and str(threshold) != "informative":
             raise ValueError(f"threshold must be 'informative', a number or None, not {threshold!r}")
         least, most = self.min_features_to_select, self.max_features
         for name, number in (("min_features_to_select", least), ("max_features", most)):

@@ -222,6 +222,16 @@ def test_wrong_rows_of_a_bag_are_found_out(wrong):
         debias.score(model, X, y, rows="oob")
 
 
+def test_a_forest_that_forgot_its_number_of_rows_has_no_bags_to_recover():
+    X, y = draw()
+    model = RandomForestRegressor(5, random_state=0).fit(X, y)
+    expected = debias.score(model, X, y, rows="train").values
+    del model._n_samples
+    with pytest.raises(debias.InBagUnavailableError, match="how many rows its bags were drawn from"):
+        debias.score(model, X, y, rows="oob")
+    np.testing.assert_array_equal(debias.score(model, X, y, rows="train").values, expected)
+
+
 @pytest.mark.parametrize("seed", [3, None])
 def test_bags_of_a_warm_start(seed):
     X, y = draw()

@@ -158,6 +158,10 @@ def test_weights_reach_training_and_scores(data):
     ("given", "message"),
     [
         ({"threshold": "mean"}, "'informative', a number or None"),
+        ({"threshold": np.nan}, "a number or None, not nan"),
+        ({"alpha": 2.0}, "alpha"),  # also where nothing is tested
+        ({"error": "fwr"}, "error='fwr'"),
+        ({"n_permutations": 0}, "n_permutations"),
         ({"min_features_to_select": -1}, "min_features_to_select must be a whole number"),
         ({"max_features": 1, "min_features_to_select": 2}, "less than min_features_to_select"),
         ({"scorer": "ufi", "threshold": "informative"}, "does not say which features are informative"),

@@ -213,6 +213,8 @@ def test_the_dots_of_the_picture_are_the_scores():
     reported = next(line for line in axes.lines if line.get_label() == "reported")
     np.testing.assert_array_equal(np.sort(reported.get_xdata()), np.sort(audit.reported))
     assert [text.get_text() for text in axes.get_yticklabels()] == list(audit.table.index)
+    told = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert told >= {"reported", "informative"}
 
 
 def test_long_names_lose_their_middle():

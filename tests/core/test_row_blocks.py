@@ -2,13 +2,13 @@
 
 import pytest
 
-from debias.routing import blocks
+from debias.routing import row_blocks
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 1023, 4099, 100_000, 1_234_567])
 @pytest.mark.parametrize(("n_features", "n_trees"), [(1, 1), (20, 1), (50, 100), (2_000, 1), (20, 50_000)])
 def test_blocks_are_all_rows_in_even_parts_that_bits_can_be_cut_at(n_rows, n_features, n_trees):
-    parts = blocks(n_rows, n_features, n_trees)
+    parts = row_blocks(n_rows, n_features, n_trees)
     assert [row for part in parts for row in (part.start, part.stop)][1:-1:2] == [part.start for part in parts][1:]
     assert sum(part.stop - part.start for part in parts) == n_rows
     assert all(part.start % 8 == 0 for part in parts)
@@ -18,7 +18,7 @@ def test_blocks_are_all_rows_in_even_parts_that_bits_can_be_cut_at(n_rows, n_fea
 
 def test_a_block_stays_in_the_cache_and_within_memory():
     def largest(n_features, n_trees=1):
-        return max(part.stop - part.start for part in blocks(2**20, n_features, n_trees))
+        return max(part.stop - part.start for part in row_blocks(2**20, n_features, n_trees))
 
     assert largest(1) <= 2**18
     assert largest(50) * 50 <= 2**21
