@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import ExtractionError
+from debias.ensemble_checks import NODE_ARRAYS, OTHER_ARRAYS, check_categories, check_shapes, check_trees
 from debias.threads import over_parts
 
 if TYPE_CHECKING:
@@ -164,19 +164,15 @@ class TreeEnsemble:
     native_node: NDArray[np.int32] | None = None
     positive_weight: float = 1.0
     notes: tuple[str, ...] = ()
-    parent: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:
         from debias import kernels
 
-        for name, dtype in _NODE_ARRAYS.items():
-            self._set(name, dtype)
-        for name, dtype in _OTHER_ARRAYS.items():
+        for name, dtype in {**NODE_ARRAYS, **OTHER_ARRAYS}.items():
             self._set(name, dtype)
         object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
-        self._check_shapes()
-        self._check_trees()
-        self._check_categories()
+        for check in (check_shapes, check_trees, check_categories):
+            check(self)
         nodes = (self.left, self.right, self.value, self.averaging_weight)
         over_parts(self.n_trees, lambda of: kernels.average_leaves(self.tree_start[of.start : of.stop + 1], *nodes))
         for spec in fields(self):
@@ -217,31 +213,41 @@ class TreeEnsemble:
         """Whether the response is one class label."""
         return self.classes is not None
 
-    @property
-    def splits(self) -> NDArray[np.int64]:
-        """Flat indices of all inner nodes, ascending."""
-        return self._links[0]
+    @cached_property
+    def parent(self) -> NDArray[np.int32]:
+        """Parent of each node within its tree; -1 at roots."""
+        from debias import kernels
 
-    @property
-    def children(self) -> NDArray[np.int64]:
-        """Flat indices of the two children of each of `splits`, shape (n_splits, 2)."""
-        return self._links[1]
-
-    @property
-    def tree_of_split(self) -> NDArray[np.int64]:
-        """The tree each of `splits` belongs to."""
-        return self._links[2]
+        parent = np.full(self.n_nodes, -1, dtype=np.int32)
+        given = (self.left, self.right, parent)
+        over_parts(self.n_trees, lambda of: kernels.list_parents(self.tree_start[of.start : of.stop + 1], *given))
+        parent.flags.writeable = False
+        return parent
 
     @cached_property
-    def _links(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def splits(self) -> NDArray[np.int64]:
+        """Flat indices of all inner nodes, ascending."""
+        return self.links[0].astype(np.int64)
+
+    @cached_property
+    def children(self) -> NDArray[np.int64]:
+        """Flat indices of the two children of each of `splits`, shape (n_splits, 2)."""
+        return self.links[1].astype(np.int64)
+
+    @cached_property
+    def tree_of_split(self) -> NDArray[np.int64]:
+        """The tree each of `splits` belongs to."""
+        return self.links[2].astype(np.int64)
+
+    @cached_property
+    def links(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """`splits`, `children` and `tree_of_split` as compiled loops read them: in half the memory, if that will do."""
         from debias import kernels
 
         n_splits = (self.n_nodes - self.n_trees) // 2
-        splits, children, tree = (
-            np.empty(n_splits, np.int64),
-            np.empty((n_splits, 2), np.int64),
-            np.empty(n_splits, np.int64),
-        )
+        integer = np.int32 if self.n_nodes <= np.iinfo(np.int32).max else np.int64
+        splits, children = np.empty(n_splits, integer), np.empty((n_splits, 2), integer)
+        tree = np.empty(n_splits, integer)
 
         def part(of: slice) -> None:
             # A tree has one leaf more than splits: those before it have half of their nodes, less half a node each.
@@ -312,57 +318,6 @@ class TreeEnsemble:
             array = array.copy()  # a view may be the model's own memory, and the arrays become read-only
         object.__setattr__(self, name, array)
 
-    def _check_shapes(self) -> None:
-        n_nodes = self.feature.size
-        for name in _NODE_ARRAYS:
-            array = getattr(self, name)
-            if array is not None and (array.shape[0] != n_nodes or array.ndim != (2 if name == "value" else 1)):
-                raise ExtractionError(f"{self.source}: `{name}` has shape {array.shape} for {n_nodes} nodes")
-        start = self.tree_start
-        if start.size < 2 or start[0] != 0 or start[-1] != n_nodes or (np.diff(start) < 1).any():
-            raise ExtractionError(f"{self.source}: `tree_start` does not divide {n_nodes} nodes into trees")
-        if not np.isfinite(self.base).all():
-            raise ExtractionError(f"{self.source}: the raw output before any tree is {self.base}, not a finite number")
-        width = self.value.shape[1]
-        if self.tree_output.shape != (self.n_trees,):
-            raise ExtractionError(f"{self.source}: `tree_output` must have one entry for each of {self.n_trees} trees")
-        if self.tree_output.min() < 0 or self.tree_output.max() + width > self.n_outputs:
-            raise ExtractionError(f"{self.source}: a tree feeds an output that `base` does not have")
-
-    def _check_trees(self) -> None:
-        from debias import kernels
-
-        parent = np.full(self.n_nodes, -1, dtype=np.int32)
-        nodes = (self.left, self.right, self.feature, self.threshold, self.value, self.averaging_weight)
-        found = over_parts(
-            self.n_trees,
-            lambda of: kernels.check_trees(self.tree_start[of.start : of.stop + 1], *nodes, self.n_features, parent),
-        )
-        at, fault = next((each for each in found if each[0] >= 0), (-1, 0))
-        if at >= 0:
-            tree = int(np.searchsorted(self.tree_start, at, side="right")) - 1
-            raise ExtractionError(
-                f"{self.source}: node {at - self.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is "
-                "damaged, or its adapter has a fault: please report it with the library's version."
-            )
-        object.__setattr__(self, "parent", parent)
-
-    def _check_categories(self) -> None:
-        arrays = (self.category_set, self.category_start, self.category_codes, self.listed_left)
-        if all(array is None for array in arrays):
-            return
-        which, start, codes, listed_left = arrays
-        if which is None or start is None or codes is None or listed_left is None:
-            raise ExtractionError(f"{self.source}: some arrays of category sets are there, others are not")
-        if start.size != listed_left.size + 1 or start[0] != 0 or start[-1] != codes.size or (np.diff(start) < 0).any():
-            raise ExtractionError(f"{self.source}: `category_start` does not divide {codes.size} codes into sets")
-        if which.min() < -1 or which.max() >= listed_left.size or (which[self.left < 0] >= 0).any():
-            raise ExtractionError(f"{self.source}: `category_set` names a set that is not there, or one at a leaf")
-        within = np.ones(codes.size, dtype=bool)
-        within[start[:-1][start[:-1] < codes.size]] = False  # first of its set
-        if (codes < 0).any() or (np.diff(codes, prepend=-1)[within] <= 0).any():
-            raise ExtractionError(f"{self.source}: the codes of a category set are negative, repeated or not ascending")
-
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -376,41 +331,3 @@ class Tree:
     parent: NDArray[np.int32]
     missing_left: NDArray[np.bool_]
     weight: NDArray[np.float64] | None
-
-
-FAULTS = (
-    "has one child only",
-    "has a child that is not behind it in its tree",
-    "is not the child of exactly one node",
-    "is a leaf that splits, or a split without a feature",
-    "splits on a feature the model does not have",
-    "has a threshold that is not a number",
-    "is a leaf whose value is not finite",
-    "is a leaf whose weight is negative or not finite",
-)
-
-_NODE_ARRAYS: dict[str, Any] = {
-    "feature": np.int32,
-    "threshold": np.float64,
-    "left": np.int32,
-    "right": np.int32,
-    "missing_left": np.bool_,
-    "value": np.float64,
-    "averaging_weight": np.float64,
-    "weight": np.float64,
-    "count": np.int64,
-    "impurity": np.float64,
-    "gain": np.float64,
-    "cover": np.float64,
-    "zero_is_missing": np.bool_,
-    "category_set": np.int32,
-    "native_node": np.int32,
-}
-_OTHER_ARRAYS: dict[str, Any] = {
-    "tree_start": np.int64,
-    "tree_output": np.int32,
-    "base": np.float64,
-    "category_start": np.int64,
-    "category_codes": np.int32,
-    "listed_left": np.bool_,
-}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from debias.rows import Rows
 
 _NOT_THE_TREES = {
-    "parent",  # follows from the children
     "impurity",
     "gain",
     "cover",
@@ -108,13 +107,13 @@ def _feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
             if each.name == "averaging_weight" and twice:
                 value = None
             if value is not None and each.name in _OF_SPLITS | _OF_LEAVES:
-                _feed_some(digest, value, ensemble.splits if each.name in _OF_SPLITS else leaves)
+                _feed_some(digest, value, ensemble.links[0] if each.name in _OF_SPLITS else leaves)
             else:
                 _feed(digest, value)
     _feed(digest, np.packbits(ensemble.left < 0))
 
 
-def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[np.int64]) -> None:
+def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[Any]) -> None:
     """Add some rows of an array, as many at a time as stay in the cache."""
     digest.update(f"{value.dtype.str}{value.shape[1:]}{nodes.size}".encode())
     for begin in range(0, nodes.size, NODES_AT_ONCE):

@@ -9,13 +9,18 @@ from numba import njit, uint64
 
 
 @njit(cache=True, nogil=True)
-def check_trees(start, left, right, feature, threshold, value, weight, n_features, parent):
-    """Write each node's parent; return the first faulty node (-1: none), the number of its fault (ensemble.FAULTS)."""
+def check_trees(start, left, right, feature, threshold, value, weight, n_features):
+    """Return the first faulty node (-1: none), and the number of its fault (ensemble_checks.FAULTS)."""
+    most = 0
+    for tree in range(start.size - 1):
+        most = max(most, start[tree + 1] - start[tree])
+    has_parent = np.empty(most, dtype=np.bool_)
     for tree in range(start.size - 1):
         begin, size = start[tree], start[tree + 1] - start[tree]
+        has_parent[:size] = False
         for node in range(size):
             at = begin + node
-            if node > 0 and parent[at] < 0:
+            if node > 0 and not has_parent[node]:
                 return at, 2
             a, b = left[at], right[at]
             if (a < 0) != (b < 0):
@@ -36,10 +41,20 @@ def check_trees(start, left, right, feature, threshold, value, weight, n_feature
             for child in (a, b):
                 if child <= node or child >= size:
                     return at, 1
-                if parent[begin + child] >= 0:
+                if has_parent[child]:
                     return begin + child, 2
-                parent[begin + child] = node
+                has_parent[child] = True
     return -1, 0
+
+
+@njit(cache=True, nogil=True)
+def list_parents(start, left, right, parent):
+    """Write the parent of every node but the roots."""
+    for tree in range(start.size - 1):
+        begin = start[tree]
+        for node in range(start[tree + 1] - begin):
+            if left[begin + node] >= 0:
+                parent[begin + left[begin + node]] = parent[begin + right[begin + node]] = node
 
 
 @njit(cache=True, nogil=True)

@@ -37,7 +37,8 @@ def by_feature(ensemble: TreeEnsemble, contributions: Array, scale: Array) -> Ar
     array of shape (n_features,)
     """
     total = np.zeros(ensemble.n_features)
-    kernels.sum_by_feature(ensemble.splits, ensemble.tree_of_split, ensemble.feature, contributions, scale, total)
+    splits, _, tree_of_split = ensemble.links
+    kernels.sum_by_feature(splits, tree_of_split, ensemble.feature, contributions, scale, total)
     return total
 
 
@@ -88,7 +89,7 @@ def impurity_decrease(ensemble: TreeEnsemble) -> Array:
 
 
 def _of_splits(ensemble: TreeEnsemble, kernel: Callable[..., None], *given: Any) -> Array:
-    splits, children = ensemble.splits, ensemble.children
+    splits, children, _ = ensemble.links
     out = np.empty(splits.size)
     over_parts(splits.size, lambda of: kernel(splits[of], children[of], *given, out[of]), at_least=10_000)
     return out

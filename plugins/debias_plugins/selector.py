@@ -208,8 +208,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _limits(self) -> tuple[int, int | None]:
         """Return how many features are kept at least and at most."""
         threshold = self.threshold
-        number = isinstance(threshold, Real) and not isinstance(threshold, bool) and not np.isnan(float(threshold))
-        if not number and threshold is not None and str(threshold) != "informative":
+        is_number = isinstance(threshold, Real) and not isinstance(threshold, bool) and not np.isnan(float(threshold))
+        if not is_number and threshold is not None and str(threshold) != "informative":
             raise ValueError(f"threshold must be 'informative', a number or None, not {threshold!r}")
         least, most = self.min_features_to_select, self.max_features
         for name, number in (("min_features_to_select", least), ("max_features", most)):

@@ -224,12 +224,12 @@ def test_wrong_rows_of_a_bag_are_found_out(wrong):
 
 def test_a_forest_that_forgot_its_number_of_rows_has_no_bags_to_recover():
     X, y = draw()
-    model = RandomForestRegressor(5, random_state=0).fit(X, y)
-    expected = debias.score(model, X, y, rows="train").values
+    model = RandomForestRegressor(5, random_state=0).fit(X[50:], y[50:])
+    expected = debias.score(model, X[:50], y[:50], rows="held-out").values
     del model._n_samples
     with pytest.raises(debias.InBagUnavailableError, match="how many rows its bags were drawn from"):
-        debias.score(model, X, y, rows="oob")
-    np.testing.assert_array_equal(debias.score(model, X, y, rows="train").values, expected)
+        debias.score(model, X[50:], y[50:], rows="oob")
+    np.testing.assert_array_equal(debias.score(model, X[:50], y[:50], rows="held-out").values, expected)
 
 
 @pytest.mark.parametrize("seed", [3, None])
