@@ -185,7 +185,9 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
     table = ["| " + " | ".join(cells) + " |" for cells in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
     text = (
         "# Speed\n\n`debias bench speed`: seconds of one call, beside others' on the same rows; ratio is ours over "
-        "theirs. Our calls include reading the trees, checking them against the library and proving the rows.\n\n"
+        "theirs. Our calls include reading the trees, checking them against the library and proving the rows. "
+        "Exponents are slopes of log seconds over log size, over all sizes and between the two largest; the first is "
+        "below 1 where a part of the time is the same for every size.\n\n"
         f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
     )
     (out / "speed.md").write_text(text, encoding="utf-8")
