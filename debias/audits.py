@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.gate import Gate
+    from debias.gate_outcome import Gate
 
 ROWS_TO_JUDGE = 30
 """With fewer rows the summary names no features."""
