@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias import audit_words
 from debias.errors import DebiasError
 from debias.scores import SCHEMA_VERSION, Scores
 
@@ -16,14 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.gate import Gate
-
-ROWS_TO_JUDGE = 30
-"""With fewer rows the summary names no features."""
-INFLATED = 2.0
-"""A feature is called inflated if its reported share is at least this many times its debiased share,"""
-NOTABLE = 0.01
-"""and exceeds it by more than this."""
+    from debias.gate_outcome import Gate
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,44 +148,11 @@ class Audit:
         list of str
             What the rows were, and at most three features whose reported share is at least twice their debiased one.
         """
-        lines = [f"Scored on {self.main.n_rows} {self.rows_in_words} rows: {self.main.provenance['detail']}."]
-        if self.tested:
-            lines.append(self.chance_in_words())
-        if self.reported is None:
-            return lines
-        if self.main.n_rows is not None and self.main.n_rows < ROWS_TO_JUDGE:
-            return [*lines, f"{self.main.n_rows} rows are too few to say which features are ranked too high."]
-        rank = _ranks(self.reported)
-        excess = self.reported - self.share
-        names = self.main.feature_names
-        inflated = (self.reported >= INFLATED * self.share) & (excess > NOTABLE)
-        notable = [k for k in np.argsort(-excess, kind="stable") if inflated[k]][:3]
-        lines += [
-            f"{names[k]} is ranked {rank[k]} of {len(names)} by {self.reported_kind} "
-            f"({self.reported[k]:.1%} of the reported importance); debiased it has {in_words(self.share[k])}."
-            for k in notable
-        ]
-        if not notable:
-            lines.append(f"No feature's share of {self.reported_kind} is twice its debiased share.")
-        return lines
+        return audit_words.summary(self)
 
     def chance_in_words(self) -> str:
         """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
-        if not self.tested:
-            return "Nothing was tested."
-        test, n_noise = self.main.details["test"], self.verdict.count("indistinguishable")
-        error = "family-wise error" if test["error"] == "fwer" else "false discovery rate"
-        how = f"{test['n_permutations']} permutations" if "n_permutations" in test else f"{test['se']} standard errors"
-        reach = (
-            "" if self.main.threshold is None else f"; a single feature is found from z = {self.main.threshold:.1f} on"
-        )
-        share = (
-            "" if self.unsupported_share is None else f" with {self.unsupported_share:.1%} of the reported importance"
-        )
-        return (
-            f"These {self.main.n_rows} rows cannot tell {n_noise} of {self.share.size} features{share} from noise "
-            f"({error} {100 * test['alpha']:g}%, {how}{reach})."
-        )
+        return audit_words.chance_in_words(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
@@ -312,17 +273,3 @@ class Audit:
             n_values=None if n_values is None else np.array(n_values, dtype=np.int64),
             fingerprints=plain["fingerprints"],
         )
-
-
-def in_words(share: float) -> str:
-    """Return a share in words: none, next to none, or its figure."""
-    if share <= 0:
-        return "no share at all"
-    return "a share of less than 0.1%" if share < 0.001 else f"a share of {share:.1%}"
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return ranks from 1, the largest first; ties by position."""
-    rank = np.empty(values.size, dtype=np.int64)
-    rank[np.argsort(-values, kind="stable")] = np.arange(1, values.size + 1)
-    return rank

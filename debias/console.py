@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from debias.audits import Audit
-    from debias.gate import Gate
+    from debias.gate_outcome import Gate
     from debias.scores import Scores
 
 

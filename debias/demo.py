@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.audits import Audit, in_words
+from debias.audit_words import in_words
+from debias.audits import Audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -115,7 +115,7 @@ class _Statistic:
     """The studentised scores under several permuted responses at once."""
 
     def __init__(self, along: FeaturePaths, rows: Rows, factor: NDArray[np.float64]) -> None:
-        from debias import feature_path_kernels
+        from debias import step_kernels
 
         self.along, self.rows, self.factor = along, rows, factor[along.splits]
         paths, bags = along.paths, rows.in_bag
@@ -124,11 +124,11 @@ class _Statistic:
         self.weight = np.ones(paths.n_rows, dtype=np.uint8) if (paths.weight == 1).all() else paths.weight
         self.response: NDArray[Any]
         if rows.response.values is not None:
-            self.kind, self.response = feature_path_kernels.VALUES, rows.response.values[paths.order]
+            self.kind, self.response = step_kernels.VALUES, rows.response.values[paths.order]
         elif self.class_weight is None:
-            self.kind, self.response = feature_path_kernels.SHARES, one_hot(rows)[paths.order, 1:]
+            self.kind, self.response = step_kernels.SHARES, one_hot(rows)[paths.order, 1:]
         else:
-            self.kind, self.response = feature_path_kernels.WEIGHED, one_hot(rows)[paths.order]
+            self.kind, self.response = step_kernels.WEIGHED, one_hot(rows)[paths.order]
         self.width = self.response.shape[1] if rows.ensemble.averaged else rows.ensemble.value.shape[1]
 
     def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
@@ -143,8 +143,8 @@ class _Statistic:
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
 
     def _steps(self, y: NDArray[Any], lanes: int) -> NDArray[np.float64]:
-        """Return what rows add at the dividing splits, see ``feature_path_kernels.write_steps``."""
-        from debias import feature_path_kernels
+        """Return what rows add at the dividing splits, see ``step_kernels.write_steps``."""
+        from debias import step_kernels
 
         paths, threads = self.along.paths, self.along.threads
         step = np.empty((paths.n_splits, 2, self.width * lanes))
@@ -161,7 +161,7 @@ class _Statistic:
 
         def write(trees: tuple[int, int]) -> None:
             sums = [np.empty(room, dtype=each) for each in types]
-            feature_path_kernels.write_steps(*trees, *of_rows, *of_trees, *of_slots, *sums, step)
+            step_kernels.write_steps(*trees, *of_rows, *of_trees, *of_slots, *sums, step)
 
         threads.map(write, threads.shares(paths.ensemble.n_trees))
         return step
@@ -187,11 +187,11 @@ class _Responses:
 
     def draw(self, n: int) -> NDArray[Any]:
         """Return the next n, shape (n_rows, n_outputs, n)."""
-        from debias import feature_path_kernels
+        from debias import step_kernels
 
         drawn = np.empty((*self._response.shape, n), dtype=self._response.dtype)
         if n:
-            feature_path_kernels.put_in_order(np.stack(list(islice(self._orders, n))), self._response, drawn)
+            step_kernels.put_in_order(np.stack(list(islice(self._orders, n))), self._response, drawn)
         return drawn
 
     def _all_orders(self) -> Iterator[NDArray[np.int64]]:

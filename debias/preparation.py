@@ -11,11 +11,12 @@ from debias.data import Data
 from debias.discovery import adapters_loaded, plugin_manager
 from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
-from debias.provenance import Provenance, known_bags, prove_training, resolve
+from debias.provenance import Provenance, resolve
 from debias.response import encode
 from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads
+from debias.train_rows import known_bags, prove_training
 from debias.unwrapping import unwrap
 from debias.verify import verify_bins, verify_prediction
 

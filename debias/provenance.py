@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import InBagUnavailableError, ProvenanceError, RowsError
-from debias.proof import Proof, prove, response_fits
+from debias.proof import Proof, prove
 from debias.recognition import Recognition, recognise
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ DOUBT = 0.3
 """Probability under fresh rows below which rows that look like training rows are warned of."""
 SURE = 0.95
 """Power from which rows that are not recognised as training rows are none."""
-ENOUGH_PRESENT = 0.75
-"""Least estimated share of the training set that rows given as train= must contain."""
 KINDS = ("auto", "oob", "held-out", "train")
+EVERY_LEAF = "the training rows: every leaf holds its training rows"
 
 
 @dataclass(frozen=True)
@@ -130,13 +129,13 @@ def as_out_of_bag(
     Parameters and errors as for :func:`resolve`; `prove_with` compares the rows with the nodes, given the bags.
     """
     try:
-        in_bag, proof = _prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
+        in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
     except (ProvenanceError, InBagUnavailableError):
         if rows == "oob":
             raise
         return None
     if proof.holds:
-        return in_bag, _proven(proof)
+        return in_bag, proven(proof)
     if rows == "oob":
         raise ProvenanceError(
             f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
@@ -167,86 +166,7 @@ def without_bags(
     return "held-out", _fresh(recognition)
 
 
-def prove_training(
-    ensemble: TreeEnsemble,
-    model: Any,
-    table: Table,
-    response: Response,
-    weight: NDArray[np.float64] | None,
-    notes: Notes,
-) -> tuple[InBag | None, Provenance]:
-    """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
-
-    Parameters
-    ----------
-    ensemble, model, table, response, notes
-        As for :func:`resolve`.
-    weight : array of shape (n_rows,), or None
-        Weights of training the user gave with them.
-
-    Returns
-    -------
-    (InBag or None, Provenance)
-
-    Raises
-    ------
-    ProvenanceError
-        They are not the training rows, or not all of them. Of a model that stores no row counts it is only noted.
-    """
-    try:
-        in_bag, proof = _prove_bags(
-            ensemble, model, table.n_rows, response, weight, lambda in_bag: prove(ensemble, in_bag, table, response)
-        )
-    except InBagUnavailableError:
-        pass
-    except ProvenanceError as error:
-        raise ProvenanceError(f"train: {error}") from None
-    else:
-        if proof.holds:
-            return in_bag, _proven(proof)
-        raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
-    found = recognise(ensemble, table, response)
-    if not response_fits(ensemble, table, response):
-        raise ProvenanceError(
-            "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
-        )
-    if found.exact:
-        return None, Provenance("train", "rows proven, y plausible", _EVERY_LEAF, 1.0)
-    too_few = table.n_rows < found.n_grown - 0.5
-    as_many = abs(table.n_rows - found.n_grown) < 0.5 and not found.agrees
-    if found.share is not None and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
-        wrong = (
-            f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "
-            f"counts in the leaves about {min(1.0, max(0.0, found.present)):.0%} of them are among these {table.n_rows}"
-        )
-        if ensemble.count is not None:
-            raise ProvenanceError(f"{wrong}. Pass all rows the model was trained on.")
-        # XGBoost stores sums of hessians, which training weights change in a way the model does not tell.
-        notes.warn(f"{wrong}. If it was trained with weights, this cannot be told.")
-    return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
-
-
-def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Return the bags of a model that debias itself has just trained on these rows; None if it has none.
-
-    Parameters
-    ----------
-    model, response
-        As for :func:`resolve`.
-    sample_weight : array of shape (n_rows,), or None
-        Weights of training.
-    """
-    from debias.discovery import plugin_manager
-
-    y = response.codes if response.codes is not None else response.values
-    try:
-        found: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
-    except InBagUnavailableError:
-        return None
-    return found
-
-
-def _prove_bags(
+def prove_bags(
     ensemble: TreeEnsemble,
     model: Any,
     n_rows: int,
@@ -271,7 +191,8 @@ def _prove_bags(
     return in_bag, proof
 
 
-def _proven(proof: Proof) -> Provenance:
+def proven(proof: Proof) -> Provenance:
+    """Return what a proof by the bags says of the rows."""
     where = f"at the roots and at every node of {proof.n_trees} trees"
     if proof.values_prove:
         return Provenance("oob", "proven", f"the training rows in training order: counts and values agree {where}")
@@ -284,7 +205,7 @@ def _proven(proof: Proof) -> Provenance:
 
 def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: Notes) -> Provenance:
     if recognition.exact:
-        return Provenance("train", "proven", _EVERY_LEAF, 1.0)
+        return Provenance("train", "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:
         notes.warn(
             f"these do not look like training rows: by the counts in the leaves about {recognition.share or 0:.0%} of "
@@ -344,7 +265,6 @@ def _looks_like(recognition: Recognition, n_rows: int) -> str:
 
 
 _CERTAIN = "these are the training rows: the leaves hold the rows they held in training"
-_EVERY_LEAF = "the training rows: every leaf holds its training rows"
 _PASS_TRAINING = (
     "Pass the training X, y whole, unchanged and in training order to score on out-of-bag rows, "
     "or rows the model has not seen with rows='held-out'."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.containers import frame_rows, refuse_non_numeric, repeated_columns, to_dense, two_dimensional
 from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Table:
         self._array: NDArray[Any] | None = None
         self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
-        repeated = _repeated_columns(X)
+        repeated = repeated_columns(X)
         if repeated:
             raise RowsError(f"X has columns of the same name: {', '.join(repeated)}")
         frame = nw.from_native(X, pass_through=True)
@@ -54,7 +54,7 @@ class Table:
         elif hasattr(X, "tocsr"):
             self._sparse, self.shape = X.tocsr(), X.shape
         else:
-            self._array = _two_dimensional(X)
+            self._array = two_dimensional(X)
             self.shape = self._array.shape
         if not self.n_rows:
             raise RowsError("X has no rows: there is nothing to evaluate on")
@@ -119,7 +119,7 @@ class Table:
             elif self._sparse is not None:
                 values = self._sparse[:, [column]].toarray()[:, 0].astype(np.float64)
             else:
-                values = _frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
+                values = frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
             distinct, codes = np.unique(values, return_inverse=True)
             finite = distinct[np.isfinite(distinct)]
             if finite.size < steps:
@@ -152,9 +152,9 @@ class Table:
             part = self._array if rows is None else self._array[rows]
         elif self._sparse is not None:
             assert ensemble.sparse_absent is not None
-            part = _dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
+            part = to_dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
         else:
-            part = _frame_rows(self._frame, rows)
+            part = frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
             part = part[:, self._order]
         with np.errstate(over="ignore"):  # what is too large for float32 is refused below, by name
@@ -182,7 +182,7 @@ class Table:
         part = np.empty((np.arange(self.n_rows)[which].size, self.shape[1]))
         at = [k if self._order is None else self._order[k] for k in plain]
         if plain and self._frame is not None:
-            part[:, plain] = _frame_rows(self._frame[:, at], rows)
+            part[:, plain] = frame_rows(self._frame[:, at], rows)
         elif plain:
             assert self._array is not None
             part[:, plain] = self._array[which][:, at]  # an array of objects holds numbers in these columns
@@ -223,7 +223,7 @@ class Table:
         """Raise RowsError if a column whose labels the model does not know is not numeric."""
         at = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
         if self._frame is not None:
-            _refuse_non_numeric(self._frame[:, at])
+            refuse_non_numeric(self._frame[:, at])
         elif self._array is not None and self._array.dtype.kind == "O":
             try:
                 self._array[:, at].astype(np.float64)
@@ -278,66 +278,6 @@ def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
 def _as_stored(name: str, wanted: list[str]) -> str:
     """Return a name as the model stores it: LightGBM replaces white space."""
     return name if name in wanted else re.sub(r"\s", "_", name)
-
-
-def _repeated_columns(X: Any) -> list[str]:
-    columns = getattr(X, "columns", None)
-    if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
-        return []
-    names = [str(name) for name in columns]
-    return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-
-
-def _two_dimensional(X: Any) -> NDArray[Any]:
-    if isinstance(X, np.ma.MaskedArray):
-        raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
-    if array.ndim != 2:
-        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
-    if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
-            return array.astype(np.float64)
-    elif array.dtype.kind not in "fiub":
-        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
-    return array
-
-
-def _dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
-    """Return a dense array of a sparse one, `absent` where it has no entry."""
-    if absent == 0:
-        return np.asarray(part.toarray())
-    entries = part.tocoo()
-    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
-    dense[entries.row, entries.col] = entries.data
-    return dense
-
-
-def _frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:
-    if rows is not None:
-        frame = frame[rows] if isinstance(rows, slice) else frame[rows.tolist()]
-    native = frame.to_native()
-    if hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc"):
-        # pandas: nullable columns need to be told that their NA is NaN
-        array: NDArray[np.float64] = native.to_numpy(dtype=np.float64, na_value=np.nan)
-        return array
-    columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
-    return np.column_stack(columns)
-
-
-def _refuse_non_numeric(frame: Any) -> None:
-    wrong = {
-        str(name): str(dtype)
-        for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
-        if not (dtype.is_numeric() or str(dtype) == "Boolean")
-    }
-    if wrong:
-        raise RowsError(
-            f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "
-            "Pass X as the model saw it, after any encoding."
-        )
 
 
 def _listed(names: list[str], most: int = 8) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-HOME = ("debias_plugins.oob_forest", "_OOBForest")
+HOME = ("debias_plugins.oob_forest_base", "_OOBForest")
 
 
 @debias.hookimpl

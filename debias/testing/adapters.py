@@ -15,8 +15,8 @@ from debias.inbag import InBag
 from debias.notes import Notes
 from debias.proof import prove
 from debias.response import Response, encode
-from debias.routing import raw_output, route
 from debias.table import Table
+from debias.testing.outputs import ROWS_TO_TRY, check_outputs, varied
 from debias.testing.promises import require
 from debias.unwrapping import Unwrapped
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_reported_importance")
-SPLITS_TO_TRY, ROWS_TO_TRY = 64, 64
-NEARLY_ZERO = 1e-30
-"""LightGBM reads values within 1e-35 of 0 as 0; no data have such, and thresholds there are not tried."""
 
 
 def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
@@ -145,7 +142,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     repeated = sorted({name for name in ensemble.feature_names if ensemble.feature_names.count(name) > 1})
     require(not repeated, f"debias_extract names several features {repeated}: names must be unique")
     table = _table(X, ensemble)
-    _check_outputs(model, ensemble, _varied(ensemble, table))
+    check_outputs(model, ensemble, varied(ensemble, table))
     answered = ["debias_extract", "debias_leaves", "debias_predict_raw"]
     kind = "train"
     response = _encoded(y, ensemble, table)
@@ -181,96 +178,6 @@ def _encoded(y: Any, ensemble: TreeEnsemble, table: Table) -> Response:
             f"y does not fit what debias_extract says of the model: {error}. `classes` has the labels in the order of "
             "the outputs, or is None in regression"
         ) from error
-
-
-def _varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
-    """Return some rows; copies of them with a value at, just below and just above thresholds; and with missing ones."""
-    X = table.matrix(ensemble)[:ROWS_TO_TRY]
-    numeric = ensemble.splits if ensemble.category_set is None else np.flatnonzero(ensemble.category_set < 0)
-    numeric = numeric[(ensemble.left[numeric] >= 0) & (abs(ensemble.threshold[numeric]) > NEARLY_ZERO)]
-    chosen = numeric[np.unique(np.linspace(0, len(numeric) - 1, min(SPLITS_TO_TRY, len(numeric))).astype(int))]
-    at = ensemble.threshold[chosen].astype(X.dtype)
-    added = []
-    for values in (at, np.nextafter(at, X.dtype.type(-np.inf)), np.nextafter(at, X.dtype.type(np.inf))):
-        rows = X[np.arange(len(chosen)) % len(X)].copy()
-        rows[np.arange(len(chosen)), ensemble.feature[chosen]] = values
-        added.append(rows)
-    if ensemble.takes_missing:
-        rows = X[np.arange(ensemble.n_features) % len(X)].copy()
-        np.fill_diagonal(rows, np.nan)
-        added.append(rows)
-    return np.ascontiguousarray(np.concatenate([X, *added]))
-
-
-def _check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> None:
-    hook, n = plugin_manager().hook, len(X)
-    ours = route(ensemble, X)
-    theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=X)
-    require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves the trees "
-            "cannot be checked, and debias refuses to score them")  # fmt: skip
-    theirs = np.asarray(theirs)
-    require(
-        theirs.shape == (n, ensemble.n_trees),
-        f"debias_leaves returns shape {theirs.shape}, not ({n}, {ensemble.n_trees}): one leaf a row and tree",
-    )
-    off = np.argwhere(ours != theirs)
-    if len(off):
-        row, tree = off[0]
-        leaf = ensemble.tree(int(tree)).left
-        inner = theirs[row, tree] >= leaf.size or leaf[int(theirs[row, tree])] >= 0
-        require(
-            not inner,
-            f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is no leaf of it: "
-            "return the index of the leaf within its tree in the numbering of the ensemble, not a running number of "
-            "leaves",
-        )
-        at_threshold = (X[row, ensemble.feature[ensemble.splits]] == ensemble.threshold[ensemble.splits]).any()
-        hint = (
-            "a value of this row is missing: look at missing_left"
-            if np.isnan(X[row]).any()
-            else "a value of this row equals a threshold: x <= threshold goes left, so that a library that sends "
-            "x < threshold left needs np.nextafter(threshold, -inf) in its own precision"
-            if at_threshold
-            else "look at left and right, at feature, and at routing_dtype, the precision the library compares in"
-        )
-        raise AssertionError(
-            f"{len(np.unique(off[:, 0]))} of {n} rows reach other leaves than the library says: row {row} reaches leaf "
-            f"{ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf {theirs[row, tree]} by "
-            f"debias_leaves; {hint}"
-        )
-    expected = hook.debias_predict_raw(model=model, X=X)
-    require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
-            "the trees cannot be checked, and debias refuses to score them")  # fmt: skip
-    _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
-
-
-def _check_raw(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
-    require(
-        found.shape == expected.shape,
-        f"debias_predict_raw returns shape {expected.shape}, not {found.shape}: one column an output, of which `base` "
-        f"says there are {ensemble.n_outputs}",
-    )
-    gap = expected - found
-    scale = np.abs(expected).max() + np.abs(ensemble.value).max() + np.abs(ensemble.base).max()
-    precision = np.finfo(np.float32).eps * (4 + ensemble.n_trees) if not ensemble.averaged else 1e-9
-    if np.abs(gap).max() <= precision * scale:
-        return
-    row = int(np.abs(gap).max(axis=1).argmax())
-    steps = found - ensemble.base
-    factor = (expected - ensemble.base)[np.abs(steps) > 1e-6 * scale] / steps[np.abs(steps) > 1e-6 * scale]
-    if np.ptp(gap, axis=0).max() <= 1e-6 * scale:
-        hint = f"the gap is {gap[0]} in every row: `base` is the raw output before any tree"
-    elif factor.size and np.ptp(factor) < 1e-5 * np.abs(factor).max():
-        hint = (
-            f"the library's is {factor.mean():.6g} times as large in every row: averaged={ensemble.averaged} says "
-            f"whether the {ensemble.n_trees} trees are averaged or summed, and values of additive trees have the "
-            "learning rate in them"
-        )
-    else:
-        hint = "look at the values of the leaves, and whether debias_predict_raw returns margins or transformed output"
-    raise AssertionError(
-        f"the extracted trees predict {found[row]} for row {row}, and the library {expected[row]}; {hint}"
-    )
 
 
 def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Response) -> bool:

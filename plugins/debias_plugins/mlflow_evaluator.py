@@ -15,7 +15,7 @@ import debias
 from debias.errors import RowsError, UnsupportedModelError, nearest
 
 if TYPE_CHECKING:
-    from debias.gate import Gate
+    from debias.gate_outcome import Gate
 
 MOST = 30
 """So many features have metrics of their own; the JSON has all."""

@@ -1,0 +1,77 @@
+"""What containers of rows hold, as arrays; what cannot be read as numbers is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import RowsError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def repeated_columns(X: Any) -> list[str]:
+    """Return the names that several columns of a frame have."""
+    columns = getattr(X, "columns", None)
+    if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
+        return []
+    names = [str(name) for name in columns]
+    return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+
+
+def two_dimensional(X: Any) -> NDArray[Any]:
+    """Return rows that are no frame as an array: of floats where they can be, of objects where labels are."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
+    if array.ndim != 2:
+        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
+            return array.astype(np.float64)
+    elif array.dtype.kind not in "fiub":
+        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
+    return array
+
+
+def to_dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
+    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    if absent == 0:
+        return np.asarray(part.toarray())
+    entries = part.tocoo()
+    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
+    dense[entries.row, entries.col] = entries.data
+    return dense
+
+
+def frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Return some rows of a frame, or all, as floats; missing values as NaN."""
+    if rows is not None:
+        frame = frame[rows] if isinstance(rows, slice) else frame[rows.tolist()]
+    native = frame.to_native()
+    if hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc"):
+        # pandas: nullable columns need to be told that their NA is NaN
+        array: NDArray[np.float64] = native.to_numpy(dtype=np.float64, na_value=np.nan)
+        return array
+    columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
+    return np.column_stack(columns)
+
+
+def refuse_non_numeric(frame: Any) -> None:
+    """Raise RowsError if columns of a frame are not numeric; the message names them."""
+    wrong = {
+        str(name): str(dtype)
+        for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
+        if not (dtype.is_numeric() or str(dtype) == "Boolean")
+    }
+    if wrong:
+        raise RowsError(
+            f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "
+            "Pass X as the model saw it, after any encoding."
+        )

@@ -1,0 +1,148 @@
+"""The outcome of a gate: what became of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one rule.
+
+    Parameters
+    ----------
+    rule : str
+        Its name, with that of the feature where it is about one.
+    status : {"passed", "failed", "not judged"}
+    value, limit : str
+        What was found and what was asked for.
+    reason : str
+        A sentence.
+    """
+
+    rule: str
+    status: str
+    value: str
+    limit: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A feature whose standing differs from the baseline: rank (None: not in that audit), share, verdict."""
+
+    feature: str
+    rank: tuple[int | None, int | None]
+    share: tuple[float | None, float | None]
+    verdict: tuple[str | None, str | None]
+
+    def in_words(self) -> str:
+        """Return before and after in a line."""
+        sides = [
+            "not in the model" if rank is None else f"rank {rank}, {share:.1%}, {verdict}"
+            for rank, share, verdict in zip(self.rank, self.share, self.verdict, strict=True)
+        ]
+        return f"{self.feature}: {sides[0]} -> {sides[1]}"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The outcome of a check.
+
+    Parameters
+    ----------
+    results : tuple of Result
+        One a rule, or one for each feature a rule names.
+    changes : tuple of Change
+        Features whose rank or verdict differs from the baseline, the largest change of share first.
+    """
+
+    results: tuple[Result, ...]
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether no rule failed."""
+        return all(result.status != "failed" for result in self.results)
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """The rules that failed."""
+        return tuple(result for result in self.results if result.status == "failed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "passed": self.passed,
+            "results": [asdict(result) for result in self.results],
+            "changes": [
+                {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(change).items()}
+                for change in self.changes
+            ],
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return the outcome as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_csv(self) -> str:
+        """Return the results as CSV, a line a rule."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(result) for result in self.results]).to_csv(index=False)
+
+    def to_junit(self) -> str:
+        """Return the outcome as JUnit XML, a test case a rule."""
+        counts = {name: sum(r.status == name for r in self.results) for name in ("failed", "not judged")}
+        totals = {"tests": str(len(self.results)), "failures": str(counts["failed"]), "errors": "0"}
+        root = ElementTree.Element("testsuites", totals)
+        suite = ElementTree.SubElement(
+            root, "testsuite", totals, name="debias check", skipped=str(counts["not judged"])
+        )
+        for result in self.results:
+            case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name=_for_xml(result.rule))
+            if result.status != "passed":
+                kind = "failure" if result.status == "failed" else "skipped"
+                ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+    def to_markdown(self) -> str:
+        """Return the outcome as Markdown, for the summary of a GitHub job."""
+        mark = {"passed": "✅ passed", "failed": "❌ failed", "not judged": "⚪ not judged"}
+        n_failed = len(self.failures)
+        title = "passed" if self.passed else f"failed ({n_failed} rule{'s' if n_failed > 1 else ''})"
+        lines = [f"## debias check: {title}", "", "| rule | result | value | limit | reason |", "|---|---|---|---|---|"]
+        for each in self.results:
+            cells = (each.rule, mark[each.status], each.value, each.limit, each.reason)
+            lines.append(f"| {' | '.join(map(_for_markdown, cells))} |")
+        if self.changes:
+            lines += ["", "Standing against the baseline:", ""]
+            lines += [f"- {_for_markdown(change.in_words())}" for change in self.changes]
+        return "\n".join(lines) + "\n"
+
+    def to_annotations(self) -> list[str]:
+        """Return a workflow command of GitHub for each failure; nothing in a name can end or begin one."""
+        escaped = ((_in_line(r), r) for r in self.failures)
+        return [
+            f"::error title=debias check::{line.replace('%', '%25').replace(chr(13), '%0D').replace(chr(10), '%0A')}"
+            for line, _ in escaped
+        ]
+
+
+def _in_line(result: Result) -> str:
+    return f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}"
+
+
+def _for_xml(text: str) -> str:
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+
+
+def _for_markdown(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line."""
+    plain = re.sub(r"\s+", " ", text).replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", plain)
