@@ -175,10 +175,7 @@ class TreeEnsemble:
             check(self)
         nodes = (self.left, self.right, self.value, self.averaging_weight)
         over_parts(self.n_trees, lambda of: kernels.average_leaves(self.tree_start[of.start : of.stop + 1], *nodes))
-        for spec in fields(self):
-            array = getattr(self, spec.name, None)
-            if isinstance(array, np.ndarray) and spec.name != "classes":
-                array.flags.writeable = False
+        self._freeze()
 
     @property
     def n_trees(self) -> int:
@@ -293,6 +290,10 @@ class TreeEnsemble:
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # less what can be worked out again
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._freeze()  # which pickles forget
+
     def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
         """Return the same trees under other names of the features; the arrays are shared."""
         other = copy(self)
@@ -308,6 +309,12 @@ class TreeEnsemble:
             missing_left=self.missing_left[begin:end],
             weight=None if self.weight is None else self.weight[begin:end],
         )
+
+    def _freeze(self) -> None:
+        for spec in fields(self):
+            array = getattr(self, spec.name)
+            if isinstance(array, np.ndarray) and spec.name != "classes":
+                array.flags.writeable = False
 
     def _set(self, name: str, dtype: Any) -> None:
         value = getattr(self, name)

@@ -18,7 +18,7 @@ from debias.table import Table
 from debias.threads import threads
 from debias.train_rows import known_bags, prove_training
 from debias.unwrapping import unwrap
-from debias.verify import verify_bins, verify_prediction
+from debias.verify import verify_prediction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +111,6 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
-        if in_bag is None:
-            verify_bins(ensemble, table)
     if kind == "train":
         notes.warn(TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)
@@ -154,7 +152,6 @@ def batch_rows(
     response = encode(member.y, ensemble, table.n_rows)
     if verify:
         verify_prediction(ensemble, member.model, table)
-        verify_bins(ensemble, table)
     return Rows(
         ensemble=ensemble,
         model=member.model,

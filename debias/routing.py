@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
 
 LEAVES_AT_ONCE = 2**23
-VALUES_AT_ONCE = 2**23
+VALUES_AT_ONCE = 2**24
 VALUES_IN_CACHE = 3 * 2**19
 """Of rows that are routed together. Deep in a tree rows are few and far between, and are read where they are."""
 FEATURES_ON_A_WAY = 320
@@ -29,13 +29,13 @@ FEW_ROWS = 4096
 def row_blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
     """Divide rows into blocks to route at once, all about as large, that begin at multiples of 8.
 
-    A block has no more rows than stay in the cache, no more than eight million values of X, nor, where its leaves in
-    `n_trees` are asked for, of these.
+    A block has at most 16 million values of X and, where the leaves in `n_trees` are asked for, 8 million of these; and
+    no more rows than stay in the cache, unless they were too few for bins then.
     """
+    at_once = max(1024, min(2**18, VALUES_AT_ONCE // n_features, LEAVES_AT_ONCE // n_trees)) // 8 * 8
     in_cache = VALUES_IN_CACHE // min(n_features, FEATURES_ON_A_WAY)
-    most = max(1024, min(2**18, in_cache, VALUES_AT_ONCE // n_features, LEAVES_AT_ONCE // n_trees))
-    n_bytes = -(-n_rows // 8)
-    edges = np.linspace(0, n_bytes, -(-n_rows // most) + 1).astype(np.int64) * 8
+    n_blocks = max(-(-n_rows // at_once), min(-(-n_rows // in_cache), n_rows // FEW_ROWS))
+    edges = np.linspace(0, -(-n_rows // 8), n_blocks + 1).astype(np.int64) * 8
     return [slice(int(begin), min(int(end), n_rows)) for begin, end in pairwise(edges)]
 
 
@@ -129,7 +129,16 @@ class Router:
             over_parts(trees.size, binned_part, self.n_jobs)
 
     def _bins(self, n_trees: int) -> Bins | None:
-        return None if self._any_left_out else bins_for(self.ensemble, len(self.X), n_trees)
+        bins = None if self._any_left_out else bins_for(self.ensemble, len(self.X), n_trees)
+        return bins and self._verified_bins
+
+    @cached_property
+    def _verified_bins(self) -> Bins:
+        from debias.verify import verify_bins
+
+        assert self.ensemble.bins is not None
+        verify_bins(self.ensemble, self.ensemble.bins, self.X)
+        return self.ensemble.bins
 
     @cached_property
     def _codes(self) -> NDArray[np.uint8]:

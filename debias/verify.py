@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError
-from debias.routing import bins_for, raw_output, route
+from debias.routing import raw_output, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.bins import Bins
     from debias.ensemble import TreeEnsemble
     from debias.table import Table
 
@@ -37,7 +38,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
     """
     from debias.discovery import plugin_manager
 
-    rows = _rows_to_check(ensemble, table)
+    rows = _rows_to_check(ensemble, table.n_rows)
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
@@ -69,30 +70,29 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
         )
 
 
-def verify_bins(ensemble: TreeEnsemble, table: Table) -> None:
-    """Compare leaves of sample rows by bins, where the table is going to be routed so, with those node by node.
+def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]) -> None:
+    """Compare leaves of some rows by bins with those node by node.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
-    table : Table
+    bins : Bins
+    X : array of shape (n_rows, n_features)
+        Rows that are going to be routed by bins; as many of them are compared as with the library.
 
     Raises
     ------
     ExtractionError
         A leaf differs.
     """
-    bins = bins_for(ensemble, table.n_rows, ensemble.n_trees)
-    if bins is None:
-        return
-    X = table.matrix(ensemble, _rows_to_check(ensemble, table))
-    if (bins.leaves(X) != route(ensemble, X)).any():
+    some = X[_rows_to_check(ensemble, len(X))]
+    if (bins.leaves(some) != route(ensemble, some)).any():
         raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {_REPORT}")
 
 
-def _rows_to_check(ensemble: TreeEnsemble, table: Table) -> NDArray[np.int64]:
-    n_rows = min(table.n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
-    return np.unique(np.linspace(0, table.n_rows - 1, n_rows).astype(np.int64))
+def _rows_to_check(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
+    n_checked = min(n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
+    return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
 
 
 def _largest_step(ensemble: TreeEnsemble) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
@@ -158,16 +159,41 @@ def test_several_outputs_get_what_is_theirs():
         np.testing.assert_allclose(s[nodes, 0], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_bins_that_lead_astray_are_found_out(monkeypatch):
-    """The check against the library sees what is then used."""
+USES = {
+    "held-out": lambda model, X, y: debias.score(model, X, y, rows="held-out"),
+    "later batch": lambda model, X, y: debias.score(model, [(X[:500], y[:500]), (X, y)], rows="held-out"),
+    "sums": lambda model, X, y: debias.NodeSums(model).update(X, y),
+    "train": lambda model, X, y: debias.score(model, X[:500], y[:500], "ufi", train=(X, y)),
+    "p-values": lambda model, X, y: debias.audit(model, X, y, rows="held-out", se="naive"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_bins_that_lead_astray_are_found_out(use, monkeypatch):
+    """Whatever is routed by bins is compared with what goes node by node, which is compared with the library."""
     rng = np.random.default_rng(5)
     X, y = rng.normal(size=(FEW_ROWS, 3)), rng.normal(size=FEW_ROWS)
-    model = XGBRegressor(n_estimators=10, max_depth=3).fit(X[:500], y[:500])
-    debias.score(model, X, y, rows="held-out")
+    model = XGBRegressor(n_estimators=10, max_depth=3)
+    model.fit(*((X, y) if use == "train" else (rng.normal(size=(500, 3)), rng.normal(size=500))))
+    USES[use](model, X, y)
+    _lead_astray(monkeypatch)
+    with pytest.raises(debias.errors.ExtractionError, match="by bins"):
+        USES[use](model, X, y)
+
+
+def test_bins_are_compared_where_tests_of_out_of_bag_scores_use_them(monkeypatch):
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(FEW_ROWS, 3)), rng.normal(size=FEW_ROWS)
+    forest = RandomForestRegressor(10, max_depth=3, random_state=0).fit(X, y)
+    _lead_astray(monkeypatch)
+    assert debias.score(forest, X, y, rows="oob").rows == "oob"  # no bins: rows in the bag are left out
+    with pytest.raises(debias.errors.ExtractionError, match="by bins"):
+        debias.audit(forest, X, y, rows="oob")
+
+
+def _lead_astray(monkeypatch):
     encode = Bins.encode
     monkeypatch.setattr(Bins, "encode", lambda self, X, n_jobs=1: np.roll(encode(self, X, n_jobs), 1, axis=0))
-    with pytest.raises(debias.errors.ExtractionError, match="by bins"):
-        debias.score(model, X, y, rows="held-out")
 
 
 def test_few_trees_of_many_features_are_not_worth_bins():
@@ -186,7 +212,9 @@ def test_a_pickled_ensemble_leaves_behind_what_can_be_worked_out_again():
     assert ensemble.bins is not None
     assert ensemble.children.size
     assert len(pickle.dumps(ensemble)) == before
-    assert (pickle.loads(pickle.dumps(ensemble)).children == ensemble.children).all()
+    again = pickle.loads(pickle.dumps(ensemble))
+    assert (again.children == ensemble.children).all()
+    assert not again.value.flags.writeable
 
 
 def test_trees_that_a_byte_does_not_number_have_no_bins():
