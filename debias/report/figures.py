@@ -159,6 +159,8 @@ def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
             axes.plot(
                 values[which], place[which], MARKER[name], color=COLOUR[name], ms=6, mew=1.8, ls="none", label=label
             )
+    if scores.selected is not None:
+        axes.legend(loc="lower right", edgecolor=GRID)  # where the smallest scores are
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
     _name_rows(axes, [scores.feature_names[k] for k in shown])
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
