@@ -26,17 +26,23 @@ def two_dimensional(X: Any) -> NDArray[Any]:
     """Return rows that are no frame as an array: of floats where they can be, of objects where labels are."""
     if isinstance(X, np.ma.MaskedArray):
         raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
+    array = rows_and_columns(X)
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
+            return array.astype(np.float64)
+    elif array.dtype.kind not in "fiub":
+        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
+    return array
+
+
+def rows_and_columns(X: Any) -> NDArray[Any]:
+    """Return an array, or what numpy makes one of, if it has two dimensions."""
     try:
         array = np.asarray(X)
     except ValueError:
         raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
     if array.ndim != 2:
         raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
-    if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
-            return array.astype(np.float64)
-    elif array.dtype.kind not in "fiub":
-        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
     return array
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.containers import rows_and_columns
 from debias.errors import RowsError
 from debias.replicates import Engine
 from debias.response import one_column, refuse_missing
@@ -260,12 +261,7 @@ def as_frame(X: Any) -> pd.DataFrame:
         raise RowsError(
             "X is a sparse matrix or masked array; pass a plain array with NaN for missing, or a data frame"
         )
-    try:
-        array = np.asarray(X)
-    except ValueError:
-        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
-    if array.ndim != 2:
-        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+    array = rows_and_columns(X)
     made_up = pd.DataFrame(array, columns=[f"x{k}" for k in range(array.shape[1])])
     return made_up.infer_objects() if array.dtype.kind == "O" else made_up
 

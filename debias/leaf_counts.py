@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.routing import route, row_blocks
+from debias.routing import route_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,10 +153,7 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
     counter = LeafCounter(ensemble)
     if not counter.trees.size:
         return []
-    leaves = np.empty((counter.trees.size, table.n_rows), dtype=np.int32).T
-    for rows in row_blocks(table.n_rows, ensemble.n_features, counter.trees.size):
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=counter.trees)
-    counter.add(leaves, response)
+    counter.add(route_table(ensemble, table, counter.trees), response)
     return counter.counts()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.routing import route, row_blocks
+from debias.routing import route_table
 from debias.threads import allowed
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Paths:
         block = np.arange(rows.n_rows) if rows.blocks is None else rows.blocks
         order = np.argsort(block, kind="stable")
         order = order[used[order]]
-        leaves = np.take(_leaves(rows), order, axis=1)
+        leaves = np.take(route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, order, axis=1)
         weight = rows.weight[order]
         in_bag, evaluated = _bags(rows, order)
         evaluated &= weight > 0
@@ -245,15 +245,6 @@ class Paths:
     def _over_trees(self, function: Callable[[tuple[int, int]], None]) -> None:
         with allowed(self.n_jobs) as threads:
             threads.map(function, threads.shares(self.ensemble.n_trees))
-
-
-def _leaves(rows: Rows) -> NDArray[np.int32]:
-    """Return the leaf of every row in every tree, shape (n_trees, n_rows)."""
-    ensemble = rows.ensemble
-    leaves = np.empty((ensemble.n_trees, rows.n_rows), dtype=np.int32)
-    for part in row_blocks(rows.n_rows, ensemble.n_features, ensemble.n_trees):
-        leaves[:, part] = route(ensemble, rows.table.matrix(ensemble, part), n_jobs=rows.n_jobs).T
-    return leaves
 
 
 def _bags(rows: Rows, order: NDArray[np.int64]) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import Router, route, row_blocks
+from debias.routing import Router, route_table, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,9 +175,7 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
         return True
     for tree in range(ensemble.n_outputs):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
-        leaves = np.empty(table.n_rows, dtype=np.int32)
-        for rows in row_blocks(table.n_rows, ensemble.n_features):
-            leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees=np.array([tree]))[:, 0]
+        leaves = route_table(ensemble, table, np.array([tree]))[:, 0]
         value = ensemble.value[nodes][leaves, 0]
         r_0 = response.values[:, ensemble.tree_output[tree]]
         n = np.bincount(leaves)

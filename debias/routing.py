@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from debias.bins import Bins
     from debias.ensemble import TreeEnsemble
+    from debias.table import Table
 
 LEAVES_AT_ONCE = 2**23
 VALUES_AT_ONCE = 2**24
@@ -188,6 +189,17 @@ def route(
     """
     skip = None if in_bag is None else np.packbits(in_bag, axis=1)
     return Router(ensemble, X, skip, n_jobs).leaves(np.arange(ensemble.n_trees) if trees is None else trees)
+
+
+def route_table(
+    ensemble: TreeEnsemble, table: Table, trees: NDArray[np.int64] | None = None, n_jobs: int | None = None
+) -> NDArray[np.int32]:
+    """Route all rows of a table, block by block; the rest is as for :func:`route`."""
+    which = np.arange(ensemble.n_trees) if trees is None else trees
+    leaves = np.empty((which.size, table.n_rows), dtype=np.int32).T
+    for rows in row_blocks(table.n_rows, ensemble.n_features, which.size):
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), which, n_jobs=n_jobs)
+    return leaves
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:

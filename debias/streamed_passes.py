@@ -19,7 +19,7 @@ from debias.proof import proof_of, trees_to_prove
 from debias.provenance import Provenance, as_out_of_bag, without_bags
 from debias.recognition import recognised
 from debias.response import Response, warn_of_codes
-from debias.routing import route, row_blocks
+from debias.routing import route_table
 from debias.streamed_errors import Steps
 from debias.streamed_rows import StreamedRows
 from debias.unwrapping import unwrap
@@ -158,7 +158,7 @@ class Stream:
         for given in self._batches(ensemble):
             responses.append(given.response)
             weights.append(given.weight)
-            leaves.append(_leaves(given, trees))
+            leaves.append(route_table(given.ensemble, given.table, trees, given.n_jobs))
             if not may_be:
                 break  # there is nothing to compare: the first rows will do for the message
         response, weight = _joined(responses), np.concatenate(weights)
@@ -208,20 +208,14 @@ def _partial_moments(shared: tuple[_Seeing, Steps], batch: Batch) -> NDArray[np.
     return shared[1].moments([shared[0].rows(batch, NotesOnce(quiet=True), verify=False)])
 
 
-def _leaves(rows: Rows, trees: NDArray[np.int64]) -> NDArray[np.int32]:
-    leaves = np.empty((rows.n_rows, trees.size), dtype=np.int32)
-    for part in row_blocks(rows.n_rows, rows.ensemble.n_features, trees.size):
-        leaves[part] = route(rows.ensemble, rows.table.matrix(rows.ensemble, part), trees=trees, n_jobs=rows.n_jobs)
-    return leaves
-
-
 def _add_to(digest: Any, rows: Rows) -> None:
     """Add responses, weights, and the way of each row through one tree to a digest."""
     response = rows.response
     for array in (response.codes, response.values, response.target, rows.weight):
         if array is not None:
             digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(_leaves(rows, np.array([rows.ensemble.n_trees // 2])).tobytes())
+    one_tree = np.array([rows.ensemble.n_trees // 2])
+    digest.update(route_table(rows.ensemble, rows.table, one_tree, rows.n_jobs).tobytes())
 
 
 def _joined(responses: Iterable[Response]) -> Response:

@@ -133,7 +133,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             As for :func:`debias.score` and :func:`debias.audit`; all that is about parameters or data is a ValueError.
         """
         least, most = self._limits()
-        test = Procedure("auto", self.alpha, self.error, self.n_permutations)  # also where nothing is tested
+        Procedure("auto", self.alpha, self.error, self.n_permutations)  # refuses what is wrong, tested or not
         if y is None:
             raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
         if _num_samples(X) < 2:
@@ -144,7 +144,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         if "data-only" in scorer.needs:
             self.scores_ = debias.score(None, X, y, scorer, seed=self._seed(), n_jobs=self.n_jobs, **fit_params)
         else:
-            self.scores_ = self._of_model(X, y, scorer, test, fit_params)
+            self.scores_ = self._of_model(X, y, scorer, fit_params)
         values, chosen = self.scores_.values, self._chosen()
         order = np.argsort(-values, kind="stable")
         kept = order[chosen[order]][:most]
@@ -166,9 +166,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         return self.support_
 
-    def _of_model(
-        self, X: Any, y: Any, scorer: debias.Scorer, test: Procedure, fit_params: dict[str, Any]
-    ) -> debias.Scores:
+    def _of_model(self, X: Any, y: Any, scorer: debias.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
         if self.estimator is None:
             raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
         given: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
@@ -185,8 +183,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         try:
             if scorer.name == "mdi_oob" and self.threshold == "informative":
-                how: dict[str, Any] = {"alpha": test.alpha, "error": test.error, "n_permutations": test.n_permutations}
-                return debias.audit(self.estimator_, scored, response, [scorer], **how, **given).main
+                test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
+                return debias.audit(self.estimator_, scored, response, [scorer], **test, **given).main
             return debias.score(self.estimator_, scored, response, scorer, **given)
         except InBagUnavailableError as error:
             raise InBagUnavailableError(
