@@ -231,6 +231,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "members": [member.path[1] for member in members],
             "weights": [member.weight for member in members],
             "scores": [each.values.tolist() for each in scores],
+            **{name: first.details[name] for name in ("untested_because",) if name in first.details},
         },
         warnings=tuple(dict.fromkeys(note for each in scores for note in each.warnings)),
         settings={

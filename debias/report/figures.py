@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.audit_words import z_that_is_found
+from debias.wording import percent_in_table
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,6 +24,8 @@ INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"
 COLOUR = {"informative": INFORMATIVE, "indistinguishable": NOISE, "untested": UNTESTED}
 MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
 LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
+MOST_IN_SLOPES = 16
+"""Features whose ranks are drawn."""
 LONGEST = 26
 """Characters of a name a figure has room for; tables have it whole."""
 SETTINGS: dict[Any, Any] = {
@@ -91,12 +96,13 @@ def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
     axes.use_sticky_edges = False  # bars would end at the frame
     _dots(axes, audit, audit.main.z[shown], place, shown)
     if audit.main.threshold is not None:
-        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label="found if alone")
+        label = "family-wise limit" if z_that_is_found(audit) is None else "found if alone"
+        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
     _name_rows(axes, [audit.main.feature_names[k] for k in shown])
     axes.set_xlabel("z, the score over its spread")
 
 
-def draw_slopes(audit: Audit, axes: Any, most: int = 16) -> None:
+def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     """Draw the rank of each feature before, by what the library reports, and after debiasing."""
     assert audit.reported is not None
     shown, verdicts = most_important(audit, most), audit.verdict
@@ -108,8 +114,9 @@ def draw_slopes(audit: Audit, axes: Any, most: int = 16) -> None:
             [0, 1], [before[k], after], color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6
         )
         name = shortened(audit.main.feature_names[k], 16)
-        axes.text(-0.1, before[k], f"{name}  {audit.reported[k]:.1%}", ha="right", va="center", fontsize=8.5)
-        axes.text(1.1, after, f"{audit.share[k]:.1%}  {name}", ha="left", va="center", fontsize=8.5)
+        reported, share = percent_in_table(audit.reported[k]), percent_in_table(audit.share[k])
+        axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
+        axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
     axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
     axes.set(xlim=(-1.35, 2.35), ylim=(len(shown) - 0.5, -1.5))
