@@ -86,7 +86,7 @@ def procedure_in_words(audit: Audit) -> str:
     limit = z_that_is_found(audit)
     if limit is None:
         return ", ".join(told)
-    above = math.ceil(100 * limit - 1e-6) / 100  # rounded up, so that it is true of every z above
+    above = math.ceil(100 * limit) / 100  # rounded up, so that it is true of every z above
     return f"{', '.join(told)}; a feature with z above {above:.2f} is found"
 
 

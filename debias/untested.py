@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from debias.unwrapping import names_of
+
 if TYPE_CHECKING:
     from debias.scores import Scores
     from debias.unwrapping import Member
@@ -39,15 +41,14 @@ def reason_of(scores: Scores) -> str | None:
 
 def members_in_words(members: list[Member]) -> str:
     """Return why scores of a model made of others are not tested, and what to do."""
-    kind = members[0].path[0]
+    kind, names = members[0].path[0], names_of(members)
     if len(members) == 1:
         return (
             f"the scores of this {kind} are those of the one model inside, times a weight. Audit that model "
-            f"({members[0].path[1]})"
+            f"({names[0]}) by itself"
         )
-    names = [member.path[1] for member in members]
     rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
         f"the scores of this {kind} combine those of {len(members)} models, whose common standard error is not known. "
-        f"Audit its models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
+        f"Audit these models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
     )

@@ -189,13 +189,8 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
         about = _about_slopes(audit)
         found.append(_figure(*("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6), about))
     if audit.reported is not None and audit.n_values is not None:
-        found.append(
-            _figure(
-                *("values", "Importance and number of values", figures.draw_values, audit, styles, 3.6),
-                "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, "
-                f"whether or not the feature matters.{_correlations(audit)}",
-            )
-        )
+        heading, about = "Importance and number of values", _about_values(audit)
+        found.append(_figure(*("values", heading, figures.draw_values, audit, styles, 3.6), about))
     return found
 
 
@@ -218,11 +213,8 @@ def _about_evidence(audit: Audit) -> str:
     if audit.main.details.get("test", {}).get("error") == "fwer":
         about += " those found by later steps may lie below it."
     else:
-        above = "" if z_that_is_found(audit) is not None else ", and others above it"
-        about += (
-            f" the verdicts are of another procedure ({procedure_in_words(audit)}), so informative features may lie"
-        )
-        about += f" below it{above}."
+        about += f" the verdicts are of another procedure ({procedure_in_words(audit)}), so informative features may "
+        about += "lie below it." if z_that_is_found(audit) is not None else "lie below it, and others above it."
     return about + _which(audit)
 
 
@@ -232,6 +224,13 @@ def _about_slopes(audit: Audit) -> str:
     which = "each feature" if n <= few else some
     dashed = " Dashed lines are features that are indistinguishable from noise." if audit.tested else ""
     return f"Rank of {which} by what the model reports (left) and after debiasing (right).{dashed}"
+
+
+def _about_values(audit: Audit) -> str:
+    return (
+        "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, whether "
+        f"or not the feature matters.{_correlations(audit)}"
+    )
 
 
 def _which(audit: Audit) -> str:

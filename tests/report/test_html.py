@@ -1,4 +1,5 @@
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,6 +9,7 @@ from audits import made
 import debias
 from debias.report import figures
 from debias.report.html import headline
+from debias.wording import percent_in_table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -98,8 +100,8 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
     section = text[text.index('<section id="features"') :]
     for name, row in audit.table.iterrows():
         cells = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1)
-        assert f"{row['reported']:.1%}" in cells
-        assert f"{row['share']:.1%}" in cells
+        assert f">{escape(percent_in_table(row['reported']))}<" in cells
+        assert f">{escape(percent_in_table(row['share']))}<" in cells
         assert row["verdict"] in cells
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
     assert audit.fingerprints["model_sha256"] in text
@@ -128,7 +130,10 @@ def test_many_features_have_top_figures_and_a_whole_table(n_features, most):
     assert len(text.encode()) < most
     section = text[text.index('<section id="features"') :]
     assert section.count('<th scope="row">') == n_features
-    assert "The 30 features of the largest share" in text
+    assert (
+        f"These are the 30 features of the largest reported or debiased share; the table has all {n_features:,}."
+        in text
+    )
 
 
 def test_warnings_are_shown_escaped():
