@@ -23,6 +23,8 @@ INFLATED = 2.0
 """A feature is called inflated if its reported share is at least this many times its debiased share,"""
 NOTABLE = 0.01
 """and exceeds it by more than this."""
+NOTABLE_TOGETHER = 0.1
+"""Features that exceed it by less are counted if they do so by more than this together."""
 MOST_NAMED = 3
 """At most so many inflated features are named."""
 _EXCESS = "more than 1 percentage point above it"
@@ -52,7 +54,7 @@ def chance_in_words(audit: Audit) -> str:
     if not audit.tested:
         return f"No feature was tested: {audit.untested_because}."
     n_noise, n_features, n_rows = audit.verdict.count("indistinguishable"), audit.share.size, audit.main.n_rows
-    rows = "with this 1 row" if n_rows == 1 else f"with these {n_rows} rows"
+    rows = "with this 1 row" if n_rows == 1 else f"with these {n_rows:,} rows"
     share = ""
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
         they = "it has" if n_noise == 1 else "together they have"
@@ -65,7 +67,7 @@ def found_in_words(audit: Audit) -> str:
     n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
     if n_noise == 0:
         return f"{all_are(n_features, 'feature')} informative"
-    some = f"{n_noise} of {n_features} features {'is' if n_noise == 1 else 'are'}"
+    some = f"{n_noise:,} of {n_features:,} features {'is' if n_noise == 1 else 'are'}"
     return f"{all_are(n_features, 'feature') if n_noise == n_features else some} indistinguishable from noise"
 
 
@@ -104,7 +106,7 @@ def z_that_is_found(audit: Audit) -> float | None:
 def rank_in_words(values: NDArray[np.float64], k: int) -> str:
     """Return the rank of an entry, 1 the largest: "is ranked 3 of 12"; equal entries share the best rank of them."""
     rank, tied = 1 + int((values > values[k]).sum()), int((values == values[k]).sum()) > 1
-    return f"{'shares rank' if tied else 'is ranked'} {rank} of {values.size}"
+    return f"{'shares rank' if tied else 'is ranked'} {rank:,} of {values.size:,}"
 
 
 def in_words(share: float) -> str:
@@ -148,7 +150,7 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     more = len(largest) - MOST_NAMED
     if more > 0:
         have = "feature has" if more == 1 else "features have"
-        lines.append(f"{more} more {have} a reported share that is at least twice the debiased share and {_EXCESS}.")
+        lines.append(f"{more:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}.")
     if not largest:
         lines.append(f"No feature has a reported share that is at least twice its debiased share and {_EXCESS}.")
     return lines + _slightly_inflated(audit, reported, doubled & ~inflated)
@@ -157,10 +159,10 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
 def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], which: NDArray[np.bool_]) -> list[str]:
     """Say what many small excesses amount to, if they amount to anything."""
     total, debiased = float(reported[which].sum()), float(audit.share[which].sum())
-    if total - debiased <= NOTABLE:
+    if total - debiased <= NOTABLE_TOGETHER:
         return []
     return [
-        f"{which.sum()} of {which.size} features have a reported share that is at least twice their debiased share, "
-        f"but at most 1 percentage point above it; together they have {percent(total)} of the reported importance, and "
-        f"debiased {in_words(debiased)}."
+        f"{which.sum():,} of {which.size:,} features have a reported share that is at least twice their debiased "
+        f"share, but at most 1 percentage point above it; together they have {percent(total)} of the reported "
+        f"importance, and debiased {in_words(debiased)}."
     ]

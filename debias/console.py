@@ -39,16 +39,18 @@ def print_table(console: Console, audit: Audit) -> None:
     frame = audit.table
     console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}"), style="bold")
     table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(16, max(map(len, frame.index))))
+    table.add_column("feature", overflow="fold", min_width=min(14, max(map(len, frame.index))))
     shown = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     if console.width < NARROW and audit.tested:
         shown = [name for name in shown if name not in audit.scores]
+    columns = []
     for name in shown:
         justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
-        width = len("indistinguishable") if name == "verdict" else None
-        table.add_column(heading, justify=justify, overflow="fold", min_width=width)
-    columns = [cells(name, frame[name]) for name in shown]
+        written = cells(name, frame[name])
+        width = max(map(len, [*written, *heading.plain.split()])) if console.width < NARROW else None
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=name == "verdict", max_width=width)
+        columns.append(written)
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)

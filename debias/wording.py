@@ -31,13 +31,13 @@ def percent_in_table(share: float, decimals: int = 1) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1: "1 row", "12 rows"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return a number with its noun, in the plural unless it is 1: "1 row", "1,200 rows"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def all_are(number: int, noun: str) -> str:
     """Return the beginning of a sentence about all of so many: "All 12 features are"."""
-    return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number} {noun}s are")
+    return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number:,} {noun}s are")
 
 
 def capital(text: str) -> str:

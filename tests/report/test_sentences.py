@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
+from audits import made
 from drawn_audits import drawn
 from rich.console import Console
 from scipy.stats import spearmanr
@@ -39,6 +40,13 @@ def shows(text, share, decimals=1):
     return bool(exact) and abs(float(text[:-1]) / 100 - share) <= step / 2 + 1e-12 and step <= share <= 1 - step + 1e-12
 
 
+def whole(text):
+    """Return the number of a sentence, with a comma at the thousands."""
+    number = int(text.replace(",", ""))
+    assert text == f"{number:,}"
+    return number
+
+
 class Facts:
     """What the sentences are held against: computed from the table and the scores, not by what makes sentences."""
 
@@ -64,14 +72,14 @@ class Facts:
 
 
 def scored_on(facts, n, words, noun, detail):
-    assert int(n) == facts.main.n_rows
+    assert whole(n) == facts.main.n_rows
     assert words == WORDS[facts.main.rows]
     assert noun == ("row" if n == "1" else "rows")
     assert detail == facts.main.provenance["detail"]
 
 
 def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, part, procedure):
-    assert int(n_rows or 1) == facts.main.n_rows
+    assert whole(n_rows or "1") == facts.main.n_rows
     assert (rows == "this 1 row") == (facts.main.n_rows == 1)
     how_many(facts, some, of, verb, every, all_of, verdict)
     told = some is not None and not facts.nothing_reported
@@ -84,13 +92,13 @@ def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, par
 
 def how_many(facts, some, of, verb, every, all_of, verdict):
     if every is None:
-        assert (int(some), int(of)) == (len(facts.noise), facts.n)
+        assert (whole(some), whole(of)) == (len(facts.noise), facts.n)
         assert verb == ("is" if some == "1" else "are")
         assert verdict == "indistinguishable from noise"
         assert 0 < len(facts.noise) < facts.n
     else:
-        assert {"The only feature is": 1, "Both features are": 2}.get(every) or int(all_of) > 2
-        assert facts.n == {"The only feature is": 1, "Both features are": 2}.get(every, int(all_of or 0))
+        assert {"The only feature is": 1, "Both features are": 2}.get(every) or whole(all_of) > 2
+        assert facts.n == {"The only feature is": 1, "Both features are": 2}.get(every, whole(all_of or "0"))
         wanted = {"informative": "informative", "indistinguishable from noise": "indistinguishable"}[verdict]
         assert set(facts.verdict) == {wanted}
 
@@ -111,7 +119,7 @@ def by_procedure(facts, text):
         )
         assert bool(dependence) == (test.get("error") == "fdr_by")
     if n_drawn is not None:
-        assert int(n_drawn) == len(facts.main.null) == test["n_permutations"]
+        assert whole(n_drawn) == len(facts.main.null) == test["n_permutations"]
         assert drawn_noun == ("permutation" if n_drawn == "1" else "permutations")
     assert se == (test.get("se") if n_drawn is None else None)
     if z is not None:
@@ -133,14 +141,14 @@ def training(facts):
 
 
 def too_few(facts, n, verb):
-    assert int(n) == facts.main.n_rows < 30
+    assert whole(n) == facts.main.n_rows < 30
     assert verb == ("row is" if n == "1" else "rows are")
 
 
 def inflated(facts, name, rank, of, kind, part, debiased):
-    assert int(of) == facts.n
+    assert whole(of) == facts.n
     assert kind == facts.audit.reported_kind
-    assert int(rank.split()[-1]) == 1 + (facts.reported > facts.reported[name]).sum()
+    assert whole(rank.split()[-1]) == 1 + (facts.reported > facts.reported[name]).sum()
     assert rank.startswith("shares rank") == ((facts.reported == facts.reported[name]).sum() > 1)
     assert shows(part, facts.reported[name])
     has(debiased, facts.share[name])
@@ -152,7 +160,7 @@ def has(text, share):
 
 
 def more_inflated(facts, n, verb):
-    assert int(n) == len(facts.inflated) - 3
+    assert whole(n) == len(facts.inflated) - 3
     assert verb == ("feature has" if n == "1" else "features have")
 
 
@@ -161,7 +169,7 @@ def none_inflated(facts):
 
 
 def slightly_inflated(facts, n, of, part, debiased):
-    assert (int(n), int(of)) == (len(facts.slight), facts.n)
+    assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
     assert shows(part, facts.reported[facts.slight].sum())
     has(debiased, facts.share[facts.slight].sum())
 
@@ -172,30 +180,30 @@ def nothing_reported(facts):
 
 HAS = rf"(no share at all|a share of {PERCENT})"
 HOW_MANY = (
-    r"(?:(\d+) of (\d+) features (is|are)|(The only feature is|Both features are|All (\d+) features are)) "
+    r"(?:([\d,]+) of ([\d,]+) features (is|are)|(The only feature is|Both features are|All ([\d,]+) features are)) "
     "(informative|indistinguishable from noise)"
 )
 PROCEDURE = (
     r"(?:(family-wise error|false discovery rate) ([\d.]+)%( under any dependence)?"
     r"|error rate ([\d.]+)% for each feature by itself|decided by (\S+) itself)"
-    r"(?:, (\d+) (permutations?)|, (naive|conservative) standard errors)?"
+    r"(?:, ([\d,]+) (permutations?)|, (naive|conservative) standard errors)?"
     r"(?:; a feature with z above ([\d.]+) is found)?"
 )
 SUMMARY = {
-    r"Scored on (\d+) (out-of-bag|held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} with (this 1 row|these (\d+) rows)"
+    r"Scored on ([\d,]+) (out-of-bag|held-out|training) (rows?): (.*)\.": scored_on,
+    rf"{HOW_MANY} with (this 1 row|these ([\d,]+) rows)"
     rf"(?:; (it has|together they have) ({PERCENT}) of the reported importance)? \((.*)\)\.": found,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores are biased as the reported importance is, so they cannot say which features are "
     r"ranked too high\.": training,
-    r"(\d+) (row is|rows are) too few to say which features are ranked too high\.": too_few,
-    rf"(.+) ((?:is ranked|shares rank) \d+) of (\d+) by (.+) \(({PERCENT}) of the reported importance\); debiased it "
-    rf"has {HAS}\.": inflated,
-    r"(\d+) more (feature has|features have) a reported share that is at least twice the debiased share and more than "
-    r"1 percentage point above it\.": more_inflated,
+    r"([\d,]+) (row is|rows are) too few to say which features are ranked too high\.": too_few,
+    rf"(.+) ((?:is ranked|shares rank) [\d,]+) of ([\d,]+) by (.+) \(({PERCENT}) of the reported importance\); "
+    rf"debiased it has {HAS}\.": inflated,
+    r"([\d,]+) more (feature has|features have) a reported share that is at least twice the debiased share and more "
+    r"than 1 percentage point above it\.": more_inflated,
     "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point above "
     r"it\.": none_inflated,
-    r"(\d+) of (\d+) features have a reported share that is at least twice their debiased share, but at most 1 "
+    r"([\d,]+) of ([\d,]+) features have a reported share that is at least twice their debiased share, but at most 1 "
     rf"percentage point above it; together they have ({PERCENT}) of the reported importance, and debiased {HAS}\.": (
         slightly_inflated
     ),
@@ -262,7 +270,7 @@ def line_of_others(facts, procedure, above):
 
 
 def figure_shows(facts, n, largest, every):
-    assert int(n) == 30 < facts.n == int(every.replace(",", ""))
+    assert whole(n) == 30 < facts.n == int(every.replace(",", ""))
     assert largest == ("debiased" if facts.reported is None else "reported or debiased")
 
 
@@ -334,7 +342,7 @@ def expected(facts):
     n = len(facts.inflated)
     kinds += ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["none_inflated"] * (n == 0)
     amount = facts.reported[facts.slight].sum() - facts.share[facts.slight].sum()
-    return kinds + ["slightly_inflated"] * bool(amount > 0.01)
+    return kinds + ["slightly_inflated"] * bool(amount > 0.1)
 
 
 def captions(audit):
@@ -386,7 +394,9 @@ def test_a_changed_number_or_word_is_noticed():
                 inside = detail in line and number.start() >= line.index(detail)
                 if inside or "No feature was tested" in line:
                     continue
-                changed = line[: number.start()] + f"{float(number[0]) + 1:g}" + line[number.end() :]
+                changed = (
+                    line[: number.start()] + f"{float(number[0].replace(',', '')) + 1:,.12g}" + line[number.end() :]
+                )
                 try:
                     check(changed, facts, SUMMARY)
                 except (AssertionError, KeyError):
@@ -461,15 +471,15 @@ def test_a_terminal_has_the_rows_on_top_and_the_summary_below():
         audit = drawn(seed)
         lines = printed(print_audit, audit)
         noun = "row" if audit.main.n_rows == 1 else "rows"
-        assert lines[0] == f"Forest, {audit.main.n_rows} {WORDS[audit.main.rows]} {noun}"
+        assert lines[0] == f"Forest, {audit.main.n_rows:,} {WORDS[audit.main.rows]} {noun}"
         assert lines[-len(audit.summary()) :] == audit.summary()
         check(printed(print_scores, audit.main)[-1], Facts(audit), SUMMARY)
 
 
 def test_what_the_demo_says_of_noise_is_true():
     pattern = (
-        rf"By (.+), (noise_\w+) (is ranked|shares rank) (\d+) of (\d+) with ({PERCENT})(?:, above (.+?))?; debiased "
-        rf"it has {HAS}\."
+        rf"By (.+), (noise_\w+) (is ranked|shares rank) ([\d,]+) of ([\d,]+) with ({PERCENT})(?:, above (.+?))?; "
+        rf"debiased it has {HAS}\."
     )
     seen = Counter()
     for seed in AUDITS:
@@ -483,9 +493,9 @@ def test_what_the_demo_says_of_noise_is_true():
         facts = Facts(audit)
         kind, name, rank, k, n, part, above, debiased = re.fullmatch(pattern, demo.on_noise(audit)).groups()
         figure = facts.reported[name]
-        assert (kind, int(n)) == (audit.reported_kind, facts.n)
+        assert (kind, whole(n)) == (audit.reported_kind, facts.n)
         assert figure == facts.reported[[demo.UNIQUE, demo.BINARY]].max()
-        assert int(k) == 1 + (facts.reported > figure).sum()
+        assert whole(k) == 1 + (facts.reported > figure).sum()
         assert (rank == "shares rank") == ((facts.reported == figure).sum() > 1)
         assert shows(part, figure)
         has(debiased, facts.share[name])
@@ -493,6 +503,33 @@ def test_what_the_demo_says_of_noise_is_true():
         assert (above.split(", ") if above else []) == below
         seen[rank] += 1
     assert min(seen.values()) > 5
+
+
+@pytest.mark.parametrize("name", ["short", "a name of which the terminal has no room for"])
+def test_a_terminal_of_80_columns_shows_every_verdict_whole(name):
+    console = Console(file=io.StringIO(), width=80)
+    print_audit(console, made([name, f"{name} 2", f"{name} 3"]))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if line.endswith(("informative       │", "indistinguishable │"))]
+    assert len(rows) == 3
+
+
+def test_many_small_excesses_are_counted():
+    """A sentence said that none of these has twice its debiased share, where 96 of 100 do."""
+    from dataclasses import replace
+
+    names = [f"f{k}" for k in range(100)]
+    audit = made(names, informative=np.arange(100) < 4)
+    values = np.where(np.arange(100) < 4, 24.0, 1 / 24)
+    reported = np.where(np.arange(100) < 4, 24.0, 1.0)
+    audit = debias.Audit.of(reported, "gain", {"mdi_oob": replace(audit.main, values=values)})
+    assert audit.summary()[2:] == [
+        "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point "
+        "above it.",
+        "96 of 100 features have a reported share that is at least twice their debiased share, but at most 1 "
+        "percentage point above it; together they have 50.0% of the reported importance, and debiased a share of 4.0%.",
+    ]
 
 
 def drawn_comparison(seed):
