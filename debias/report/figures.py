@@ -83,15 +83,10 @@ def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
 
 def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
     """Draw the test statistic of each feature over the band in which noise would lie."""
-    from scipy.special import ndtri
-
     assert audit.main.z is not None
     shown = most_important(audit, most)
-    place, null = np.arange(len(shown)), audit.main.null
-    if null is None:
-        low, high = np.full(len(shown), float(ndtri(0.05))), np.full(len(shown), float(ndtri(0.95)))
-    else:
-        low, high = np.quantile(null[:, shown], [0.05, 0.95], axis=0)
+    place = np.arange(len(shown))
+    low, high = _noise(audit, shown)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="where 90% of noise would lie", zorder=0)
     axes.use_sticky_edges = False  # bars would end at the frame
     _dots(axes, audit, audit.main.z[shown], place, shown)
@@ -100,6 +95,13 @@ def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
         axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
     _name_rows(axes, [audit.main.feature_names[k] for k in shown])
     axes.set_xlabel("z, the score over its spread")
+
+
+def law_of_noise(audit: Audit) -> str:
+    """Return the law by which z of noise is drawn."""
+    if audit.main.null is not None:
+        return "from permuted responses"
+    return "standard normal" if _independent(audit) is None else "Student's law"
 
 
 def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
@@ -196,6 +198,24 @@ def shortened(name: str, longest: int = LONGEST) -> str:
 
 
 _UNDRAWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _noise(audit: Audit, shown: list[int]) -> NDArray[np.float64]:
+    """Return between which z 90% of noise would lie, shape (2, n_shown)."""
+    from scipy.special import ndtri, stdtrit
+
+    if audit.main.null is not None:
+        return np.quantile(audit.main.null[:, shown], [0.05, 0.95], axis=0)
+    rows = _independent(audit)
+    upper = np.full(len(shown), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[shown]
+    return np.stack([-upper, upper])
+
+
+def _independent(audit: Audit) -> NDArray[np.float64] | None:
+    """Return on how many independent rows each score rests, as the test took it; None where it does not say."""
+    test = audit.main.details.get("test", {})
+    rows = test.get("effective_rows", test.get("n_independent"))
+    return None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), audit.share.shape)
 
 
 def _dots(

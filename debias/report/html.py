@@ -205,7 +205,7 @@ def _about_shares(audit: Audit) -> str:
 
 
 def _about_evidence(audit: Audit) -> str:
-    law = "from permuted responses" if audit.main.null is not None else "standard normal"
+    law = figures.law_of_noise(audit)
     about = f"The test statistic z of each feature over the grey band in which 90% of noise would lie ({law})."
     if audit.main.threshold is None:
         return about + _which(audit)

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 
@@ -239,3 +240,27 @@ def test_the_command_writes_the_report(tmp_path, diabetes, models):
     done = CliRunner().invoke(main, ["audit", *given, "--html", str(tmp_path / "report.html")])
     assert done.exit_code == 0, done.output
     assert "indistinguishable from noise" in (tmp_path / "report.html").read_text()
+
+
+def test_the_band_of_noise_is_that_of_the_test():
+    """By permuted responses, else Student's law of the rows each score rests on, else the normal law."""
+    from matplotlib.figure import Figure
+    from scipy.stats import norm, t
+
+    audit = made(["a", "b", "c"])
+    test = {"se": "naive", "alpha": 0.05, "error": "fwer"}
+    for told, expected in (
+        ({"effective_rows": [3.0, 11.0, 400.0]}, t.ppf(0.95, [2, 10, 399])),
+        ({"n_independent": 11}, t.ppf(0.95, [10, 10, 10])),
+        ({}, norm.ppf([0.95] * 3)),
+    ):
+        scores = replace(audit.main, null=None, details={"test": test | told})
+        axes = Figure().subplots()
+        drawn = replace(audit, scores={"mdi_oob": scores})
+        figures.draw_evidence(drawn, axes)
+        bars = sorted(bar.get_width() for bar in axes.patches)
+        np.testing.assert_allclose(bars, np.sort(2 * expected))
+    axes = Figure().subplots()
+    figures.draw_evidence(audit, axes)
+    low, high = np.quantile(audit.main.null, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in axes.patches), np.sort(high - low))

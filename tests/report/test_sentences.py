@@ -254,7 +254,9 @@ def shares_shown(facts, interval, diamond, too_high):
 
 
 def evidence_shown(facts, law):
-    assert law == ("standard normal" if facts.main.null is None else "from permuted responses")
+    student = {"effective_rows", "n_independent"} & facts.test.keys()
+    by_law = "Student's law" if student else "standard normal"
+    assert law == (by_law if facts.main.null is None else "from permuted responses")
 
 
 def line_family_wise(facts):
@@ -297,7 +299,7 @@ CAPTIONS = {
         shares_shown
     ),
     r"The test statistic z of each feature over the grey band in which 90% of noise would lie \((from permuted "
-    r"responses|standard normal)\)\.": evidence_shown,
+    r"responses|standard normal|Student's law)\)\.": evidence_shown,
     "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; those "
     r"found by later steps may lie below it\.": line_family_wise,
     "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; the "
