@@ -73,8 +73,8 @@ class LeafCounts:
             self.tree,
             self.node[first],
             number[self.at].astype(np.int32),
-            np.bincount(number, self.found),
-            np.bincount(number, self.stored),
+            np.bincount(number, self.found).astype(np.float64),
+            np.bincount(number, self.stored).astype(np.float64),
             self.group[first],
         )
 

@@ -175,7 +175,8 @@ def without_bags(
         notes.warn(
             f"some of these {n_rows} rows may be training rows: the counts in the leaves suggest "
             f"{recognition.share:.0%} of them, but fresh rows would look so with probability "
-            f"{recognition.p_fresh:.1g}. They are taken as held-out rows: pass rows='held-out' if that is what they are, or fresh rows if it is not."
+            f"{recognition.p_fresh:.1g}. They are taken as held-out rows: pass rows='held-out' if that is what they "
+            "are, or fresh rows if it is not."
         )
     if recognition.shift is not None and recognition.shift.features:
         notes.warn(_shifted_in_words(recognition.shift))
