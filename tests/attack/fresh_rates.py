@@ -185,13 +185,14 @@ def main() -> None:
                     draw(data, make, split, seed, count)
     print(f"Percent of {options.seeds} draws a cell.\n\n{HEAD.format('data (rows, distinct)')}")
     for data in sets:
-        print(line(f"{data.name} ({len(data.y):,}, {data.distinct:,})", total(cells, lambda key: key[0] == data.name)))
+        print(line(f"{data.name} ({len(data.y):,}, {data.distinct:,})", total(cells, {data.name}, set(makers))))
     print(f"\n{HEAD.format('model')}")
+    names = {data.name for data in sets}
     for name in makers:
-        print(line(name, total(cells, lambda key: key[1] == name)))
+        print(line(name, total(cells, names, {name})))
     real = {data.name for data in sets if data.real}
-    print(line("real data, all", total(cells, lambda key: key[0] in real)))
-    print(line("simulated, all", total(cells, lambda key: key[0] not in real)))
+    print(line("real data, all", total(cells, real, set(makers))))
+    print(line("simulated, all", total(cells, names - real, set(makers))))
     print("\nCells (data, model, split) with more than 1 % of fresh rows refused, or any raw error:\n")
     for (data_name, name), count in cells.items():
         for split in SPLITS:
@@ -199,11 +200,11 @@ def main() -> None:
                 print(f"- {data_name}, {name}, {split}: {dict(count[split])}")
 
 
-def total(cells: dict[tuple[str, str], Count], chosen: Callable[[tuple[str, str]], bool]) -> Count:
-    """Add up the counts of the cells that are chosen."""
+def total(cells: dict[tuple[str, str], Count], data: set[str], models: set[str]) -> Count:
+    """Add up the counts of some data sets and models."""
     summed: Count = defaultdict(Counter)
-    for key, count in cells.items():
-        if chosen(key):
+    for (data_name, model_name), count in cells.items():
+        if data_name in data and model_name in models:
             for what, outcomes in count.items():
                 summed[what] += outcomes
     return summed
