@@ -214,14 +214,16 @@ FAMILIES: dict[str, Family] = {
     "ExtraTrees bootstrap": Family(forest(ensemble.ExtraTreesRegressor, bootstrap=True), **BAGGED),
     "Bagging of trees": Family(bagged_trees, **BAGGED),
     "BalancedRandomForest": Family(
-        forest(BalancedRandomForestClassifier, sampling_strategy="all", replacement=True, bootstrap=False), "rare"
+        forest(BalancedRandomForestClassifier, sampling_strategy="all", replacement=True, bootstrap=False),
+        "rare",
+        **BAGGED,
     ),
     "quantile-forest": Family(forest(RandomForestQuantileRegressor), **BAGGED),
     "pipeline of a forest": Family(
         forest_in_pipeline(OneHotEncoder(handle_unknown="ignore")), weighted=False, region=True, **BAGGED
     ),
     "pipeline with TargetEncoder": Family(
-        forest_in_pipeline(TargetEncoder(random_state=0), min_samples_leaf=3), weighted=False, region=True
+        forest_in_pipeline(TargetEncoder(random_state=0), min_samples_leaf=3), weighted=False, region=True, **BAGGED
     ),
     "several outputs": Family(several_outputs, "outputs", **BAGGED),
     "vote of forests": Family(vote, **BAGGED),
@@ -264,3 +266,13 @@ FAMILIES: dict[str, Family] = {
         cat(cat_features=[REGION], one_hot_max_size=10), region=True, framed=True, stops=CAT["stops"]
     ),
 }
+
+BOOSTED = ("GradientBoosting", "HistGradientBoosting", "XGBoost", "LightGBM", "CatBoost")
+GROUPS = ("models with bags", "trees without bags", *BOOSTED)
+
+
+def group_of(family: str) -> str:
+    """Return which of the groups a family belongs to."""
+    if FAMILIES[family].bagged:
+        return GROUPS[0]
+    return next((name for name in BOOSTED if family.startswith(name)), GROUPS[1])

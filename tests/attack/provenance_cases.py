@@ -180,6 +180,11 @@ def half_fresh(world: World, X: Floats, y: Y) -> tuple[Floats, Y]:
     return np.concatenate([X[:n], X_fresh[:n]])[chosen], np.concatenate([y[:n], y_fresh[:n]])[chosen]
 
 
+def then_fresh(world: World, X: Floats, y: Y) -> tuple[Floats, Y]:
+    X_fresh, y_fresh = world.fresh
+    return np.concatenate([X, X_fresh[:100]]), np.concatenate([y, y_fresh[:100]])
+
+
 def deduplicated(world: World) -> Attempt:
     model, rows = world.resampled
     X, y = world.train
@@ -264,9 +269,7 @@ def shifted_population(world: World, X: Floats, y: Y) -> tuple[Floats, Y]:
     return X, response(world.rng, X, world.family.task)
 
 
-def said_to_be(
-    kind: str, make: Callable[[World], Attempt | None] = of_training(lambda world, X, y: (X, y))
-) -> Callable[[World], Attempt | None]:
+def said_to_be(kind: str, make: Callable[[World], Attempt | None]) -> Callable[[World], Attempt | None]:
     """Say what the rows of an attempt are, wrongly."""
 
     def of_world(world: World) -> Attempt | None:
@@ -371,6 +374,7 @@ CASES: dict[str, Case] = {
     "doubled": Case(TRAINING, of_training(lambda world, X, y: (np.concatenate([X, X]), np.concatenate([y, y])))),
     "less one": Case(TRAINING, of_training(lambda world, X, y: (X[:-1], y[:-1]))),
     "half training, half fresh": Case(TRAINING, of_training(half_fresh)),
+    "all training rows, then fresh ones": Case(TRAINING, of_training(then_fresh)),
     "y permuted": Case(TRAINING, of_training(lambda world, X, y: (X, world.rng.permutation(y)))),
     "X permuted": Case(TRAINING, of_training(lambda world, X, y: (world.rng.permutation(X), y))),
     "one column permuted": Case(TRAINING, of_training(one_permuted)),
@@ -379,7 +383,7 @@ CASES: dict[str, Case] = {
     "rounded to 2 decimals": Case(TRAINING, of_training(lambda world, X, y: (X.round(2), y)), right_if_proven=True),
     "as float32": Case(TRAINING, of_training(lambda world, X, y: (X.astype(np.float32), y)), right_if_proven=True),
     "noise of 1e-3 sd": Case(TRAINING, of_training(noisy), right_if_proven=True),
-    "weighted fit": Case(TRAINING, with_weights(reorder=False)),
+    "weighted fit": Case(TRAINING, with_weights(reorder=False), right_if_proven=True),
     "weighted fit, shuffled": Case(TRAINING, with_weights(reorder=True)),
     "sorted by y": Case(TRAINING, of_training(some(lambda world, X, y: first(y).argsort(kind="stable")))),
     "sorted by a column": Case(TRAINING, of_training(some(lambda world, X, y: X[:, 0].argsort()))),
@@ -408,7 +412,7 @@ CASES: dict[str, Case] = {
     "oob: fresh rows": Case(SAID_WRONG, said_to_be("oob", of_fresh(lambda world, X, y: (X, y)))),
     "oob: as many fresh rows": Case(SAID_WRONG, said_to_be("oob", as_many)),
     "oob: shuffled": Case(SAID_WRONG, said_to_be("oob", of_training(some(shuffled)))),
-    "held-out: training rows": Case(SAID_WRONG, said_to_be("held-out")),
+    "held-out: training rows": Case(SAID_WRONG, said_to_be("held-out", of_training(lambda world, X, y: (X, y)))),
     "held-out: shuffled": Case(SAID_WRONG, said_to_be("held-out", of_training(some(shuffled)))),
     "held-out: half": Case(SAID_WRONG, said_to_be("held-out", of_training(some(share(0.5))))),
     "train=: as many fresh rows": Case(SAID_WRONG, beside(lambda world: world.rows[2:])),
