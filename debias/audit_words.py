@@ -138,6 +138,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     """Say which features have much more of the reported importance than of the debiased one."""
     if not reports_anything(audit):
         return ["The model reports an importance of 0 for every feature."]
+    if not audit.share.any():  # of no importance at all there are no shares that could be smaller
+        return ["No feature has a debiased score above 0, so there are no shares to compare the reported ones with."]
     share, names = audit.share, audit.main.feature_names
     doubled = (reported >= INFLATED * share) & (reported > 0)
     inflated = doubled & (reported - share > NOTABLE)

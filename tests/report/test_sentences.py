@@ -174,6 +174,10 @@ def slightly_inflated(facts, n, of, part, debiased):
     has(debiased, facts.share[facts.slight].sum())
 
 
+def nothing_above_0(facts):
+    assert (facts.table["mdi_oob"] <= 0).all()
+
+
 def nothing_reported(facts):
     assert (facts.reported == 0).all()
 
@@ -208,6 +212,9 @@ SUMMARY = {
         slightly_inflated
     ),
     r"The model reports an importance of 0 for every feature\.": nothing_reported,
+    "No feature has a debiased score above 0, so there are no shares to compare the reported ones with.": (
+        nothing_above_0
+    ),
 }
 
 
@@ -341,6 +348,8 @@ def expected(facts):
         return [*kinds, "too_few"]
     if facts.nothing_reported:
         return [*kinds, "nothing_reported"]
+    if (facts.table["mdi_oob"] <= 0).all():
+        return [*kinds, "nothing_above_0"]
     n = len(facts.inflated)
     kinds += ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["none_inflated"] * (n == 0)
     amount = facts.reported[facts.slight].sum() - facts.share[facts.slight].sum()
