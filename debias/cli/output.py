@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,27 @@ def errors() -> Iterator[None]:
         except Exception:  # a fault of ours must not exit with 1, which is a failed gate
             traceback.print_exc()
             sys.exit(COULD_NOT_RUN)
+
+
+def distinct_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Refuse to write a file that is read, or two outputs to one file; named as on the command line.
+
+    An audit written over the baseline would let the next run compare a model that failed with itself.
+    """
+    seen = [(name, path) for name, path in inputs.items() if path is not None]
+    for name, path in outputs.items():
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # a terminal, or /dev/null
+            continue
+        for other, taken in seen:
+            if _same_file(path, taken):
+                raise click.UsageError(f"{name} and {other} are one file, {path}: write to another one")
+        seen.append((name, path))
+
+
+def _same_file(one: str, other: str) -> bool:
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write(path: str, text: str, mode: str = "w") -> None:

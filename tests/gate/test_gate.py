@@ -59,15 +59,48 @@ def test_features_that_must_and_must_not_matter():
         "must_not_matter: customer_id": "failed",
         "must_not_matter: noise": "passed",
     }
-    assert "Did you mean 'age'" in found["must_be_informative: agee"].reason
+    assert "but it has 'age'" in found["must_be_informative: agee"].reason
     assert f"z = {audit.main.z[3]:.2f}" in found["must_not_matter: customer_id"].reason
 
 
-def test_a_slip_in_what_must_not_matter_does_not_pass_but_a_feature_that_is_gone_does():
+@pytest.mark.parametrize("rule", ["must_not_matter", "must_be_informative"])
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("CUSTOMER_ID", "'customer_id'"),
+        ("customer id", "'customer_id'"),
+        ("customerId", "'customer_id'"),
+        ("custmer_id", "'customer_id'"),
+        ("cust_id", "'customer_id'"),
+        (" income", "'income'"),
+        ("inc", "'income'"),
+        ("wkday", "'weekday'"),
+        ("passport", None),
+    ],
+)
+def test_a_name_that_is_no_feature_fails_and_what_may_be_meant_is_named(rule, name, likely):
     audit = audit_of([1, 0, 0, 1, 0, 0])
-    found = outcome(audit, {"must_not_matter": ["custmer_id", "passport"]})
-    assert [each.status for each in found.values()] == ["failed", "passed"]
-    assert "it has 'customer_id'" in found["must_not_matter: custmer_id"].reason
+    (result,) = audit.check({rule: [name]}).results
+    assert (result.status, result.value) == ("failed", "not in the model")
+    assert "optional = true" in result.reason
+    assert (f"but it has {likely}" in result.reason) if likely else "but it has" not in result.reason
+
+
+@pytest.mark.parametrize("rule", ["must_not_matter", "must_be_informative"])
+def test_an_optional_name_may_be_absent_but_what_is_like_it_is_warned_of(rule):
+    audit = audit_of([1, 0, 0, 1, 0, 0])
+    gate = audit.check({rule: [{"name": "passport", "optional": True}]})
+    assert (gate.passed, gate.warnings) == (True, ())
+    gate = audit.check({rule: [{"name": "CUSTOMER_ID", "optional": True}]})
+    (warning,) = gate.warnings
+    assert gate.passed
+    assert "'CUSTOMER_ID', which is optional, but it has 'customer_id'" in warning
+    for shown in (gate.to_json(), gate.to_junit(), gate.to_annotations()[-1], gate.to_markdown().replace("\\", "")):
+        assert "CUSTOMER_ID" in shown
+    named = audit.check({rule: [{"name": "customer_id", "optional": True}, {"name": "noise", "optional": True}]})
+    assert [each.status for each in named.results] == (
+        ["failed", "passed"] if rule == "must_not_matter" else ["passed", "failed"]
+    )
 
 
 def test_the_number_of_informative_features_and_inflation():
@@ -105,7 +138,7 @@ def test_training_rows_and_missing_baselines_are_refused():
         made(NAMES, rows="train").check({"min_rows": 1})
     with pytest.raises(debias.PolicyError, match="max_rank_change compare with a baseline"):
         audit.check({"max_rank_change": 1})
-    with pytest.raises(debias.PolicyError, match="not tested"):
+    with pytest.raises(debias.PolicyError, match="of the baseline there are none: .*without a test"):
         audit.check({"max_rank_change": 1}, made(NAMES, tested=False))
 
 
@@ -168,7 +201,12 @@ HOSTILE = "a|b`<script>\n::error::x\x00[l](u)%0A"
 
 def test_junit_has_a_case_a_rule_and_survives_any_name():
     gate = audit_of([0, 1, 1, 1, 1, 1]).check(
-        {"must_be_informative": ["age"], "must_not_matter": [HOSTILE], "min_rows": 10**6, "max_unsupported_share": 0.5}
+        {
+            "must_be_informative": ["age"],
+            "must_not_matter": [{"name": HOSTILE, "optional": True}],
+            "min_rows": 10**6,
+            "max_unsupported_share": 0.5,
+        }
     )
     root = ElementTree.fromstring(gate.to_junit())
     (suite,) = root
