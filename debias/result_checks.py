@@ -51,6 +51,9 @@ def check_audit(audit: Audit) -> None:
             raise DebiasError(f"scores.{name}: {error}") from None
         if each.feature_names != main.feature_names:
             raise DebiasError(f"scores.{name} are of other features than scores.mdi_oob")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(main.values).sum()):
+            raise DebiasError("scores.mdi_oob.values are too large to add, and shares are made of their sum")
     _check_figures("reported", audit.reported, len(main.feature_names))
     _check_figures("n_values", audit.n_values, len(main.feature_names))
     if audit.reported is not None:

@@ -249,7 +249,9 @@ def _agree(written: Any, follows: Any) -> bool:
         return written is follows
     written, follows = (value if isinstance(value, list) else [value] for value in (written, follows))
     numbers = set(map(type, written)) <= {int, float} and len(written) == len(follows)
-    return numbers and all(abs(one - other) <= AGREE for one, other in zip(written, follows, strict=True))
+    return numbers and all(
+        _finite(one) and abs(one - other) <= AGREE for one, other in zip(written, follows, strict=True)
+    )
 
 
 def _refuse_constant(name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -39,6 +40,9 @@ def errors() -> Iterator[None]:
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except SystemExit as ended:  # by a table at a closed pipe, or by a plugin: its code would pass for a verdict
+            click.echo(f"error: the run was ended before its result was printed (exit code {ended.code})", err=True)
+            sys.exit(COULD_NOT_RUN)
         except Exception:  # a fault of ours must not exit with 1, which is a failed gate
             traceback.print_exc()
             sys.exit(COULD_NOT_RUN)
@@ -78,9 +82,11 @@ def warn(texts: tuple[str, ...]) -> None:
 
 
 def terminal() -> Console:
-    """Return standard output for tables."""
+    """Return standard output for tables; nothing is shown where it is closed."""
     from rich.console import Console
 
+    if sys.stdout is None:
+        return Console(file=io.StringIO(), width=WIDE)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters the terminal cannot show
     return Console() if sys.stdout.isatty() else Console(width=WIDE)

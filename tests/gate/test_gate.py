@@ -8,6 +8,7 @@ import pytest
 from audits import made
 
 import debias
+from debias.gate_outcome import Gate, Result
 from debias.policy import PROVENANCE
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
@@ -150,6 +151,118 @@ def test_what_was_not_tested_or_reported_does_not_pass():
     silent = made(NAMES, reported=False)
     for rule in ({"max_unsupported_share": 1.0}, {"max_inflation": 1.0}):
         assert not silent.check(rule).passed
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"must_not_matter": ["noise"]},
+        {"must_be_informative": ["age"]},
+        {"min_informative": 0},
+        {"max_unsupported_share": 1.0},
+    ],
+)
+def test_verdicts_of_a_test_that_can_find_nothing_do_not_pass(rule):
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    assert audit.check(rule).passed
+    (result,) = with_main(audit, threshold=None).check(rule).results
+    assert (result.status, "too few permutations" in result.reason) == ("failed", True)
+
+
+def test_a_model_that_reports_no_importance_at_all_does_not_pass():
+    audit = dataclasses.replace(audit_of([1, 1, 0, 0, 0, 0]), reported=np.zeros(6))
+    for rule in ({"max_unsupported_share": 0.5}, {"max_inflation": 0.5}):
+        (result,) = audit.check(rule).results
+        assert (result.status, "no importance for any feature" in result.reason) == ("failed", True)
+
+
+def with_main(audit, **changes):
+    return dataclasses.replace(audit, scores={"mdi_oob": dataclasses.replace(audit.main, **changes)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": np.full(6, np.nan)}, "values has numbers that are not finite"),
+        ({"values": np.array([1, 0, 0, 0, 0, np.inf])}, "values has numbers that are not finite"),
+        ({"values": np.ones(5)}, r"values has shape \(5,\) for 6 features"),
+        ({"z": np.full(6, np.nan)}, "z has numbers that are not finite"),
+        ({"feature_names": ("a", "b", "c", "d", "e", "a")}, "'a' twice"),
+        ({"selected": np.zeros(6, dtype=bool)}, "selected contradicts p_adjusted"),
+        ({"rows": None}, "rows of kind None"),
+        ({"provenance": {}}, "no status"),
+    ],
+)
+def test_an_audit_that_does_not_fit_together_is_not_judged(changes, message):
+    sound = audit_of([1, 0, 0, 0, 0, 0])
+    broken = with_main(sound, **changes)
+    with pytest.raises(debias.DebiasError, match=f"the audit cannot be judged: .*{message}"):
+        broken.check({"min_rows": 1})
+    with pytest.raises(debias.DebiasError, match=f"the baseline cannot be judged: .*{message}"):
+        sound.check({"min_rows": 1}, broken)
+
+
+def test_a_baseline_is_an_audit():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    for baseline in ("old.json", audit.to_dict(), audit.main):
+        with pytest.raises(debias.PolicyError, match=r"the baseline is no Audit.*from_json"):
+            audit.check({"max_share_change": 0.1}, baseline)
+
+
+def test_a_gate_is_true_if_and_only_if_every_rule_passed():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    assert audit.check({"min_rows": 500})
+    assert not audit.check({"min_rows": 501})
+    assert not Gate(())
+    assert not Gate((Result("a", "not judged", "", "", ""),))
+
+
+def test_with_too_few_rows_what_must_not_matter_is_not_judged_unless_it_matters():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    found = outcome(audit, {"min_rows": 501, "must_not_matter": ["noise", "age"]})
+    assert [each.status for each in found.values()] == ["failed", "not judged", "failed"]
+
+
+def test_rows_that_look_like_training_rows_fail_unless_the_policy_takes_the_word_for_it():
+    audit = audit_of([1, 0, 0, 0, 0, 0], rows="held-out")
+    for status, passed in (("stated by the user", False), ("cannot be told", True), ("of a later version", False)):
+        audit.main.provenance["status"] = status
+        assert audit.check({"min_rows": 1}).passed == passed
+    assert not audit.check({"min_provenance": "stated"}).passed  # a status that has no place
+    audit.main.provenance["status"] = "stated by the user"
+    assert audit.check({"min_provenance": "stated"}).passed
+
+
+def shifted(rows, status, **entries):
+    audit = audit_of([1, 0, 0, 0, 0, 0], rows=rows)
+    return with_main(audit, provenance=audit.main.provenance | {"kind": rows, "status": status} | entries)
+
+
+FRESH = ("held-out", "not recognised as training rows")
+
+
+@pytest.mark.parametrize(("shift", "status"), [(0.9, "passed"), (2.0, "passed"), (2.01, "failed"), (54.0, "failed")])
+def test_rows_that_are_shifted_fail_and_the_shifted_features_are_named(shift, status):
+    audit = shifted(*FRESH, shift=shift, shifted_features=["income", "age"] if shift > 2 else [])
+    for each in (audit, debias.Audit.from_json(audit.to_json())):
+        (result,) = each.check({"max_shift": 2}).results
+        assert (result.status, result.value, result.limit) == (status, f"{shift:.2f}", "<= 2")
+        assert ("shifted: 'income', 'age'" in result.reason) == (shift > 2)
+
+
+@pytest.mark.parametrize("entries", [{}, {"shift": None, "shifted_features": []}])
+@pytest.mark.parametrize("status", [status for level in PROVENANCE.values() for status in level])
+def test_a_shift_that_cannot_be_told_fails_but_for_proven_training_rows(status, entries):
+    rows = "oob" if "proven" in status else "held-out"
+    *_, result = shifted(rows, status, **entries).check({"max_shift": 100}).results
+    expected = ("passed", "there is no shift") if rows == "oob" else ("failed", "cannot be told")
+    assert (result.status, expected[1] in result.reason) == (expected[0], True)
+
+
+@pytest.mark.parametrize("shift", ["1.0", True, float("nan"), float("inf"), [1.0]])
+def test_a_shift_that_is_no_number_fails(shift):
+    (result,) = shifted(*FRESH, shift=shift).check({"max_shift": 100}).results
+    assert (result.status, "no number" in result.reason) == ("failed", True)
 
 
 def test_drift_names_features_whose_standing_changed_with_the_numbers():
