@@ -173,8 +173,8 @@ def _shift(audit: Audit, limit: float) -> Result:
     if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
         return _result(rule, False, str(shift), asked, "the shift of the rows is no number")
     names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
-    where = f"; shifted: {_first(names)}" if names else ""
-    reason = f"the leaf counts of these rows are dispersed {shift:.2f} times as widely as those of fresh rows{where}"
+    part = "the model's splits part these rows otherwise than the training rows"
+    reason = f"on {_first(names)} {part} (Cohen's w)" if names else f"on no feature {part} by more than chance"
     return _result(rule, shift <= limit, f"{shift:.2f}", asked, reason)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from debias.table import Table
 
 TREES_AT_MOST = 30
+SMALLEST_LEAF = 5
+"""Of trees with empty leaves: smaller ones are counted together."""
 ROUNDS_AT_MOST = 10
 """Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
 
@@ -30,6 +32,10 @@ class LeafCounts:
 
     Parameters
     ----------
+    tree : int
+        Which tree it is.
+    node : array of int64 of shape (n_leaves,)
+        The leaves, by their numbers in the tree.
     at : array of int32 of shape (n_rows,)
         Leaf of each row, numbered from 0; of the first rows only, where not all are kept.
     found, stored : array of float64 of shape (n_leaves,)
@@ -39,6 +45,8 @@ class LeafCounts:
         Which class the leaf speaks for; 0 throughout in regression.
     """
 
+    tree: int
+    node: NDArray[np.int64]
     at: NDArray[np.int32]
     found: NDArray[np.float64]
     stored: NDArray[np.float64]
@@ -48,6 +56,27 @@ class LeafCounts:
     def freedom(self) -> int:
         """Leaves less classes: how many counts are free once the rows of each class are counted."""
         return self.group.size - np.unique(self.group).size
+
+    @property
+    def pooled(self) -> LeafCounts:
+        """The same with small leaves counted together, if there are empty ones, as in symmetric trees.
+
+        Leaves that are cut at fixed places may be empty, and fresh rows fill those that happen to hold one training
+        row less than it says: their dispersion is not that of leaves that were made to hold some.
+        """
+        if self.stored.min() > 0:
+            return self
+        small = self.stored < SMALLEST_LEAF
+        key = np.where(small, self.group, np.arange(self.group.size) + self.group.max() + 1)
+        first, number = np.unique(key, return_index=True, return_inverse=True)[1:]
+        return LeafCounts(
+            self.tree,
+            self.node[first],
+            number[self.at].astype(np.int32),
+            np.bincount(number, self.found).astype(np.float64),
+            np.bincount(number, self.stored).astype(np.float64),
+            self.group[first],
+        )
 
 
 class LeafCounter:
@@ -93,7 +122,7 @@ class LeafCounter:
         """Return the counts of each tree; of none, if the model stores nothing that tells numbers of training rows."""
         counted = []
         kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
-        for j, (nodes, leaf) in enumerate(zip(self._nodes, self._leaf, strict=True)):
+        for j, (tree, nodes, leaf) in enumerate(zip(self.trees.tolist(), self._nodes, self._leaf, strict=True)):
             found, squares = self._sums[j][0], self._sums[j][1]
             if self.ensemble.count is not None:
                 stored = self.ensemble.count[nodes][leaf].astype(np.float64)
@@ -102,9 +131,11 @@ class LeafCounter:
                 if not found.any():
                     continue
                 unit = squares.sum() / found.sum()
+                if self.ensemble.cover[nodes][leaf].min() <= 0:  # hessians that vanish count nothing
+                    continue
                 found, stored = found / unit, self.ensemble.cover[nodes][leaf] / unit
-            counted.append(LeafCounts(kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
-        return [each for each in counted if each.freedom > 0 and each.stored.min() > 0]
+            counted.append(LeafCounts(tree, leaf, kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
+        return [each for each in counted if each.group.size > 1]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return what was counted, as arrays."""

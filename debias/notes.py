@@ -26,6 +26,10 @@ class Notes:
     def __init__(self, texts: Iterable[str] = (), quiet: bool = False) -> None:
         self.texts, self._quiet = list(texts), quiet
 
+    def add(self, text: str) -> None:
+        """Keep a text, and warn of nothing: it says what the user has stated."""
+        self.texts.append(text)
+
     def warn(self, text: str) -> None:
         """Keep a text, and warn of it at the line of the user's that called debias."""
         self.texts.append(text)

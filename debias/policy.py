@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -62,8 +61,8 @@ class Policy:
         to know of these; "proven": training rows scored out of bag. Without this rule, rows that look like training
         rows and are only stated to be held out fail; "stated" lets them pass.
     max_shift : float
-        Most by which the rows may differ from those of training: the dispersion of their leaf counts over that of fresh
-        rows, about 1 for rows that are like those of training. At least 1.
+        Most by which the rows may differ from those of training at the splits on any one feature: Cohen's w, from 0 (no
+        difference beyond chance) to 1; 0.1 is small, 0.3 is medium, 0.5 is large.
 
     Raises
     ------
@@ -95,9 +94,9 @@ class Policy:
             elif kind == "share":
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                     raise PolicyError(f"{name} is a share from 0 to 1, not {value!r}")
-            elif kind == "ratio":
-                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value < math.inf:
-                    raise PolicyError(f"{name} is a number from 1, not {value!r}")
+            elif kind == "effect":
+                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                    raise PolicyError(f"{name} is an effect size (Cohen's w) from 0 to 1, 0.5 is large; not {value!r}")
             elif kind == "count":
                 if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                     raise PolicyError(f"{name} is a whole number from 0, not {value!r}")
@@ -142,7 +141,7 @@ _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(each.name for each in fields(Policy))
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
-_KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "ratio"}
+_KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
 _OF_PYPROJECT = ("project", "build-system", "dependency-groups", "tool")
 """Tables at the top of a pyproject.toml, which may stand beside ours under another file name too."""
 

@@ -39,7 +39,8 @@ class Proof:
     values_prove : bool
         Whether leaf values are means, so that they can prove y.
     telling : bool
-        Whether y in this order could hardly be another sample's: false for labels sorted by class.
+        Whether the roots' means could hardly be those of another sample's y: they are for labels sorted by class, and
+        where every bag is balanced.
     """
 
     n_trees: int
@@ -86,8 +87,9 @@ class Proof:
             if 0 < len(self.columns) <= 3:
                 return f"y is the training response in training order, but these columns of X differ: {self.columns}"
             return (
-                "y is the training response in training order, but the rows of X are permuted or several of its "
-                "columns differ"
+                "y is the training response in training order, but the rows of X are in another order, or several of "
+                "its columns have other values than in training. Behind an encoder that was fitted across folds, such "
+                "as TargetEncoder, columns have other values: score such a model on rows it has not seen"
             )
         return f"only {self.counts:.0%} of the nodes hold their training rows: the rows are in another order"
 
@@ -161,7 +163,7 @@ def proof_of(
         values=float(np.concatenate(matched_values).mean()),
         columns=[ensemble.feature_names[k] for k in columns] if telling else [],
         values_prove=ensemble.mean_values,
-        telling=_telling(response, ensemble.n_outputs),
+        telling=_telling(response, ensemble.n_outputs) and _roots_vary(ensemble, tolerance),
     )
 
 
@@ -196,6 +198,12 @@ def _telling(response: Response, n_classes: int) -> bool:
         return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
     assert response.values is not None
     return len(np.unique(response.values)) > 4
+
+
+def _roots_vary(ensemble: TreeEnsemble, tolerance: float) -> bool:
+    """Whether means at the roots depend on which rows are in the bags: in balanced bags all classes weigh the same."""
+    values = ensemble.centred_value[ensemble.tree_start[:-1]]
+    return ensemble.n_trees == 1 or bool(np.ptp(values, axis=0).max() > tolerance)
 
 
 def _value_tolerance(ensemble: TreeEnsemble, response: Response) -> float:

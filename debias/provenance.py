@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from debias.inbag import InBag
     from debias.notes import Notes
     from debias.response import Response
+    from debias.shift import Shift
     from debias.table import Table
 
 DOUBT = 0.3
 """Probability under fresh rows below which rows that look like training rows are warned of."""
+SHIFTS_TOLD = 3
+"""At most so many shifted features are described in a warning."""
 SURE = 0.95
 """Power from which rows that are not recognised as training rows are none."""
 KINDS = ("auto", "oob", "held-out", "train")
@@ -43,16 +46,23 @@ class Provenance:
         The finding in a sentence.
     training_share : float or None
         Estimated share of the rows that are training rows, where it was estimated.
+    shift : float or None
+        How differently these rows and the training rows are divided by the splits on the feature for which they differ
+        most: Cohen's w, 0 if no difference is more than chance. None for training rows, and where it cannot be told.
+    shifted_features : tuple of str
+        Features for which they differ by more than chance, the largest difference first.
     """
 
     kind: str
     status: str
     detail: str
     training_share: float | None = None
+    shift: float | None = None
+    shifted_features: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary."""
-        return asdict(self)
+        """Return the fields as plain values."""
+        return {**asdict(self), "shifted_features": list(self.shifted_features)}
 
 
 def resolve(
@@ -153,6 +163,9 @@ def without_bags(
         return "train", _claimed_training(ensemble, recognition, notes)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, n_rows, notes)
+        return "held-out", _fresh(recognition)
+    if recognition.untold is not None:
+        _say_untold(ensemble, recognition.untold, rows, notes)
     if rows == "auto" and n_rows == ensemble.n_train:
         notes.warn(
             f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows; "
@@ -160,9 +173,13 @@ def without_bags(
         )
     if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
         notes.warn(
-            f"{_looks_like(recognition, n_rows)}; that is too little to be sure. They are taken as held-out "
-            "rows: pass rows='held-out' if that is what they are, or fresh rows if it is not."
+            f"some of these {n_rows} rows may be training rows: the counts in the leaves suggest "
+            f"{recognition.share:.0%} of them, but fresh rows would look so with probability "
+            f"{recognition.p_fresh:.1g}. They are taken as held-out rows: pass rows='held-out' if that is what they "
+            "are, or fresh rows if it is not."
         )
+    if recognition.shift is not None and recognition.shift.features:
+        notes.warn(_shifted_in_words(recognition.shift))
     return "held-out", _fresh(recognition)
 
 
@@ -178,7 +195,8 @@ def prove_bags(
     from debias.discovery import plugin_manager
 
     if ensemble.n_train is not None and ensemble.n_train != n_rows:
-        raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {_PASS_TRAINING}")
+        what_to_pass = _PASS_TRAINING if _has_bags(ensemble) else _HOLD_OUT
+        raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {what_to_pass}")
     y = response.codes if response.codes is not None else response.values
     # Weights of the rows may be those of training, or of the evaluation only.
     for weight in (None, sample_weight) if sample_weight is not None else (None,):
@@ -217,25 +235,41 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: N
 
 
 def _fresh(recognition: Recognition) -> Provenance:
+    share, shift = recognition.share, recognition.shift
+    size, names = (None, ()) if shift is None else (shift.size, tuple(each.name for each in shift.features))
     if recognition.largely_training:
-        return Provenance(
-            "held-out",
-            "stated by the user",
-            "taken as held-out rows because rows='held-out' says so, though they look like training rows",
-            recognition.share,
+        detail = "taken as held-out rows because rows='held-out' says so, though they look like training rows"
+        return Provenance("held-out", "stated by the user", detail, share, size, names)
+    if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
+        why = f": {recognition.untold}" if recognition.untold else ""
+        detail = f"taken as held-out rows; it cannot be told whether some of them are training rows{why}"
+        return Provenance("held-out", "cannot be told", detail, share, size, names)
+    detail = "leaf counts do not look like those of the training rows or of a random part of them"
+    return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
+
+
+def _say_untold(ensemble: TreeEnsemble, why: str, rows: str, notes: Notes) -> None:
+    """Refuse rows of a booster unless the user says what they are; say it with the scores of any model."""
+    told = f"it cannot be told whether training rows of this {ensemble.source} are among these rows: {why}"
+    if rows == "held-out":
+        notes.add(f"{told}. rows='held-out' states that there are none")
+        return
+    if not ensemble.averaged:
+        raise ProvenanceError(
+            f"{told}. A boosted model must be scored on rows it has not seen: pass rows='held-out' to state that these "
+            "are such rows"
         )
-    if recognition.suspicious or recognition.power < 0.5:
-        return Provenance(
-            "held-out",
-            "cannot be told",
-            "taken as held-out rows: what the model stores of its training rows cannot tell them apart",
-            recognition.share,
-        )
-    return Provenance(
-        "held-out",
-        "not recognised as training rows",
-        "leaf counts do not look like those of the training rows or of a random part of them",
-        recognition.share,
+    notes.warn(f"{told}. They are taken as held-out rows: pass rows='held-out' if that is what they are")
+
+
+def _shifted_in_words(shift: Shift) -> str:
+    told = "; ".join(each.in_words() for each in shift.features[:SHIFTS_TOLD])
+    more = len(shift.features) - SHIFTS_TOLD
+    return (
+        f"these rows differ from the training rows where the model splits: {told}"
+        + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
+        + ". Check that columns, their order and their units are those of training. If they are, the data have "
+        "shifted, and the scores hold for these rows"
     )
 
 
@@ -245,7 +279,7 @@ def _refuse_training_rows(
     found = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
         "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
-        if ensemble.averaged and ensemble.n_train is not None
+        if _has_bags(ensemble)
         else "A model without bags has to be scored on rows it has not seen"
     )
     if rows == "held-out":
@@ -255,6 +289,13 @@ def _refuse_training_rows(
         f"{found}. {remedy}. rows='held-out' states that they are fresh; rows='train' scores them for what they are, "
         "as biased as the reported importance."
     )
+
+
+def _has_bags(ensemble: TreeEnsemble) -> bool:
+    """Whether trees were grown on parts of the training rows, each for itself."""
+    if not ensemble.averaged or ensemble.count is None:
+        return False
+    return ensemble.n_train is None or bool((ensemble.count[ensemble.tree_start[:-1]] < ensemble.n_train).any())
 
 
 def _looks_like(recognition: Recognition, n_rows: int) -> str:

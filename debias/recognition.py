@@ -13,6 +13,10 @@ varies like the sum of n - 1 whole spacings and two halves. So g is read off the
 that are training rows is g n_train / m. This assumes nothing of how well the model predicts, but that fresh rows are
 drawn independently of the training rows. A stratified split is not: it gives every class its share. So dispersion is
 taken among the leaves that speak for one class, with as many degrees of freedom less.
+
+Where rows repeat, as with categories only, all trees tell of the same few counts, and the probability that fresh rows
+look like training rows is the nominal one. Rows that share all their leaves are such repetitions: where each has
+three or more, rows are refused at a smaller probability.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.leaf_counts import LeafCounts, count_leaves
+from debias.shift import Shift, shift_of
 
 if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
@@ -35,8 +40,11 @@ THRESHOLD = 0.4
 with more rows it falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
 """Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
+FALSE_ALARM_OF_REPEATED_ROWS = 0.01
+"""The same where rows repeat: a stratified split of such rows lowers their dispersion further."""
 FEW_ROWS = 0.4
 """Number of rows, per row a tree was grown on, below which the overlap of trees is not estimated."""
+MIXED = "what the model stores of its training rows mixes their number with weights, labels or the response"
 ROWS_AT_LEAST = 20
 """With fewer rows there is no telling."""
 
@@ -65,6 +73,12 @@ class Recognition:
         Probability that a mere subset of the training rows of this size would have been recognised.
     agrees : bool
         Every leaf holds just its training rows, be it that the trees are stumps and this may be chance.
+    repeats : bool
+        Each row shares all its leaves with three others or more, on average.
+    untold : str or None
+        Why nothing could be told of any number of rows but whether they are all training rows; None if it can.
+    shift : Shift or None
+        How the rows differ from the training rows at the splits; None if that cannot be told.
     """
 
     exact: bool
@@ -76,6 +90,9 @@ class Recognition:
     p_fresh: float
     power: float
     agrees: bool = False
+    repeats: bool = False
+    untold: str | None = None
+    shift: Shift | None = None
 
     @property
     def suspicious(self) -> bool:
@@ -85,7 +102,8 @@ class Recognition:
     @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
-        return self.exact or (self.suspicious and self.p_fresh < FALSE_ALARM)
+        false_alarm = FALSE_ALARM_OF_REPEATED_ROWS if self.repeats else FALSE_ALARM
+        return self.exact or (self.suspicious and self.p_fresh < false_alarm)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -108,19 +126,27 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
     """Look for the training rows among so many rows by what was counted in the leaves."""
     if not counted:
-        return _untold(exact=False)
-    n_rows = float(np.mean([tree.found.sum() for tree in counted]))
-    n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
-    exact = _all_there(ensemble, counted, n_rows, n_grown)
-    if not ensemble.uniform_rows or n_rows_in_all < ROWS_AT_LEAST:
-        return _untold(exact)
+        return _untold(False, "the model stores no numbers of training rows in its leaves")
+    exact = _all_there(ensemble, counted)
+    if not ensemble.uniform_rows:
+        return _untold(
+            exact, "what it stores of its training rows mixes their number with weights, labels or the response"
+        )
+    shift = shift_of(ensemble, counted)
+    told = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
+    if not told:
+        return _untold(exact, "the trees have too few leaves", shift)
+    if n_rows_in_all < ROWS_AT_LEAST:
+        return _untold(exact, None, shift)
+    n_rows = float(np.mean([tree.found.sum() for tree in told]))
+    n_grown = float(np.mean([tree.stored.sum() for tree in told]))
     n_train = max(n_grown, float(ensemble.n_train or 0))
     r = n_rows / n_grown
-    dispersion = float(np.mean([_dispersion(tree) for tree in counted]))
-    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in counted]))
+    dispersion = float(np.mean([_dispersion(tree) for tree in told]))
+    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in told]))
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
-    freedom = _effective_freedom(counted)
+    freedom = _effective_freedom(told)
     return Recognition(
         exact=exact,
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
@@ -131,12 +157,23 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
         power=_power(r, kappa, min(1.0, n_rows / n_train), freedom),
         agrees=_all_agree(counted),
+        repeats=_mostly_repeated(told),
+        shift=shift,
     )
 
 
-def _untold(exact: bool) -> Recognition:
+def _untold(exact: bool, why: str | None, shift: Shift | None = None) -> Recognition:
     return Recognition(
-        exact=exact, share=None, grown_share=0.0, present=0.0, n_rows=1.0, n_grown=1.0, p_fresh=1.0, power=0.0
+        exact=exact,
+        share=None,
+        grown_share=0.0,
+        present=0.0,
+        n_rows=1.0,
+        n_grown=1.0,
+        p_fresh=1.0,
+        power=0.0,
+        untold=why,
+        shift=shift,
     )
 
 
@@ -148,10 +185,13 @@ def _dispersion(tree: LeafCounts) -> float:
     return float(((tree.found - expected) ** 2)[some] @ (1 / expected[some])) / tree.freedom
 
 
-def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float, n_grown: float) -> bool:
+def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     """Whether every leaf holds its training rows, or at least those, and fresh rows would hardly have managed that."""
+    n_rows = float(np.mean([tree.found.sum() for tree in counted]))
+    n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     if _all_agree(counted):
-        return sum(tree.stored.size for tree in counted) > 2 * len(counted)  # stumps may agree by chance
+        # One stump may agree by chance, and so may all that split alike.
+        return any(tree.stored.size > 2 for tree in counted) or len({tuple(tree.stored) for tree in counted}) > 2
     if any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted):
         return False
     from scipy.stats import nbinom
@@ -164,6 +204,16 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows: float,
 
 def _all_agree(counted: list[LeafCounts]) -> bool:
     return all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
+
+
+def _mostly_repeated(counted: list[LeafCounts]) -> bool:
+    """Whether each row shares all its leaves with three others or more, on average."""
+    n_rows = counted[0].at.size
+    mixed = np.zeros(n_rows, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for tree in counted:
+            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + tree.at.astype(np.uint64) + np.uint64(1)
+    return 4 * np.unique(mixed).size < n_rows
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:

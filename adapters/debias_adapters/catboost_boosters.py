@@ -75,7 +75,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     known = _labels(model)
     names = tuple(model.feature_names_)
     weight = np.array(every.weight)
-    # Whole weights are numbers of rows, or weights that were whole themselves: then no training rows are recognised.
+    # Whole weights are numbers of rows, or sums of weights that were whole themselves, which the model does not tell.
     whole = np.array_equal(weight, np.round(weight))
     rows = _summed_up(start, np.array(every.left), np.array(every.right), weight) if whole else None
     classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
@@ -99,7 +99,6 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         sparse_absent=None if model.get_cat_feature_indices() else 0.0,
         category_labels={k: _array(labels) for k, labels in known.items()} or None,
         rescaled=float(model.get_all_params().get("model_shrink_rate", 0)) > 0,
-        uniform_rows=False,  # the weights of rows and classes are not told from their number
         cover=rows,
         count=None if rows is None else rows.astype(np.int64),
         source=source,

@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.ensemble import TreeEnsemble
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.errors import InBagUnavailableError, ProvenanceError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
 from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_means
@@ -17,6 +17,7 @@ from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_m
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SAMPLERS_TO_CHECK = 20
 _HELD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
 
@@ -69,6 +70,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass the training rows whole and "
             "in training order, or rows the model has not seen, with rows='held-out'."
         )
+    _refuse_more_rows(model, np.asarray(y).astype(np.int64), kept)
     out = np.zeros(len(model.classes_), dtype=bool)
     times = [_times(model, tree, rows.size) for tree, rows in enumerate(kept)]
     for rows, drawn in zip(kept, times, strict=True):
@@ -95,6 +97,33 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 def _is_mine(model: Any) -> bool:
     imblearn = sys.modules.get("imblearn.ensemble")
     return imblearn is not None and isinstance(model, imblearn.BalancedRandomForestClassifier)
+
+
+def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[np.int64]]) -> None:
+    """Refuse rows that follow those of training: no bag has their places, so they would all count as out of bag.
+
+    The model does not keep its number of rows, but its samplers draw other places from another number. If y is not
+    that of training, they draw others as well: that is left to the proof, which says what differs.
+    """
+    from sklearn.base import clone
+
+    for sampler, rows in zip(model.samplers_, kept, strict=True):
+        of_class = np.bincount(codes[rows], minlength=len(model.classes_))
+        if any(of_class[int(each)] != wanted for each, wanted in sampler.sampling_strategy_.items()):
+            return
+    places = np.arange(codes.size)[:, None]
+    for sampler, rows in list(zip(model.samplers_, kept, strict=True))[:SAMPLERS_TO_CHECK]:
+        again = clone(sampler)
+        try:
+            again.fit_resample(places, codes)
+        except ValueError:  # so many rows of a class are not there
+            again.sample_indices_ = None
+        if not np.array_equal(again.sample_indices_, rows):
+            raise ProvenanceError(
+                f"X has {codes.size} rows, and of so many with this y the samplers of the model would have drawn "
+                "others: rows were added to the training rows, or taken away. Pass the training rows whole and in "
+                "training order, or rows the model has not seen, with rows='held-out'."
+            )
 
 
 def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import numpy as np
 import oracle
@@ -308,6 +309,19 @@ def test_other_rows_than_those_in_the_bags_are_told():
             debias.score(model, *wrong, rows="oob")
     with pytest.raises(InBagUnavailableError, match="trained on"):
         debias.score(model, X[:50], y[:50], rows="oob")
+
+
+@pytest.mark.parametrize("settings", SAMPLINGS)
+def test_rows_after_those_of_training_are_not_out_of_bag(settings):
+    model, X, y = imbalanced(**settings)
+    X_new, y_new = draw("3-class", seed=1)
+    for n in (1, len(y)):
+        for more_X, more_y in [(X[:n], y[:n]), (X_new[:n], y_new[:n])]:
+            added = np.concatenate([X, more_X]), np.concatenate([y, more_y])
+            with pytest.raises(ProvenanceError, match="rows were added"):
+                debias.score(model, *added, rows="oob")
+            with suppress(ProvenanceError):
+                assert debias.score(model, *added).rows == "held-out"
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def test_a_pyproject_without_our_table_is_refused(tmp_path):
     [
         ({"min_rows": None, "min_informative": 1}, "min_rows is None"),
         ({1: 2}, "no rule 1"),
-        ({"max_shift": float("nan")}, "max_shift is a number from 1"),
-        ({"max_shift": True}, "max_shift is a number from 1"),
+        ({"max_shift": float("nan")}, "max_shift is an effect size"),
+        ({"max_shift": True}, "max_shift is an effect size"),
         ({"must_not_matter": {"name": "a"}}, "a list of names"),
         ({"must_not_matter": [["a"]]}, "lists names of features"),
         ({"must_not_matter": [{"name": 3}]}, "the name of a feature is text"),

@@ -118,8 +118,8 @@ def test_a_name_that_is_no_feature_stops_the_release(check, rule, name, likely):
         ("", "debias.toml", "without rules would pass everything"),
         ("min_rows = 5\nmin_rows = 9999", "debias.toml", "cannot be read"),
         ("min_rows = 5".encode("utf-16"), "debias.toml", "cannot be read"),
-        ("max_shift = 0.5", "debias.toml", "max_shift is a number from 1"),
-        ("max_shift = inf", "debias.toml", "max_shift is a number from 1"),
+        ("max_shift = 2.0", "debias.toml", "max_shift is an effect size"),
+        ("max_shift = nan", "debias.toml", "max_shift is an effect size"),
         ("must_not_matter = [{name = 'a', optinal = true}]", "debias.toml", "optional = true}"),
         ("must_not_matter = [{name = 'a', optional = 'no'}]", "debias.toml", "optional is true or false"),
         ("must_not_matter = [{optional = true}]", "debias.toml", "lists names of features"),
@@ -295,6 +295,21 @@ def test_training_rows_stop_the_release_whatever_they_are_said_to_be(check):
     ):
         ended(check("min_rows = 5", "--rows", rows, data="new_train.csv"), code, said)
     assert check("min_provenance = 'stated'", "--rows", "held-out", data="new_train.csv").exit_code == 0
+
+
+def test_rows_that_shifted_or_are_of_other_columns_stop_the_release(release, check, tmp_path):
+    rows = pd.read_csv(release / "new.csv")
+    ended(check("max_shift = 0.3"), 0, "The gate passed.")
+    for name, changed in (
+        ("drifted", rows.assign(temperature=rows["temperature"] + 1.5)),
+        ("units", rows.assign(temperature=rows["temperature"] * 1000)),
+        ("swapped", rows.assign(temperature=rows["customer_id"], customer_id=rows["temperature"])),
+    ):
+        changed.to_csv(tmp_path / f"{name}.csv", index=False)
+        done = check("max_shift = 0.3", "--format", "json", data=tmp_path / f"{name}.csv")
+        ended(done, 1, "otherwise than the training rows")
+        (result,) = json.loads(done.stdout)["results"]
+        assert "'temperature'" in result["reason"]
 
 
 def test_a_test_that_can_find_nothing_does_not_pass(release, check, tmp_path):

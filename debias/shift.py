@@ -1,0 +1,176 @@
+"""Do rows part at the splits as the training rows did? Where they do not, they are shifted, or of other columns.
+
+A split that sent a share p of n training rows to the left sends a share of m fresh rows there that differs from p by
+chance alone: the difference has variance q (1 - q) (1 / m + 1 / n), q being the share of all m + n rows. Squared and
+divided by this variance it is 1 on average. What is above that, over q (1 - q), is the square of Cohen's w, an effect
+size that does not depend on the number of rows: shares of .5 and .55 have w = .1, shares of .5 and .75 have w = .5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.ensemble import TreeEnsemble
+    from debias.leaf_counts import LeafCounts
+
+FALSE_ALARM = 0.001
+"""Probability, at most, with which a feature of fresh rows is called shifted, all features together."""
+SMALLEST = 0.1
+"""Cohen's w from which a shift is told: what is smaller is real in large samples, and changes little."""
+ROWS_ON_EACH_SIDE = 5
+"""A split is compared where so many rows are expected on each side, of the training rows and of the others."""
+
+
+@dataclass(frozen=True)
+class ShiftedFeature:
+    """A feature whose splits part the rows otherwise than they parted the training rows.
+
+    Parameters
+    ----------
+    name : str
+    size : float
+        Cohen's w, averaged over the splits on the feature, each weighed by the rows that reach it.
+    split : str
+        The split at which the shares differ most.
+    left_in_training, left_here : float
+        Share of the rows reaching that split that went to the left.
+    """
+
+    name: str
+    size: float
+    split: str
+    left_in_training: float
+    left_here: float
+
+    def in_words(self) -> str:
+        """Return the split and both shares."""
+        return (
+            f"{self.split} holds for {self.left_here:.1%} of these rows and for {self.left_in_training:.1%} of the "
+            "training rows that reach the split"
+        )
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How rows differ from the training rows at the splits.
+
+    Parameters
+    ----------
+    size : float
+        The largest Cohen's w of a feature that is shifted by more than chance; 0 if there is none.
+    features : tuple of ShiftedFeature
+        These features, the largest shift first.
+    """
+
+    size: float
+    features: tuple[ShiftedFeature, ...]
+
+
+def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
+    """Compare the shares of rows at the splits with those in training; None if no split has enough rows.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    counted : list of LeafCounts
+        What was counted in the leaves of some trees.
+
+    Returns
+    -------
+    Shift or None
+
+    Notes
+    -----
+    Trees repeat one another, so the mean over all splits on a feature is judged as if one tree alone told it: by a
+    chi-square law with as many degrees of freedom as a tree has splits on the feature, and by Bonferroni's bound over
+    the features.
+    """
+    from scipy.stats import chi2
+
+    splits = _Splits.of(ensemble, counted)
+    if not splits.node.size:
+        return None
+    features, of = np.unique(ensemble.feature[splits.node], return_inverse=True)
+    n_splits = np.bincount(of)
+    n_trees = np.bincount(np.unique(np.stack([of, splits.tree]), axis=1)[0])
+    freedom = n_splits / n_trees
+    p_value = chi2.sf(np.bincount(of, splits.squared_z) / n_trees, freedom) * features.size
+    squared_w = np.bincount(of, splits.squared_w * splits.n_here) / np.bincount(of, splits.n_here)
+    size = np.sqrt(np.maximum(squared_w, 0.0))
+    shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST))
+    found = []
+    for k in shifted[np.argsort(-size[shifted], kind="stable")]:
+        on_feature = np.flatnonzero(of == k)
+        worst = on_feature[np.argmax((splits.squared_w * splits.n_here)[on_feature])]
+        found.append(
+            ShiftedFeature(
+                name=ensemble.feature_names[features[k]],
+                size=float(size[k]),
+                split=_in_words(ensemble, int(splits.node[worst])),
+                left_in_training=float(splits.left_in_training[worst]),
+                left_here=float(splits.left_here[worst]),
+            )
+        )
+    return Shift(max((each.size for each in found), default=0.0), tuple(found))
+
+
+@dataclass(frozen=True, eq=False)
+class _Splits:
+    """The splits with enough rows, and how rows part there; every array has one entry a split."""
+
+    node: NDArray[np.int64]
+    tree: NDArray[np.int64]
+    n_here: NDArray[np.float64]
+    left_in_training: NDArray[np.float64]
+    left_here: NDArray[np.float64]
+    squared_z: NDArray[np.float64]
+    squared_w: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, ensemble: TreeEnsemble, counted: list[LeafCounts]) -> _Splits:
+        node, tree, sums = [], [], []
+        for number, each in enumerate(counted):
+            start = ensemble.tree_start[each.tree]
+            split, found, stored, left = _summed_up(ensemble, each)
+            node.append(start + split)
+            tree.append(np.full(split.size, number))
+            sums.append(np.stack([stored[split], stored[left], found[split], found[left]]))
+        if not node:
+            return cls(*(np.zeros(0, dtype=np.int64),) * 2, *(np.zeros(0),) * 5)
+        nodes, trees = np.concatenate(node), np.concatenate(tree)
+        n, n_left, m, m_left = np.concatenate(sums, axis=1)
+        pooled = (n_left + m_left) / np.maximum(n + m, 1e-300)
+        enough = np.minimum(pooled, 1 - pooled) * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
+        n, n_left, m, m_left, pooled = (each[enough] for each in (n, n_left, m, m_left, pooled))
+        p, p_here = n_left / n, m_left / m
+        scale, chance = pooled * (1 - pooled), 1 / m + 1 / n
+        squared = (p_here - p) ** 2 / scale
+        return cls(nodes[enough], trees[enough], m, p, p_here, squared / chance, squared - chance)
+
+
+def _summed_up(
+    ensemble: TreeEnsemble, counted: LeafCounts
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the splits of a tree, rows and training rows of every node, and the left child of each split."""
+    from debias import kernels
+
+    nodes = slice(ensemble.tree_start[counted.tree], ensemble.tree_start[counted.tree + 1])
+    left, right = ensemble.left[nodes], ensemble.right[nodes]
+    found, stored = np.zeros(left.size), np.zeros(left.size)
+    found[counted.node], stored[counted.node] = counted.found, counted.stored
+    kernels.sum_up(np.array([0, left.size]), left, right, found, np.zeros((left.size, 0)), stored)
+    split = np.flatnonzero((left >= 0) & (stored > 0))
+    return split, found, stored, left[split].astype(np.int64)
+
+
+def _in_words(ensemble: TreeEnsemble, node: int) -> str:
+    name = ensemble.feature_names[ensemble.feature[node]]
+    if ensemble.category_set is not None and ensemble.category_set[node] >= 0:
+        return f"{name} in some set of categories"
+    return f"{name} <= {ensemble.threshold[node]:.4g}"

@@ -1,0 +1,52 @@
+"""The attack on rows: wrong ones never give a verdict without a word, and right ones are never refused."""
+
+import pytest
+from attacked_models import FAMILIES, GROUPS
+from outcomes import RAW
+from provenance_cases import CASES
+from provenance_table import UNSEEN, cells, signs
+
+pytestmark = pytest.mark.integration
+SEED = 0
+CASES_AT_LEAST = 43
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Every case on every family, once; the table is printed."""
+    found = list(cells(FAMILIES, CASES, [SEED]))
+    print(f"\n{signs(found)}")
+    return found
+
+
+def listed(wrong):
+    return "\n".join(f"{cell.family}, {cell.case}: {cell.found}: {cell.words}" for cell in wrong)
+
+
+def test_the_table_is_as_large_as_promised(found):
+    assert sum(not case.right for case in CASES.values()) >= CASES_AT_LEAST
+    families = {cell.family for cell in found}
+    assert families == set(FAMILIES)
+    assert any(family.startswith("CatBoost") for family in families)
+
+
+def test_no_error_is_foreign(found):
+    wrong = [cell for cell in found if cell.found == RAW]
+    assert not wrong, listed(wrong)
+
+
+def test_right_rows_are_not_refused(found):
+    wrong = [cell for cell in found if cell.falsely_refused]
+    assert not wrong, listed(wrong)
+
+
+def test_wrong_rows_are_silent_only_where_nothing_can_be_seen(found):
+    wrong = [cell for cell in found if cell.silent and not cell.unseen]
+    assert not wrong, listed(wrong)
+
+
+def test_nothing_is_said_to_be_unseen_of_models_with_bags():
+    for each in UNSEEN:
+        assert set(each.cases) <= set(CASES)
+        assert set(each.groups) <= set(GROUPS[1:])
+        assert not any(CASES[case].right for case in each.cases)

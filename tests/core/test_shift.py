@@ -1,0 +1,169 @@
+"""Rows that part at the splits otherwise than the training rows did are told, by feature; fresh rows are not."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import debias
+from debias.leaf_counts import LeafCounter
+from debias.response import encode
+from debias.routing import route
+from debias.shift import FALSE_ALARM, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
+
+N = 600
+
+
+def draw(seed, n=N):
+    """Return columns of different laws, so that one cannot stand for another, and a response of all."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=n), rng.exponential(size=n), 100 + 5 * rng.normal(size=n), rng.random(n)])
+    return X, X[:, 0] + X[:, 1] + X[:, 2] / 5 + X[:, 3] + rng.normal(size=n)
+
+
+def with_column(k, change):
+    def changed(X):
+        X = X.copy()
+        X[:, k] = change(X[:, k])
+        return X
+
+    return changed
+
+
+WRONG = {
+    "columns in another order": (lambda X: X[:, [1, 2, 3, 0]], {1, 2}),
+    "another unit": (with_column(2, lambda x: 1.8 * x + 32), {2}),
+    "times 1,000": (with_column(1, lambda x: 1000 * x), {1}),
+    "times 2": (with_column(1, lambda x: 2 * x), {1}),
+    "standardised": (lambda X: (X - X.mean(axis=0)) / X.std(axis=0), {1, 2, 3}),
+    "all zeros": (np.zeros_like, {1, 2, 3}),
+    "shifted by a standard deviation": (with_column(0, lambda x: x + 1), {0}),
+}
+KINDS = ["sklearn", "xgboost", "lightgbm"]
+
+
+def score_held_out(model, X, y):
+    """Return the scores, and the warnings of a shift."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = debias.score(model, X, y, rows="held-out")
+    return scores, [str(each.message) for each in caught if "differ from the training rows" in str(each.message)]
+
+
+@pytest.mark.parametrize("library", KINDS)
+@pytest.mark.parametrize("change", WRONG)
+def test_rows_that_cannot_be_of_this_model_are_told_with_the_features(library, change, models):
+    wrong, columns = WRONG[change]
+    model = models(library).fit(*draw(0))
+    X, y = draw(1)
+    scores, warned = score_held_out(model, wrong(X), y)
+    assert len(warned) == 1
+    assert warned[0] in scores.warnings
+    names = scores.provenance["shifted_features"]
+    assert {scores.feature_names[k] for k in columns} <= set(names)
+    assert scores.provenance["shift"] > SMALLEST
+    assert all(f"{name} <= " in warned[0] for name in names[:3])
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("library", KINDS)
+def test_fresh_rows_are_hardly_ever_called_shifted(library, task, models):
+    told = 0
+    for seed in range(30):
+        X, y = draw(seed)
+        if task == "classification":
+            y = (y > 21.5).astype(int)
+        model = models(library, task, n_estimators=10).fit(X[:350], y[:350])
+        scores, warned = score_held_out(model, X[350:], y[350:])
+        assert (scores.provenance["shift"] > 0) == bool(scores.provenance["shifted_features"]) == bool(warned)
+        told += bool(warned)
+    # At the stated rate of 0.001 two or more of 30 have a probability of 0.05 %.
+    assert FALSE_ALARM <= 0.001
+    assert told < 2
+
+
+def test_shares_and_sizes_are_those_of_a_count_by_hand(models):
+    X, y = draw(0)
+    model = models("lightgbm", n_estimators=3, num_leaves=6).fit(X, y)
+    fresh = with_column(1, lambda x: 2 * x)(draw(1, 300)[0])
+    ensemble = debias.extract(model)
+    counter = LeafCounter(ensemble)
+    counter.add(route(ensemble, fresh), encode(np.zeros(300), ensemble, 300))
+    found = shift_of(ensemble, counter.counts())
+    sizes, largest = by_hand(ensemble, X, fresh)
+    assert [each.name for each in found.features] == sorted(sizes, key=lambda name: -sizes[name])[: len(found.features)]
+    for each in found.features:
+        assert each.size == pytest.approx(sizes[each.name])
+        split, left_in_training, left_here = largest[each.name]
+        assert each.split == f"{each.name} <= {split:.4g}"
+        assert (each.left_in_training, each.left_here) == pytest.approx((left_in_training, left_here))
+    assert found.size == found.features[0].size
+
+
+def by_hand(ensemble, trained_on, rows):
+    """Return Cohen's w of every feature, and its largest split, from the rows that go through each tree."""
+    weighed, largest = {}, {}
+    for t in range(ensemble.n_trees):
+        tree = ensemble.tree(t)
+        here = {0: (trained_on, rows)}
+        for node in np.flatnonzero(tree.left >= 0):  # parents precede children
+            name, threshold = ensemble.feature_names[tree.feature[node]], tree.threshold[node]
+            goes_left = [part[:, tree.feature[node]] <= threshold for part in here[node]]
+            here[tree.left[node]] = tuple(part[at] for part, at in zip(here[node], goes_left, strict=True))
+            here[tree.right[node]] = tuple(part[~at] for part, at in zip(here[node], goes_left, strict=True))
+            n, m = map(len, here[node])
+            q = np.concatenate(goes_left).mean()
+            if min(q, 1 - q) * min(n, m) < ROWS_ON_EACH_SIDE:
+                continue
+            p, p_here = (at.mean() for at in goes_left)
+            w = (p_here - p) ** 2 / (q * (1 - q)) - 1 / m - 1 / n
+            weighed.setdefault(name, []).append((w * m, m))
+            largest[name] = max(largest.get(name, (-np.inf,)), (w * m, threshold, p, p_here))
+    sizes = {name: np.sqrt(max(0, sum(w for w, _ in each) / sum(m for _, m in each))) for name, each in weighed.items()}
+    return sizes, {name: each[1:] for name, each in largest.items()}
+
+
+def test_categories_that_were_coded_anew_are_told():
+    from lightgbm import LGBMRegressor
+
+    rng = np.random.default_rng(0)
+    law = np.array([0.5, 0.25, 0.15, 0.1])
+    codes = rng.choice(4, 900, p=law)
+    X = pd.DataFrame({"a": rng.normal(size=900), "kind": pd.Categorical.from_codes(codes, list("uvwx"))})
+    y = X["a"] + codes % 2 * 3 + rng.normal(size=900)
+    model = LGBMRegressor(n_estimators=20, verbose=-1).fit(X[:600], y[:600])
+    assert score_held_out(model, X[600:], y[600:])[1] == []
+    anew = X["kind"][600:].cat.rename_categories(list("xwvu")).cat.reorder_categories(list("uvwx"))
+    recoded = X[600:].assign(kind=anew)
+    scores, warned = score_held_out(model, recoded, y[600:])
+    assert scores.provenance["shifted_features"] == ["kind"]
+    assert "kind in some set of categories holds for" in warned[0]
+
+
+def test_rows_in_batches_are_told_with_the_numbers_of_rows_in_memory(models):
+    X, y = draw(1)
+    wrong = with_column(1, lambda x: 2 * x)(X)
+    model = models("lightgbm").fit(*draw(0))
+    whole, _ = score_held_out(model, wrong, y)
+    parts, warned = score_held_out(model, iter([(wrong[:200], y[:200]), (wrong[200:], y[200:])]), None)
+    assert parts.provenance["shift"] == pytest.approx(whole.provenance["shift"], rel=1e-12)
+    assert parts.provenance["shifted_features"] == whole.provenance["shifted_features"]
+    assert len(warned) == 1
+
+
+def test_training_rows_have_no_shift(models):
+    X, y = draw(0)
+    forest = models("sklearn").fit(X, y)
+    provenance = debias.score(forest, X, y).provenance
+    assert (provenance["status"], provenance["shift"], provenance["shifted_features"]) == ("proven", None, [])
+
+
+def test_the_shift_stands_in_the_audit_and_its_json(models):
+    X, y = draw(1)
+    model = models("xgboost").fit(*draw(0))
+    with pytest.warns(debias.DebiasWarning, match="differ from the training rows"):
+        audit = debias.audit(model, with_column(2, lambda x: x + 5)(X), y, n_permutations=50)
+    assert audit.provenance["shifted_features"] == [audit.main.feature_names[2]]
+    again = debias.Audit.from_json(audit.to_json())
+    assert again.provenance == audit.provenance
