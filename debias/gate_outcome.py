@@ -155,6 +155,11 @@ def junit_of_error(text: str) -> str:
     return _in_full(root)
 
 
+def in_one_line(text: str) -> str:
+    """Return text with line breaks and control characters escaped: a name may hold a line that looks like ours."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: ascii(found[0])[1:-1], text)
+
+
 def _in_line(result: Result) -> str:
     return f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}"
 

@@ -76,9 +76,11 @@ def write(path: str, text: str, mode: str = "w") -> None:
 
 
 def warn(texts: tuple[str, ...]) -> None:
-    """Print warnings."""
+    """Print warnings, a line each."""
+    from debias.gate_outcome import in_one_line
+
     for text in texts:
-        click.echo(f"warning: {text}", err=True)
+        click.echo(in_one_line(f"warning: {text}"), err=True)
 
 
 def terminal() -> Console:

@@ -10,6 +10,7 @@ from audits import made
 import debias
 from debias.gate_outcome import Gate, Result
 from debias.policy import PROVENANCE
+from debias.unwrapping import Member, combined
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
 
@@ -259,6 +260,25 @@ def test_a_shift_that_cannot_be_told_fails_but_for_proven_training_rows(status, 
     assert (result.status, expected[1] in result.reason) == (expected[0], True)
 
 
+def test_of_several_models_the_one_that_knows_least_of_the_rows_counts():
+    found = [
+        shifted("held-out", status, shift=shift, shifted_features=names).main
+        for status, shift, names in (
+            ("not recognised as training rows", 0.5, ["age"]),
+            ("stated by the user", 0.2, ["income", "age"]),
+            ("cannot be told", 0.0, []),
+        )
+    ]
+    members = [Member(None, None, None, None, path=("vote", name)) for name in "abc"]
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        together = combined([members[k] for k in order], [found[k] for k in order])
+        assert together.provenance["status"] == "stated by the user"
+        assert together.provenance["shift"] == 0.5
+        assert set(together.provenance["shifted_features"]) == {"age", "income"}
+    untold = dataclasses.replace(found[0], provenance=found[0].provenance | {"shift": None})
+    assert combined(members[:2], [untold, found[1]]).provenance["shift"] is None
+
+
 @pytest.mark.parametrize("shift", ["1.0", True, float("nan"), float("inf"), [1.0]])
 def test_a_shift_that_is_no_number_fails(shift):
     (result,) = shifted(*FRESH, shift=shift).check({"max_shift": 1}).results
@@ -341,6 +361,24 @@ def test_markdown_and_annotations_cannot_be_broken_by_a_name():
     assert "\n" not in line
     assert line.startswith("::error title=debias check::must_not_matter")
     assert "%250A" in line
+
+
+def test_no_name_can_print_a_line_of_its_own(capsys):
+    """A line of stdout or stderr that begins with :: is a command to a GitHub runner."""
+    from rich.console import Console
+
+    from debias.cli.output import warn
+    from debias.console import print_gate
+
+    names = ["a", "b\n::stop-commands::x\r\nThe gate passed.\u2028"]
+    now, before = made(names, informative=[False, True]), made(names, informative=[True, False])
+    gate = now.check({"must_not_matter": [names[1]], "min_informative": 0}, before)
+    print_gate(Console(width=200), gate)
+    warn((names[1],))
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).splitlines()
+    assert "The gate failed: must_not_matter: b\\n::stop-commands::x" in printed.out
+    assert not [line for line in lines if line.strip().startswith("::") or line == "The gate passed."]
 
 
 def test_the_outcome_is_plain_json_and_csv():
