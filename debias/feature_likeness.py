@@ -26,20 +26,28 @@ def alike(name: str, names: Iterable[str]) -> list[str]:
     >>> alike("city", ["city_Paris", "city=Rome", "velocity"])
     ['city=Rome', 'city_Paris']
     """
-    found = {other: _likeness(_letters(name), _letters(other)) for other in names if _may_be(name, other)}
-    return sorted(found, key=lambda other: (-found[other], other))
+    words, matcher = _words(name), difflib.SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2("".join(words))
+    found = {}
+    for other in names:
+        others = _words(other)
+        matcher.set_seq1("".join(others))
+        if _near(matcher) or _shortened(words, others) or _shortened(others, words):
+            found[other] = matcher.ratio() if words else float(name.strip() == other.strip())
+    return sorted((other for other in found if found[other] > 0), key=lambda other: (-found[other], other))
 
 
-def _may_be(one: str, other: str) -> bool:
-    first, second = sorted((_words(one), _words(other)), key=lambda words: sum(map(len, words)))
-    if not first:
-        return one.strip() == other.strip()
-    return (
-        _likeness("".join(first), "".join(second)) >= MISSPELT
-        or _begin_words_of(first, second)
-        or _initials_of("".join(first), second)
-        or _without_vowels_of("".join(first), "".join(second))
-    )
+def _near(matcher: difflib.SequenceMatcher[str]) -> bool:
+    """Whether letters are as good as the same; bounds that are quick to find come first."""
+    return min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= MISSPELT and matcher.ratio() >= MISSPELT
+
+
+def _shortened(short: list[str], full: list[str]) -> bool:
+    """Whether one name may be a shorter form of the other."""
+    if not short:
+        return False
+    letters = "".join(short)
+    return _begin_words_of(short, full) or _initials_of(letters, full) or _without_vowels_of(letters, "".join(full))
 
 
 def _words(name: str) -> list[str]:
@@ -47,14 +55,6 @@ def _words(name: str) -> list[str]:
     text = unicodedata.normalize("NFKC", name)
     text = re.sub(r"(?<=[^\W\d_A-Z])(?=[A-Z])", " ", text)  # customerId
     return re.findall(r"[^\W\d_]+|\d+", text.casefold())
-
-
-def _letters(name: str) -> str:
-    return "".join(_words(name))
-
-
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _begin_words_of(few: list[str], many: list[str]) -> bool:
@@ -75,7 +75,7 @@ def _initials_of(short: str, words: list[str]) -> bool:
 
 def _without_vowels_of(short: str, full: str) -> bool:
     """Whether a name of three letters or more is another's with letters left out: tmp of temperature."""
-    if len(short) < 3 or short[0] != full[0] or set(short[1:]) & set("aeiou"):
+    if len(short) < 3 or short[:1] != full[:1] or set(short[1:]) & set("aeiou"):
         return False
     left = iter(full)
     return all(letter in left for letter in short)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -249,7 +250,7 @@ def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
     """Return rank, share and verdict by feature; all noise shares the rank after the last informative feature."""
     shares = sorted((-s for s, v in zip(audit.share, audit.verdict, strict=True) if v == "informative"))
     return {
-        name: (1 + shares.index(-share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
+        name: (1 + bisect_left(shares, -share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
         for name, share, verdict in zip(audit.main.feature_names, audit.share, audit.verdict, strict=True)
     }
 
@@ -362,7 +363,8 @@ def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Itera
         yield f"the baseline was scored on {baseline.rows_in_words} rows, and this audit on {audit.rows_in_words} ones"
     names, old = audit.main.feature_names, baseline.main.feature_names
     for here, there, where in ((names, old, "new to this model"), (old, names, "of the baseline gone")):
-        if only := [repr(name) for name in here if name not in there]:
+        known = set(there)
+        if only := [repr(name) for name in here if name not in known]:
             yield f"features {where}, which max_verdict_changes and max_rank_change do not judge: {_first(only)}"
 
 
