@@ -140,7 +140,7 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
 def _untold(audit: Audit) -> str | None:
     """Return why the verdicts of an audit say nothing; None if they do."""
     if not audit.tested:
-        return "the audit was made without a test (se=None, or a model whose scores have none)"
+        return audit.untested_because
     if audit.main.threshold is None:
         return "the test had too few permutations to find anything at its error rate"
     return None
@@ -174,8 +174,11 @@ def _shift(audit: Audit, limit: float) -> Result:
     if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
         return _result(rule, False, str(shift), asked, "the shift of the rows is no number")
     names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
-    part = "the model's splits part these rows otherwise than the training rows"
-    reason = f"on {_first(names)} {part} (Cohen's w)" if names else f"on no feature {part} by more than chance"
+    reason = (
+        f"splits on {_first(names)} part these rows otherwise than the training rows (Cohen's w)"
+        if names
+        else "splits on no feature part these rows otherwise than the training rows by more than chance"
+    )
     return _result(rule, shift <= limit, f"{shift:.2f}", asked, reason)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TREES_AT_MOST = 30
 SMALLEST_LEAF = 5
-"""Of trees with empty leaves: smaller ones are counted together."""
+"""Of trees with empty leaves: smaller ones are counted together, with the smallest that is none of them."""
 ROUNDS_AT_MOST = 10
 """Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
 
@@ -66,9 +66,10 @@ class LeafCounts:
         """
         if self.stored.min() > 0:
             return self
-        small = self.stored < SMALLEST_LEAF
-        key = np.where(small, self.group, np.arange(self.group.size) + self.group.max() + 1)
-        first, number = np.unique(key, return_index=True, return_inverse=True)[1:]
+        enough = self.stored[self.stored >= SMALLEST_LEAF].min(initial=self.stored.max())
+        alone = self.stored > enough
+        number = np.cumsum(alone) * alone  # 0: counted together
+        first = np.append(np.flatnonzero(self.stored == enough)[:1], np.flatnonzero(alone))
         return LeafCounts(
             self.tree,
             self.node[first],

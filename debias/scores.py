@@ -141,7 +141,8 @@ class Scores:
 
         p_value, null = nulls.mirrored_p_values(self.values)
         found = int((self.values <= 0).sum())
-        few = f"only {found} scores are not positive: the mirrored null is coarse below about 100"
+        what = "score is" if found == 1 else "scores are"
+        few = f"only {found} {what} not positive: the mirrored null is coarse below about 100"
         return replace(
             self,
             standard_error=None,

@@ -72,7 +72,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     scale, bias = stored["scale_and_bias"]
     value = np.array(every.value, dtype=np.float64) * scale
     start = np.cumsum([0] + [len(tree.feature) for tree in per_tree])
-    known = _labels(model)
+    known, settings = _labels(model), model.get_all_params()
     names = tuple(model.feature_names_)
     weight = np.array(every.weight)
     # Whole weights are numbers of rows, or sums of weights that were whole themselves, which the model does not tell.
@@ -98,7 +98,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float32),
         sparse_absent=None if model.get_cat_feature_indices() else 0.0,
         category_labels={k: _array(labels) for k, labels in known.items()} or None,
-        rescaled=float(model.get_all_params().get("model_shrink_rate", 0)) > 0,
+        rescaled=float(settings.get("model_shrink_rate", 0)) > 0,
+        uniform_rows=not settings.get("class_weights") and settings.get("auto_class_weights", "None") in (None, "None"),
         cover=rows,
         count=None if rows is None else rows.astype(np.int64),
         source=source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import suppress
 
 import numpy as np
@@ -147,15 +148,73 @@ def test_integer_weights_are_repeated_rows():
     np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-10)
 
 
+GROWN = {
+    "default depth": {"depth": 6, "iterations": 30},
+    "depth 3": {},
+    "sampled rows": {"bootstrap_type": "Bernoulli", "subsample": 0.6, "iterations": 30},
+    "ordered": {"boosting_type": "Ordered", "iterations": 30},
+    "Depthwise": {"grow_policy": "Depthwise"},
+    "Lossguide": {"grow_policy": "Lossguide"},
+}
+
+
+@pytest.mark.parametrize("how", GROWN)
 @pytest.mark.parametrize("task", TASKS)
-def test_training_rows_are_recognised_in_any_order(task):
+def test_training_rows_are_recognised_in_any_order(task, how):
+    """Symmetric trees have leaves without rows: those hold no training row again."""
     X, y = draw(task)
-    model = boosted(task).fit(X, y)
+    model = boosted(task, **GROWN[how]).fit(X, y)
     order = np.random.default_rng(0).permutation(N)
     with pytest.warns(DebiasWarning, match="training rows"):
         debias.score(model, X[order], y[order], rows="held-out")
-    with pytest.raises(ProvenanceError):
+    with pytest.raises(ProvenanceError, match="these are the training rows"):
         debias.score(model, X[order], y[order])
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_part_of_the_training_rows_is_told_and_fresh_rows_are_not_refused(task):
+    found = {"half": [], "fresh": []}
+    for seed in range(10):
+        X, y = draw(task, seed=seed)
+        model = boosted(task, depth=6, iterations=30).fit(X, y)
+        half = np.random.default_rng(seed).permutation(N)[: N // 2]
+        for what, rows in {"half": (X[half], y[half]), "fresh": draw(task, seed=seed + 50)}.items():
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    debias.score(model, *rows)
+                except ProvenanceError:
+                    found[what].append("refused")
+                else:
+                    found[what].append(
+                        "warned" if any("may be training rows" in str(each.message) for each in caught) else "silent"
+                    )
+    # At the bound of 0.05 four or more of 10 fresh sets have a probability of 0.1 %.
+    assert found["fresh"].count("refused") < 4
+    assert found["half"].count("refused") >= 5
+    assert found["half"].count("silent") <= 1
+
+
+def test_an_audit_of_noise_on_training_rows_finds_nothing_because_it_is_refused():
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(400, 10)), rng.normal(size=400)
+    model = boosted(iterations=200, depth=6).fit(X, noise)
+    with pytest.raises(ProvenanceError, match="these are the training rows"):
+        debias.audit(model, X, noise)
+
+
+@pytest.mark.parametrize("settings", [{"auto_class_weights": "Balanced"}, {"class_weights": [1, 3]}, {"weights": True}])
+def test_weights_of_training_rows_leave_nothing_to_tell_by(settings):
+    settings = dict(settings)
+    rng = np.random.default_rng(0)
+    X, y = draw("binary")
+    weight = rng.random(N) if settings.pop("weights", False) else None
+    model = boosted("binary", **settings).fit(X, y, sample_weight=weight)
+    with pytest.raises(ProvenanceError, match="cannot be told whether training rows"):
+        debias.score(model, X[:100], y[:100])
+    scores = debias.score(model, X[:100], y[:100], rows="held-out")
+    assert scores.provenance["status"] == "cannot be told"
+    assert "cannot be told whether training rows" in scores.warnings[-1]
 
 
 def test_scale_and_bias():
@@ -311,6 +370,7 @@ def test_other_rows_than_those_in_the_bags_are_told():
         debias.score(model, X[:50], y[:50], rows="oob")
 
 
+@pytest.mark.filterwarnings("ignore:it cannot be told whether training rows:debias.DebiasWarning")
 @pytest.mark.parametrize("settings", SAMPLINGS)
 def test_rows_after_those_of_training_are_not_out_of_bag(settings):
     model, X, y = imbalanced(**settings)

@@ -74,7 +74,7 @@ MALFORMED = [
     (f"{MAIN}.p_adjusted", None, "no p_adjusted"),
     (f"{MAIN}.z", None, "no z"),
     (f"{MAIN}.z", ..., "has no scores.mdi_oob.z"),
-    (f"{MAIN}.selected", None, "no selected"),
+    (f"{MAIN}.selected", None, "unsupported_share is not what follows"),
     (f"{MAIN}.selected", [1, 0, 0, 0], "selected is no list of true and false"),
     (f"{MAIN}.selected", [False, False, False, False], "selected contradicts p_adjusted"),
     (f"{MAIN}.threshold", [3.0], "threshold is no list of numbers"),

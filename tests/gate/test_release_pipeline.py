@@ -165,7 +165,7 @@ def of_baseline(release, **changes):
     [
         ({"selected": [True] * 4}, "for 5 features"),
         ({"selected": [False] * 5}, "selected contradicts p_adjusted"),
-        ({"selected": None}, "no selected"),
+        ({"selected": None}, "unsupported_share is not what follows"),
         ({"values": [float("nan")] * 5}, "NaN"),
         ({"values": [1.0, float("inf"), 0, 0, 0]}, "Infinity"),
         ({"values": ["0.5"] * 5}, "no list of numbers"),
