@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import audit_words, untested
-from debias.errors import DebiasError
-from debias.scores import SCHEMA_VERSION, Scores
+from debias import audit_words, stored_results, untested
+from debias.scores import Scores
+from debias.stored_results import SCHEMA_VERSION
 from debias.wording import ROWS
 
 if TYPE_CHECKING:
@@ -270,18 +270,15 @@ class Audit:
             return str(self.table.to_html())
 
     @classmethod
-    def from_json(cls, text: str) -> Audit:
-        """Read what ``to_json`` returned."""
-        plain = json.loads(text)
-        if plain.get("schema_version") != SCHEMA_VERSION:
-            raise DebiasError(
-                f"an audit of schema version {plain.get('schema_version')!r}; this debias reads {SCHEMA_VERSION}"
-            )
-        reported, n_values = plain["reported"], plain["n_values"]
-        return cls(
-            reported=None if reported is None else np.array(reported, dtype=np.float64),
-            reported_kind=plain["reported_kind"],
-            scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
-            n_values=None if n_values is None else np.array(n_values, dtype=np.int64),
-            fingerprints=plain["fingerprints"],
-        )
+    def from_json(cls, text: str | bytes) -> Audit:
+        """Read what ``to_json`` returned.
+
+        Raises
+        ------
+        DebiasError
+            It is nothing that ``to_json`` returned, or of another schema version; the message says what is wrong where.
+        """
+        fields, scores, written = stored_results.read_audit(text)
+        audit = cls(scores={name: Scores(**each) for name, each in scores.items()}, **fields)
+        stored_results.check_read_audit(audit, written)
+        return audit

@@ -82,6 +82,8 @@ def print_gate(console: Console, gate: Gate) -> None:
     """Print what became of each rule of a policy, and what changed against the baseline."""
     from rich.table import Table
 
+    from debias.gate_outcome import in_one_line
+
     table = Table(show_lines=True)
     for heading in ("rule", "result", "value", "limit", "reason"):
         table.add_column(heading, overflow="fold")
@@ -91,9 +93,9 @@ def print_gate(console: Console, gate: Gate) -> None:
     if gate.changes:
         console.print(_plain("Standing against the baseline:"))
     for change in gate.changes:
-        console.print(_plain(f"  {change.in_words()}"))
+        console.print(_plain(in_one_line(f"  {change.in_words()}")))
     verdict = f"failed: {', '.join(each.rule for each in gate.failures)}" if gate.failures else "passed"
-    console.print(_plain(f"The gate {verdict}."))
+    console.print(_plain(in_one_line(f"The gate {verdict}.")))
 
 
 def cells(name: str, values: object) -> list[str]:

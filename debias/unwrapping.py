@@ -237,6 +237,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
         first,
         values=np.sum(weighted, axis=0),
         feature_names=names,
+        provenance=_known_to_all([each.provenance for each in scores]),
         details={
             "members": names_of(members),
             "weights": [member.weight for member in members],
@@ -250,6 +251,19 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(each.settings["n_trees"] for each in scores),
         },
     )
+
+
+def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the member says of the rows that knows least of them, and the largest shift."""
+    from debias.policy import PROVENANCE
+
+    order = [status for level in PROVENANCE.values() for status in level]
+    weakest = min(found, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
+    if "shift" not in weakest:
+        return weakest
+    shifts = [each["shift"] for each in found]
+    names = dict.fromkeys(name for each in found for name in each["shifted_features"])
+    return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 
 def _made_up(names: tuple[str, ...]) -> bool:
