@@ -14,7 +14,7 @@ from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
 from debias.threads import over_parts
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, values_are_means
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, predicted, values_are_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,6 +72,12 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
         return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[of]), dtype=np.float64)
 
     return np.asarray(sum(over_parts(len(trees), part)) / len(trees), dtype=np.float64)
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Predict by the estimator itself."""
+    return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
