@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST = 64
 """Rows that are chosen at most."""
-VALUES_SEEN = 2**21
+VALUES_SEEN = 2**19
 """Numbers that are looked at: all of a small table, and evenly spaced rows of a large one, at most this many."""
 ROWS_SEEN = 2**14
 
@@ -35,8 +35,10 @@ def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
     Returns
     -------
     array of int64
-        At most `MOST` rows, ascending.
+        At most `MOST` rows, ascending; all of a small table.
     """
+    if table.n_rows <= MOST:
+        return np.arange(table.n_rows)
     of_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: MOST // 2]
     of_numbers = _of_numbers(table, ensemble)
     others = of_numbers[~np.isin(of_numbers, of_labels)][: MOST - of_labels.size]

@@ -105,8 +105,8 @@ def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
     row = off[0] if len(off) else 0
     require(
         not len(off),
-        f"debias_predict_native gives {expected[row]} for row {rows[row]} as it was passed, and the trees {found[row]} for "
-        "the numbers made of it: look at `category_labels`, and at what the library makes of missing values; link "
+        f"debias_predict_native gives {expected[row]} for row {rows[row]} as it was passed, and the trees {found[row]} "
+        "for the numbers made of it: look at `category_labels`, and at what the library makes of missing values; link "
         "functions do not belong here",
     )
     return True

@@ -5,7 +5,6 @@ place of categories, the reference is what it predicts for the same rows as it w
 so must debias.
 """
 
-
 import catboost
 import lightgbm
 import numpy as np
@@ -362,7 +361,7 @@ def test_none_is_a_category_inside_wrappers(wrapper):
     (X, y), (X_new, y_new) = missing_text(0), missing_text(1)
     model = WRAPPED[wrapper].fit(X, y)
     scores = debias.score(model, X_new, y_new, rows="held-out")
-    assert scores.values[0] > 1
+    assert scores.values[0] > 0.5
 
 
 def test_none_is_a_category_inside_a_calibration():

@@ -23,7 +23,9 @@ def rows():
 
 @pytest.fixture(scope="module")
 def forest(rows):
-    return RandomForestRegressor(5, random_state=0).fit(*rows)
+    X, y = rows
+    again = np.random.default_rng(1).normal(size=(2 * N, 3))
+    return RandomForestRegressor(5, random_state=0).fit(pd.DataFrame(again, columns=X.columns), again[:, 0])
 
 
 def shuffled(series):
@@ -84,7 +86,7 @@ def test_batches_and_node_sums_are_looked_at(forest, rows):
     with pytest.raises(debias.RowsError, match="batch that begins with row 60.*y has the same index"):
         debias.score(forest, [(X[:60], y[:60]), (X[60:], shuffled(y[60:]))], rows="held-out")
     with pytest.raises(debias.RowsError, match="y has the same index"):
-        debias.NodeSums(forest).add(X, shuffled(y))
+        debias.NodeSums(forest).update(X, shuffled(y))
 
 
 def test_data_refits_comparisons_and_selectors_are_looked_at(forest, rows):
@@ -142,7 +144,7 @@ def test_labels_that_repeat_cannot_be_put_in_order():
 def test_indexes_of_several_levels_and_missing_labels():
     levels = pd.MultiIndex.from_product([["u", "v"], [1, 2]])
     X = pd.DataFrame({"a": range(4)}, index=levels)
-    with pytest.raises(debias.RowsError, match=r"row 0 is \('u', 1\) in X and \('v', 2\) in y"):
+    with pytest.raises(debias.RowsError, match=r"row 0 is \('u', .*1\)*\) in X and \('v', .*2\)*\) in y"):
         refuse_other_order(X, y=pd.Series(range(4), index=levels[::-1]))
     missing = pd.Index([1.0, np.nan, 2.0])
     refuse_other_order(pd.DataFrame({"a": range(3)}, index=missing), y=pd.Series(range(3), index=missing))

@@ -179,7 +179,7 @@ def other_bags(model):
         ({"debias_predict_raw": lambda model, X: np.exp(model.predict(X))[:, None]}, "margins or transformed output"),
         ({"debias_predict_native": lambda model, X: model.predict(X)}, r"debias_predict_native returns shape \(\d+,\)"),
         ({"debias_predict_native": lambda model, X: np.exp(model.predict(X))[:, None]}, "link functions do not belong"),
-        ({"debias_predict_native": lambda model, X: model.predict(X.iloc)}, "debias_predict_native fails for the train"),
+        ({"debias_predict_native": lambda model, X: model.predict(X.iloc)}, "debias_predict_native fails for"),
         ({"debias_in_bag": lambda model: model.bags}, "returns a list, not a debias.InBag: InBag.from_rows"),
         ({"debias_in_bag": lambda model: debias.InBag.from_rows(model.bags[:2], 80)}, "of 80 rows for 2 trees"),
         ({"debias_in_bag": without_bags}, "no row is out of any bag: raise debias.InBagUnavailableError"),
