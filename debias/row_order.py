@@ -48,15 +48,16 @@ def _refuse(X: Any, of: str, beside: dict[str, Any]) -> None:
         here, there = _codes(index, other)
         if not np.array_equal(np.bincount(here), np.bincount(there)):
             continue
-        first = int(np.argmax(here != there))
+        row = int(np.argmax(here != there))
+        ours, theirs = (each.item() if isinstance(each, np.generic) else each for each in (index[row], other[row]))
         how = (
             f"{name}.loc[X.index] puts it in the order of X"
             if index.is_unique
             else "the labels repeat, so that nothing can put them in order: sort the whole table before it is divided"
         )
         raise RowsError(
-            f"{name} has the same index as {of}, but in another order (row {first} is {index[first]!r} in {of} and "
-            f"{other[first]!r} in {name}): {how}. If the rows are in one order and the labels mean nothing, pass "
+            f"{name} has the same index as {of}, but in another order (row {row} is {ours!r} in {of} and "
+            f"{theirs!r} in {name}): {how}. If the rows are in one order and the labels mean nothing, pass "
             f"{name}.to_numpy(): arrays are taken by position"
         )
 

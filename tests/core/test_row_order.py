@@ -144,11 +144,11 @@ def test_labels_that_repeat_cannot_be_put_in_order():
 def test_indexes_of_several_levels_and_missing_labels():
     levels = pd.MultiIndex.from_product([["u", "v"], [1, 2]])
     X = pd.DataFrame({"a": range(4)}, index=levels)
-    with pytest.raises(debias.RowsError, match=r"row 0 is \('u', .*1\)*\) in X and \('v', .*2\)*\) in y"):
+    with pytest.raises(debias.RowsError, match=r"row 0 is \('u', .* in X and \('v', "):
         refuse_other_order(X, y=pd.Series(range(4), index=levels[::-1]))
     missing = pd.Index([1.0, np.nan, 2.0])
     refuse_other_order(pd.DataFrame({"a": range(3)}, index=missing), y=pd.Series(range(3), index=missing))
-    with pytest.raises(debias.RowsError, match="row 1 is nan in X and 2.0 in y"):
+    with pytest.raises(debias.RowsError, match=r"row 1 is .*nan.* in X and .*2\.0.* in y"):
         refuse_other_order(
             pd.DataFrame({"a": range(3)}, index=missing), y=pd.Series(range(3), index=[1.0, 2.0, np.nan])
         )
