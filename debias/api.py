@@ -15,6 +15,7 @@ from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data
 from debias.refitting import with_params
 from debias.replicates import Engine
+from debias.row_order import refuse_other_order
 from debias.scores import Scores
 from debias.scoring import Scorer, refitted
 from debias.scoring import scorer as read_scorer
@@ -70,7 +71,9 @@ def score(
         or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         For scorers that need only data, categories (pandas categories, text) and missing values are welcome.
     y : array-like of shape (n_rows,), or str
-        Their response, as the model was trained on; the column of a file, dataset or Dask frame that has it.
+        Their response, as the model was trained on; the column of a file, dataset or Dask frame that has it. Rows are
+        taken by position. A pandas Series whose index has the labels of X in another order is refused, and so are
+        weights and `blocks`: ``y.loc[X.index]`` puts them in order.
     scorer : str or Scorer
         A name, an expression such as ``"mdi_oob(shrinkage=100)"`` or ``"response_permutation(mdi)"``, or a scorer.
         ``debias.plugins()`` lists them. Meta-methods train the model again: on X and y if these are its training rows,
@@ -146,6 +149,7 @@ def score(
     >>> scores.to_frame()["mdi_oob"].idxmax()
     'bmi'
     """
+    refuse_other_order(X, train, y=y, sample_weight=sample_weight, base_margin=base_margin, blocks=blocks)
     chosen = read_scorer(scorer, **options)
     test = None if se is None else Procedure(se)
     seed = whole_seed(seed)
@@ -259,6 +263,7 @@ def contributions(
 
     from debias.contributions import contributions as contributions_of
 
+    refuse_other_order(X, train, y=y, sample_weight=sample_weight, blocks=blocks)
     chosen = read_scorer(scorer)
     members = unwrap(model, X, y, train)
     if len(members) > 1:

@@ -16,6 +16,7 @@ from debias.errors import CompositionError, RowsError
 from debias.fingerprints import Fingerprints, distinct_values
 from debias.preparation import extract, prepare
 from debias.refitting import with_params
+from debias.row_order import refuse_other_order
 from debias.scores import Scores
 from debias.scoring import Scorer, scorer
 from debias.significance import Procedure
@@ -101,6 +102,7 @@ def audit(
     >>> audit.table.loc["bmi", "verdict"]
     'informative'
     """
+    refuse_other_order(X, train, y=y, sample_weight=sample_weight, base_margin=base_margin, blocks=blocks)
     chosen = [scorer(each) for each in (["mdi_oob", "oob_loss"] if scorers is None else scorers)]
     if "mdi_oob" not in [each.name for each in chosen]:
         chosen.insert(0, scorer("mdi_oob"))

@@ -59,14 +59,25 @@ def to_dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
 def frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:
     """Return some rows of a frame, or all, as floats; missing values as NaN."""
     if rows is not None:
-        frame = frame[rows] if isinstance(rows, slice) else frame[rows.tolist()]
+        frame = some_rows(frame, rows)
     native = frame.to_native()
-    if hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc"):
+    if is_pandas(frame):
         # pandas: nullable columns need to be told that their NA is NaN
         array: NDArray[np.float64] = native.to_numpy(dtype=np.float64, na_value=np.nan)
         return array
     columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
     return np.column_stack(columns)
+
+
+def some_rows(frame: Any, rows: slice | NDArray[np.int64]) -> Any:
+    """Return some rows of a frame."""
+    return frame[rows] if isinstance(rows, slice) else frame[rows.tolist()]
+
+
+def is_pandas(frame: Any) -> bool:
+    """Whether a frame is pandas' own."""
+    native = frame.to_native()
+    return hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc")
 
 
 def refuse_non_numeric(frame: Any) -> None:

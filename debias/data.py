@@ -12,6 +12,7 @@ from debias.containers import rows_and_columns
 from debias.errors import RowsError
 from debias.replicates import Engine
 from debias.response import one_column, refuse_missing
+from debias.row_order import refuse_other_order
 from debias.table import column_order
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ class Data:
         RowsError
             X or y is not of the right shape, y has missing values, or X does not have the model's columns.
         """
+        refuse_other_order(X, y=y)
         frame = as_frame(X)
         if frame.shape[0] == 0 or frame.shape[1] == 0:
             raise RowsError(f"X has shape {frame.shape}: there is nothing to score")

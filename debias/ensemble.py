@@ -67,6 +67,9 @@ class TreeEnsemble:
         Precision in which the library compares values with thresholds.
     missing_value : float
         Value the model takes for missing beside NaN; NaN if there is none.
+    narrowed_kinds : str
+        Kinds of numpy arrays (``dtype.kind``) that the library rounds to float32 before it compares them in
+        `routing_dtype`: whole numbers beyond 2**24 are then not what they were.
     sparse_absent : float, or None
         What an entry that a sparse matrix leaves out stands for; None if the library takes no sparse matrices.
     takes_missing : bool
@@ -141,6 +144,7 @@ class TreeEnsemble:
     source: str
     version: str
     missing_value: float = np.nan
+    narrowed_kinds: str = ""
     sparse_absent: float | None = None
     takes_missing: bool = True
     criterion: str | None = None

@@ -29,6 +29,7 @@ _NOT_THE_TREES = {
     "category_labels",
     "class_sets",
     "classes",
+    "narrowed_kinds",
 }
 
 NODES_AT_ONCE = 2**16

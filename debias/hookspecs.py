@@ -112,6 +112,30 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 
 @hookspec(firstresult=True)
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return the library's own raw output for rows as the user passed them, which shows what an encoding gets wrong.
+
+    Without it rows are compared only after debias has read them as numbers.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        Some of the user's rows in the user's own container (numpy, scipy.sparse, pandas, polars, pyarrow), with the
+        user's types and labels; columns in the model's order. Hand it to the library as it is.
+
+    Returns
+    -------
+    array of float64 of shape (n_rows, n_outputs), or None
+        As from ``debias_predict_raw``. None if the model is not this adapter's, or the library takes no such container:
+        then it is asked again for a pandas frame of the same values. What the library raises may pass through: such
+        rows are refused by its words, unless they are labels that it takes in a pandas frame.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Recover which training rows each tree was grown on.
 

@@ -13,6 +13,7 @@ from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
 from debias.provenance import Provenance, resolve
 from debias.response import encode
+from debias.row_order import refuse_other_order
 from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads
@@ -145,13 +146,25 @@ def batch_rows(
     n_jobs: int,
     verify: bool,
     in_bag: InBag | None = None,
+    compared: set[tuple[int, Any]] | None = None,
 ) -> Rows:
-    """Encode one batch of rows that come in parts; what they are is settled over all of them."""
+    """Encode one batch of rows that come in parts; what they are is settled over all of them.
+
+    Of batches that are not to be verified as a whole, labels that are not among those `compared` are.
+    """
+    refuse_other_order(X, y=y, sample_weight=sample_weight)
     (member,) = unwrap(model, X, y)
     table, ensemble = _aligned(member.X, ensemble, notes)
     response = encode(member.y, ensemble, table.n_rows)
+    new = (
+        {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
+    )
     if verify:
         verify_prediction(ensemble, member.model, table)
+    elif new:
+        verify_prediction(ensemble, member.model, table, np.unique(list(new.values())))
+    if compared is not None:
+        compared |= new.keys()
     return Rows(
         ensemble=ensemble,
         model=member.model,
@@ -219,6 +232,7 @@ def training_rows(
     if known:
         in_bag, provenance = known_bags(model, response, weight if rest else None), _KNOWN
     else:
+        verify_prediction(ensemble, model, table)
         in_bag, provenance = prove_training(ensemble, model, table, response, weight if rest else None, notes)
     return Rows(
         ensemble=ensemble,

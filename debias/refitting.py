@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.discovery import plugin_manager
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
+from debias.row_order import refuse_other_order
 from debias.unwrapping import Again
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def refit(
     >>> again.n_iter_ == stopped.n_iter_
     True
     """
+    refuse_other_order(X, y=y, sample_weight=sample_weight)
     found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if found is None:
         return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from debias.provenance import Provenance, as_out_of_bag, without_bags
 from debias.recognition import recognised
 from debias.response import Response, warn_of_codes
 from debias.routing import route_table
+from debias.row_order import refuse_other_order
 from debias.streamed_errors import Steps
 from debias.streamed_rows import StreamedRows
 from debias.unwrapping import unwrap
@@ -182,12 +183,15 @@ class _Seeing:
     model: Any
     ensemble: TreeEnsemble
     n_jobs: int
+    compared: set[tuple[int, Any]] = field(default_factory=set)
+    """Labels, by feature, of which a row was compared with the library."""
 
     def rows(self, batch: Batch, notes: Notes, verify: bool, in_bag: InBag | None = None) -> Rows:
         """Return the rows of a batch, encoded."""
+        refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
         seen = unwrap(self.of, batch.X, batch.y)[self.number]
         given = (seen.X, seen.y, batch.weight)
-        return batch_rows(self.model, self.ensemble, *given, notes, self.n_jobs, verify, in_bag)
+        return batch_rows(self.model, self.ensemble, *given, notes, self.n_jobs, verify, in_bag, self.compared)
 
 
 def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import re
 from copy import copy
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.containers import frame_rows, refuse_non_numeric, repeated_columns, to_dense, two_dimensional
+from debias.containers import (
+    frame_rows,
+    is_pandas,
+    refuse_non_numeric,
+    repeated_columns,
+    rows_and_columns,
+    some_rows,
+    to_dense,
+    two_dimensional,
+)
 from debias.errors import RowsError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from debias.ensemble import TreeEnsemble
     from debias.notes import Notes
+
+
+LABELS_TO_CHECK = 32
+"""Labels of a column of which a row is kept for the comparison with the library."""
 
 
 class Table:
@@ -38,8 +53,10 @@ class Table:
 
         self._order: list[int] | None = None
         self._codes: dict[int, NDArray[np.float64]] = {}
+        self.special_labels: dict[tuple[int, Any], int] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
+        self._given: Any = None
         self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
         repeated = repeated_columns(X)
@@ -52,9 +69,10 @@ class Table:
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
         elif hasattr(X, "tocsr"):
-            self._sparse, self.shape = X.tocsr(), X.shape
+            self._sparse, self.shape, self._given = X.tocsr(), X.shape, X
         else:
             self._array = two_dimensional(X)
+            self._given = X if isinstance(X, np.ndarray) else rows_and_columns(X)  # objects are not made numbers here
             self.shape = self._array.shape
         if not self.n_rows:
             raise RowsError("X has no rows: there is nothing to evaluate on")
@@ -82,6 +100,7 @@ class Table:
         table = self._in_order(ensemble, notes)
         if table._sparse is not None and ensemble.sparse_absent is None:
             raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
+        table.special_labels = {}
         table._codes = {
             k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
         }
@@ -150,6 +169,8 @@ class Table:
             part = self._with_codes(rows)
         elif self._array is not None:
             part = self._array if rows is None else self._array[rows]
+            if self._given.dtype.kind in ensemble.narrowed_kinds:
+                part = part.astype(np.float32)
         elif self._sparse is not None:
             assert ensemble.sparse_absent is not None
             part = to_dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
@@ -175,6 +196,46 @@ class Table:
             )
         return matrix
 
+    def native(self, rows: NDArray[np.int64]) -> Any:
+        """Return some rows in the user's own container, columns in the model's order, nothing encoded.
+
+        Parameters
+        ----------
+        rows : array of int64
+
+        Returns
+        -------
+        array, sparse matrix or data frame of shape (n_rows, n_features)
+            A copy.
+        """
+        if self._frame is not None:
+            part = some_rows(self._frame, rows)
+            return (part if self._order is None else part[:, self._order]).to_native()
+        part = self._given[rows] if self._sparse is None else self._sparse[rows].asformat(self._given.format)
+        return part if self._order is None else part[:, self._order]
+
+    def labelled(self, ensemble: TreeEnsemble, rows: NDArray[np.int64]) -> pd.DataFrame | None:
+        """Return some rows as a pandas frame: labels as categories the model knows and those it does not, else floats.
+
+        For a library that does not take the user's own container. None if pandas frames without labels are what the
+        user passed, or arrays: then there is no other way to put it.
+        """
+        import pandas as pd
+
+        if not self._codes and (self._frame is None or is_pandas(self._frame)):
+            return None
+        numbers = self._with_codes(rows) if self._codes else frame_rows(self._frame, rows)
+        columns: dict[str, Any] = {name: numbers[:, k] for k, name in enumerate(ensemble.feature_names)}
+        if not self._codes and self._order is not None:
+            columns = {name: numbers[:, at] for name, at in zip(ensemble.feature_names, self._order, strict=True)}
+        for k in self._codes:
+            known = [label for label in (ensemble.category_labels or {})[k].tolist() if label is not None]
+            values = self._labels(k, rows)
+            found = pd.unique(values[~pd.isna(values)]).tolist()
+            both = known + [value for value in found if value not in known]
+            columns[ensemble.feature_names[k]] = pd.Categorical(values, categories=both)
+        return pd.DataFrame(columns)
+
     def _with_codes(self, rows: slice | NDArray[np.int64] | None) -> NDArray[np.floating[Any]]:
         """Return some rows in the model's order, codes in the place of labels."""
         which = slice(None) if rows is None else rows
@@ -194,16 +255,11 @@ class Table:
         """Return the code of every row's label of the model's feature k; NaN where it is missing or unknown."""
         import pandas as pd
 
-        at = k if self._order is None else self._order[k]
-        if self._frame is not None:
-            values = np.empty(self.n_rows, dtype=object)
-            values[:] = self._frame.get_column(self._frame.columns[at]).to_list()
-        else:
-            assert self._array is not None
-            values = self._array[:, at].astype(object)
+        values = self._labels(k)
         which, found = pd.factorize(values)
         code = {label: j for j, label in enumerate(labels.tolist())}
         codes = np.array([code.get(value, np.nan) for value in found], dtype=np.float64)
+        self._note_special(k, values, which, found, code)
         unknown = [value for value in found if value not in code]
         alike = {str(label): label for label in labels.tolist()}
         for value in unknown:
@@ -212,12 +268,48 @@ class Table:
                     f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}) where the "
                     f"model was trained on {alike[str(value)]!r} ({type(alike[str(value)]).__name__}): convert it"
                 )
+        kinds = {_kind(label) for label in labels.tolist() if label is not None}
+        for value in unknown:
+            if kinds and _kind(value) not in kinds:
+                raise RowsError(
+                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}) where the "
+                    f"model was trained on labels such as {labels[0]!r} ({type(labels[0]).__name__}): pass the labels, "
+                    "and not codes of them"
+                )
         if unknown:
             notes.warn(
                 f"column {ensemble.feature_names[k]!r} has values the model never saw "
                 f"({_listed([repr(value) for value in unknown])}); to the model they are missing"
             )
-        return np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
+        encoded: NDArray[np.float64] = np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
+        if None in code:  # to scikit-learn a category like others, where it was there in training
+            missing = np.flatnonzero(which < 0)
+            encoded[[row for row in missing if values[row] is None]] = code[None]
+        return encoded
+
+    def _labels(self, k: int, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return the user's values of the model's feature k as objects, of some rows or all."""
+        at = k if self._order is None else self._order[k]
+        if self._frame is None:
+            column = self._given[:, at] if rows is None else self._given[rows, at]
+            return np.asarray(column).astype(object)
+        part = self._frame[:, [at]] if rows is None else some_rows(self._frame[:, [at]], rows)
+        values = np.empty(len(part), dtype=object)
+        values[:] = part.get_column(part.columns[0]).to_list()
+        return values
+
+    def _note_special(
+        self, k: int, values: NDArray[Any], which: NDArray[np.int64], found: Any, code: dict[Any, int]
+    ) -> None:
+        """Keep a row for each way the feature k is missing, for labels the model never saw, and for the rarest."""
+        missing = np.flatnonzero(which < 0)
+        kinds = {type(values[row]): int(row) for row in missing[::-1].tolist()}
+        self.special_labels |= {(k, kind): row for kind, row in kinds.items()}
+        present = np.flatnonzero(which >= 0)
+        label, first, count = np.unique(which[present], return_index=True, return_counts=True)
+        rank = [(found[j] in code, n) for j, n in zip(label, count, strict=True)]
+        for place in sorted(range(label.size), key=rank.__getitem__)[:LABELS_TO_CHECK]:
+            self.special_labels[k, found[label[place]]] = int(present[first[place]])
 
     def _refuse_non_numeric(self, ensemble: TreeEnsemble) -> None:
         """Raise RowsError if a column whose labels the model does not know is not numeric."""
@@ -267,6 +359,14 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
             + f".{hint} Pass the training columns, by their training names."
         )
     return [have.index(name) for name in wanted]
+
+
+def _kind(label: Any) -> type:
+    """Return what kind of label it is: text, a number, or else its type."""
+    for kind in (str, Number):
+        if isinstance(label, kind):
+            return kind
+    return type(label)
 
 
 def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:

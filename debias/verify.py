@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import ExtractionError
+from debias.errors import DebiasError, ExtractionError, RowsError
+from debias.odd_rows import odd_rows
 from debias.routing import raw_output, route
 
 if TYPE_CHECKING:
@@ -21,24 +22,32 @@ LEAVES_TO_CHECK = 3200
 """Of many trees fewer rows are compared, but at least 16: what an adapter gets wrong shows in every few trees."""
 
 
-def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
+def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
     """Compare leaves and raw output of sample rows with the library's own.
+
+    The leaves and the output of encoded rows are compared, and then the output the library gives for the same rows as
+    the user passed them: what an encoding of ours gets wrong shows there only.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     model : object
     table : Table
-        Up to 64 rows, evenly spaced, are compared; of more than 50 trees fewer.
+    rows : array of int64, optional
+        Which rows; by default 64, evenly spaced, of more than 50 trees fewer, and up to 64 that show what is special
+        in the table.
 
     Raises
     ------
     ExtractionError
         A leaf or an output differs; the message says which.
+    RowsError
+        The library does not predict for these rows.
     """
     from debias.discovery import plugin_manager
 
-    rows = _rows_to_check(ensemble, table.n_rows)
+    if rows is None:
+        rows = np.union1d(_rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
@@ -59,14 +68,76 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table) -> None:
             f"({where}). {_REPORT}"
         )
     found = raw_output(ensemble, ours)
+    gap = gaps(ensemble, found, expected)
+    if not (gap <= 1).all():
+        raise ExtractionError(
+            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
+            f"{_largest(found, expected):.3g}). {_REPORT}"
+        )
+    _verify_native(ensemble, model, table, rows, found)
+
+
+def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the raw output of each row is from the library's, in units of what rounding explains."""
+    if found.shape != expected.shape:
+        return np.full(len(found), np.inf)
     # XGBoost adds up float32 margins; one rounding a tree is allowed for.
     precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9
     scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
-    gap = np.abs(found - expected).max(initial=0.0) if found.shape == expected.shape else np.inf
-    if not gap <= precision * scale * (4 + ensemble.n_trees):
+    gap: NDArray[np.float64] = np.abs(found - expected).max(axis=1) / (precision * scale * (4 + ensemble.n_trees))
+    return np.where(np.isnan(gap), np.inf, gap)
+
+
+def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArray[np.int64]) -> Any:
+    """Return what the library predicts for rows as the user passed them; None if no adapter says so.
+
+    A library that does not take the user's container, or text in the place of categories, is asked again for a pandas
+    frame of the same values and labels.
+
+    Raises
+    ------
+    RowsError
+        It takes neither.
+    """
+    from debias.discovery import plugin_manager
+
+    predict = plugin_manager().hook.debias_predict_native
+    refused: Exception | None = None
+    for put in (table.native, lambda rows: table.labelled(ensemble, rows)):
+        given = put(rows)
+        try:
+            found = None if given is None else predict(model=model, X=given)
+        except DebiasError:
+            raise
+        except Exception as error:  # whatever a library raises is about these rows
+            refused = error
+            continue
+        if found is not None:
+            return np.asarray(found, dtype=np.float64)
+    if refused is not None:
+        said = (str(refused).strip() or type(refused).__name__).splitlines()[0]
+        raise RowsError(
+            f"this {ensemble.source} itself does not predict for rows of X as they were passed: {said}. Pass rows as "
+            "the model takes them"
+        ) from refused
+    return None
+
+
+def _verify_native(
+    ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64], found: NDArray[np.float64]
+) -> None:
+    expected = native_output(model, ensemble, table, rows)
+    if expected is None:
+        return
+    wrong = np.flatnonzero(~(gaps(ensemble, found, expected) <= 1))
+    if wrong.size:
+        worst = wrong[0]
         raise ExtractionError(
-            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
-            f"{gap:.3g}). {_REPORT}"
+            f"this {ensemble.source} predicts otherwise for X as it was passed than its trees do on the values that "
+            f"debias reads there: in {wrong.size} of {rows.size} rows compared, the first being row {rows[worst]} "
+            f"({_outputs(expected, worst)} instead of {_outputs(found, worst)}). The library reads a value of such a "
+            "row in another way: a label that is missing, a category given as a code, a whole number too large for "
+            "a float. Pass X with the types the model was trained on"
         )
 
 
@@ -93,6 +164,14 @@ def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]
 def _rows_to_check(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
     n_checked = min(n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
     return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
+
+
+def _outputs(output: NDArray[np.float64], row: int) -> str:
+    return ", ".join(f"{value:.6g}" for value in output[row, :3]) if row < len(output) else "nothing"
+
+
+def _largest(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    return float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf
 
 
 def _largest_step(ensemble: TreeEnsemble) -> float:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from contextlib import contextmanager
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +15,8 @@ from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 from debias.threads import over_parts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 NODE_FIELDS = {
@@ -95,6 +100,28 @@ def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.in
 
     over_parts(len(trees), part)
     return leaves.T
+
+
+def predicted(model: Any, X: Any) -> NDArray[np.float64]:
+    """Return what predict_proba or predict returns for the user's rows, the columns of several responses side by side.
+
+    By one thread: the rows are few.
+    """
+    alone = copy(model)
+    if hasattr(model, "n_jobs"):
+        alone.n_jobs = 1
+    with quiet():
+        found = alone.predict_proba(X) if hasattr(model, "classes_") else alone.predict(X)
+    joined = np.concatenate(found, axis=1) if isinstance(found, list) else np.asarray(found)
+    return joined.astype(np.float64).reshape(X.shape[0], -1)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back what a library warns of while it predicts for a few rows, such as columns without names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str) -> Objective:

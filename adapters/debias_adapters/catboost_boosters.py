@@ -13,6 +13,7 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters._containers import is_plain
 from debias_adapters.catboost_model import LABELS, Nodes, as_json, category_sets, trees
 
 if TYPE_CHECKING:
@@ -130,6 +131,18 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
         return None
     raw = np.asarray(model.predict(_native(model, X), prediction_type="RawFormulaVal"), dtype=np.float64)
     return raw.reshape(len(X), -1)
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return margins, by one thread; categories have to be text or whole numbers."""
+    if not _is_mine(model) or not is_plain(X):
+        return None
+    floats = [str(dtype).startswith("float") for dtype in getattr(X, "dtypes", [X.dtype] * X.shape[1])]
+    if any(floats[feature] for feature in model.get_cat_feature_indices()):
+        return None  # codes that came as floats, which CatBoost takes in no container
+    raw = model.predict(X, prediction_type="RawFormulaVal", thread_count=1)
+    return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
 
 
 @debias.hookimpl

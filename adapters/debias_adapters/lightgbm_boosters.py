@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import CustomObjective, Objective
 from debias_adapters import lightgbm_bags, lightgbm_refit
+from debias_adapters._containers import is_plain
 from debias_adapters.lightgbm_model import ModelText, take_base
 from debias_adapters.lightgbm_trees import require_whole, text_in_parts
 
@@ -61,6 +63,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, text.n_outputs),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float64),
+        narrowed_kinds="iu" if hasattr(model, "booster_") else "iuO",
         sparse_absent=0.0,
         category_labels=text.category_labels() or None,
         source=source,
@@ -91,9 +94,17 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     """Return margins; a forest's raw score is a sum, of which it predicts the mean."""
     if not _is_mine(model):
         return None
-    booster = _booster(model)
-    raw = np.asarray(booster.predict(X, raw_score=True, num_threads=1), dtype=np.float64).reshape(len(X), -1)
-    return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
+    return _mean_of_forest(model, _booster(model).predict(X, raw_score=True, num_threads=1), len(X))
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return margins; text in an Arrow or polars table would end the process, so LightGBM is given none."""
+    if not _is_mine(model) or not is_plain(X):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _mean_of_forest(model, model.predict(X, raw_score=True, num_threads=1), X.shape[0])
 
 
 @debias.hookimpl
@@ -191,6 +202,12 @@ def _source(model: Any) -> str:
 
 def _is_forest(booster: Any) -> bool:
     return "\naverage_output\n" in booster.model_to_string(num_iteration=1)  # without reading every tree
+
+
+def _mean_of_forest(model: Any, score: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return raw scores as margins: those of a forest are sums."""
+    booster, raw = _booster(model), np.asarray(score, dtype=np.float64).reshape(n_rows, -1)
+    return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
 
 def _text(model: Any) -> ModelText:

@@ -12,7 +12,7 @@ from debias.errors import UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import names_of
+from debias_adapters._sklearn_trees import names_of, predicted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +69,12 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
         return None
     X = _unnamed(model, X)
     return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)[:, None]
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Predict by the forest itself."""
+    return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl

@@ -13,7 +13,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import common_arrays, names_of, values_are_means
+from debias_adapters._sklearn_trees import common_arrays, names_of, predicted, values_are_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,6 +69,12 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     each = zip(model.estimators_, model.estimators_features_, strict=True)
     total = sum(_values(model, tree, tree.tree_.predict(X[:, given])) for tree, given in each)
     return np.asarray(total / len(model.estimators_), dtype=np.float64)
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Predict by the estimator itself."""
+    return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl

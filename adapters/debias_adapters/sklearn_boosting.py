@@ -11,7 +11,7 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, objective_of
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, objective_of, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +55,13 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return the raw output: margins of a classifier, predictions of a regressor, whose link is the identity."""
-    if not _is_mine(model):
-        return None
-    if not hasattr(model, "classes_"):
-        return np.asarray(_unnamed(model, X, "predict"), dtype=np.float64)[:, None]
-    return np.asarray(_unnamed(model, X, "decision_function"), dtype=np.float64).reshape(len(X), -1)
+    return _raw(model, X) if _is_mine(model) else None
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return the same of the user's rows."""
+    return _raw(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
@@ -118,10 +120,7 @@ def _base(model: Any, source: str) -> NDArray[np.float64]:
     return base.astype(np.float64)
 
 
-def _unnamed(model: Any, X: NDArray[np.floating[Any]], method: str) -> Any:
-    """Call a method with a bare array, of which a model fitted on a data frame would warn."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return getattr(model, method)(X)
+def _raw(model: Any, X: Any) -> NDArray[np.float64]:
+    with quiet():
+        raw = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)

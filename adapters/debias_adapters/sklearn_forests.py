@@ -14,7 +14,7 @@ from debias.inbag import InBag
 from debias.objectives import SQUARED_ERROR
 from debias.threads import over_parts
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, values_are_means
+from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, quiet, values_are_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,14 +64,17 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Average the compiled predictions of the trees, which is what predict and predict_proba return, less overhead."""
+    return _averaged(model, X) if _is_mine(model) else None
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Average them for the rows as predict and predict_proba read them."""
     if not _is_mine(model):
         return None
-    trees, (_, class_sets) = _trees(model), _classes(model)
-
-    def part(of: slice) -> NDArray[np.float64]:
-        return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[of]), dtype=np.float64)
-
-    return np.asarray(sum(over_parts(len(trees), part)) / len(trees), dtype=np.float64)
+    with quiet():
+        read = model._validate_X_predict(X, *([] if hasattr(model, "estimators_") else [True]))
+    return _averaged(model, read)
 
 
 @debias.hookimpl
@@ -186,6 +189,15 @@ def _refuse(model: Any) -> None:
 
 def _trees(model: Any) -> list[Any]:
     return [estimator.tree_ for estimator in getattr(model, "estimators_", [model])]
+
+
+def _averaged(model: Any, X: Any) -> NDArray[np.float64]:
+    trees, (_, class_sets) = _trees(model), _classes(model)
+
+    def part(of: slice) -> NDArray[np.float64]:
+        return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[of]), dtype=np.float64)
+
+    return np.asarray(sum(over_parts(len(trees), part)) / len(trees), dtype=np.float64)
 
 
 def _classes(model: Any) -> tuple[NDArray[Any] | None, tuple[NDArray[Any], ...] | None]:

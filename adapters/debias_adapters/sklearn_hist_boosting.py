@@ -11,7 +11,7 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import names_of, objective_of
+from debias_adapters._sklearn_trees import names_of, objective_of, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,6 +88,15 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 
 @debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return margins, through the model's own encoding of categories."""
+    if not _is_mine(model):
+        return None
+    with quiet():
+        return np.asarray(model._raw_predict(X, n_threads=1), dtype=np.float64)
+
+
+@debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
     """Refuse: every tree is grown on all rows."""
     if not _is_mine(model):
@@ -131,12 +140,12 @@ def _user_order(model: Any) -> NDArray[np.int64]:
 
 
 def _labels(model: Any) -> dict[int, NDArray[Any]] | None:
-    """Return the labels behind the codes of each categorical feature; missing is no label."""
+    """Return the labels behind the codes of each categorical feature; NaN is no label, and None is one like others."""
     if model.is_categorical_ is None:
         return None
     found = model._preprocessor.named_transformers_["encoder"].categories_
     return {
-        int(k): labels[[label is not None and label == label for label in labels.tolist()]]
+        int(k): labels[[label is None or label == label for label in labels.tolist()]]
         for k, labels in zip(np.flatnonzero(model.is_categorical_), found, strict=True)
     }
 

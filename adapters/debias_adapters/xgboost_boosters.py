@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,6 +95,20 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     return np.asarray(_predict(model, X, output_margin=True), dtype=np.float64).reshape(len(X), -1)
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return margins; a Booster is given the DMatrix its users make."""
+    if not _is_mine(model):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if hasattr(model, "get_booster"):
+            raw = model.predict(X, output_margin=True, validate_features=False)
+        else:
+            raw = model.predict(_user_matrix(model, X), output_margin=True, validate_features=False)
+    return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
 
 
 @debias.hookimpl
@@ -236,6 +251,21 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 def _missing(model: Any) -> float:
     missing = model.missing if hasattr(model, "get_booster") else xgboost_params.given(model).get("missing")
     return np.nan if missing is None else float(missing)
+
+
+def _user_matrix(booster: Any, X: Any) -> Any:
+    """Return the user's rows for a Booster; the names and types of an array are those it was trained with."""
+    import xgboost
+
+    framed = hasattr(X, "columns")
+    return xgboost.DMatrix(
+        X,
+        missing=_missing(booster),
+        feature_names=None if framed else booster.feature_names,
+        feature_types=None if framed else booster.feature_types,
+        enable_categorical=True,
+        nthread=1,
+    )
 
 
 def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[Any]:

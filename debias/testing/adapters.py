@@ -16,7 +16,7 @@ from debias.notes import Notes
 from debias.proof import prove
 from debias.response import Response, encode
 from debias.table import Table
-from debias.testing.outputs import ROWS_TO_TRY, check_outputs, varied
+from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
 from debias.unwrapping import Unwrapped
 
@@ -144,6 +144,8 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     table = _table(X, ensemble)
     check_outputs(model, ensemble, varied(ensemble, table))
     answered = ["debias_extract", "debias_leaves", "debias_predict_raw"]
+    if check_native(model, ensemble, table):
+        answered.append("debias_predict_native")
     kind = "train"
     response = _encoded(y, ensemble, table)
     if _check_bags(model, ensemble, table, response):

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.discovery import plugin_manager
+from debias.errors import DebiasError
+from debias.odd_rows import odd_rows
 from debias.routing import raw_output, route
 from debias.testing.promises import require
+from debias.verify import gaps, native_output
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,6 +84,32 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
             "the trees cannot be checked, and debias refuses to score them")  # fmt: skip
     _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
+
+
+def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
+    """Compare what the library predicts for the user's own rows with the trees; return whether an adapter says it."""
+    rows = np.union1d(np.arange(min(table.n_rows, ROWS_TO_TRY)), odd_rows(table, ensemble))
+    try:
+        expected = native_output(model, ensemble, table, rows)
+    except DebiasError as error:
+        raise AssertionError(f"debias_predict_native fails for the training rows: {error}") from error
+    if expected is None:
+        return False
+    found = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
+    require(
+        expected.shape == found.shape,
+        f"debias_predict_native returns shape {expected.shape}, not {found.shape}: what debias_predict_raw returns, of "
+        "the user's own rows",
+    )
+    off = np.flatnonzero(~(gaps(ensemble, found, expected) <= 1))
+    row = off[0] if len(off) else 0
+    require(
+        not len(off),
+        f"debias_predict_native gives {expected[row]} for row {rows[row]} as it was passed, and the trees {found[row]} "
+        "for the numbers made of it: look at `category_labels`, and at what the library makes of missing values; link "
+        "functions do not belong here",
+    )
+    return True
 
 
 def _check_raw(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 import debias
 from debias.errors import CompositionError, InBagUnavailableError
+from debias.row_order import refuse_other_order
 from debias.significance import Procedure
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
         if _num_samples(X) < 2:
             raise ValueError("n_samples=1: a selection takes rows to train on and rows to score on")
+        refuse_other_order(X, y=y, sample_weight=fit_params.get("sample_weight"))  # before anything is divided
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
         scorer = debias.scorer(self.scorer)
         self.estimator_ = None

@@ -509,10 +509,25 @@ def test_containers_of_labels_and_numbers(container):
     X_new, y_new = draw(seed=1)
     new = labelled(X_new, "object").astype({"grade": int})
     new.loc[3, "a"] = np.nan
+    if container == "Arrow dictionary":  # see the test below
+        new["town"] = new["town"].fillna("Faro")
     expected = debias.score(model, new, y_new, rows="held-out").values
     assert np.abs(expected).min() > 0
     found = debias.score(model, CONTAINERS[container](new), y_new, rows="held-out").values
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_missing_label_of_an_arrow_dictionary_is_refused():
+    """numpy, and so scikit-learn, reads the null of an Arrow dictionary as its last category: the model predicts so."""
+    X, y = draw()
+    frame = labelled(X, "object").astype({"grade": int})
+    model = hist("regression", frame, y, categorical_features=["town"], min_samples_leaf=2, max_features=0.5)
+    X_new, y_new = draw(seed=1)
+    table = pa.Table.from_pandas(labelled(X_new, "category").astype({"grade": int}))
+    assert table["town"].null_count
+    assert table["town"].to_numpy()[0] is not None
+    with pytest.raises(debias.ExtractionError, match="predicts otherwise for X as it was passed"):
+        debias.score(model, table, y_new, rows="held-out")
 
 
 def test_training_rows_of_hist_gradient_boosting_are_recognised():

@@ -5,6 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from debias_toy import adapter as toy
 from debias_toy.model import ToyForest
@@ -69,6 +70,44 @@ def test_debias_predict_raw(plugin, forest, rows):
     plugin(**ADAPTER | {"debias_predict_raw": other})
     with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
         debias.score(forest, *rows)
+
+
+def test_debias_predict_native(plugin, forest, rows):
+    """It is given the user's own rows, and what it predicts for them has to be what the trees predict."""
+    X, y = rows
+    frame = pd.DataFrame(X, columns=list("abcd")).astype({"a": "Float64"})
+    seen = []
+
+    def native(model, X):
+        seen.append(X)
+        return toy.debias_predict_raw(model, X.to_numpy(dtype=float))
+
+    plugin(**ADAPTER | {"debias_predict_native": native})
+    debias.score(forest, frame, y)
+    assert seen[0].dtypes.tolist() == frame.dtypes.tolist()
+    pd.testing.assert_frame_equal(seen[0], frame.loc[seen[0].index])
+
+
+def test_a_native_prediction_that_differs_is_refused(plugin, forest, rows):
+    plugin(**ADAPTER | {"debias_predict_native": lambda model, X: toy.debias_predict_raw(model, X) + 1e-6})
+    with pytest.raises(debias.ExtractionError, match="predicts otherwise for X as it was passed.*row 0"):
+        debias.score(forest, *rows)
+
+
+def test_rows_the_library_itself_refuses_are_refused(plugin, forest, rows):
+    def refuses(model, X):
+        raise ValueError("no such town")
+
+    plugin(**ADAPTER | {"debias_predict_native": refuses})
+    with pytest.raises(
+        debias.RowsError, match="itself does not predict for rows of X as they were passed: no such town"
+    ):
+        debias.score(forest, *rows)
+
+
+def test_without_debias_predict_native_rows_are_compared_as_numbers(plugin, forest, rows):
+    plugin(**without("debias_predict_native"))
+    assert debias.score(forest, *rows).provenance["status"] == "proven"
 
 
 def test_debias_in_bag(plugin, forest, rows):

@@ -73,7 +73,8 @@ def test_the_toy_adapter_is_right(checked):
 
 
 def test_hooks_that_are_left_out_are_seen_in_what_is_returned(checked):
-    assert checked(debias_in_bag=None, debias_refit=None) == ("debias_extract", "debias_leaves", "debias_predict_raw")
+    left_out = {"debias_predict_native": None, "debias_in_bag": None, "debias_refit": None}
+    assert checked(**left_out) == ("debias_extract", "debias_leaves", "debias_predict_raw")
 
 
 def test_a_model_nobody_recognises():
@@ -176,6 +177,9 @@ def other_bags(model):
         ({"debias_extract": with_fields(averaged=False, mean_values=False)},
          "the library's is 0.2 times as large in every row: averaged=False"),
         ({"debias_predict_raw": lambda model, X: np.exp(model.predict(X))[:, None]}, "margins or transformed output"),
+        ({"debias_predict_native": lambda model, X: model.predict(X)}, r"debias_predict_native returns shape \(\d+,\)"),
+        ({"debias_predict_native": lambda model, X: np.exp(model.predict(X))[:, None]}, "link functions do not belong"),
+        ({"debias_predict_native": lambda model, X: model.predict(X.iloc)}, "debias_predict_native fails for"),
         ({"debias_in_bag": lambda model: model.bags}, "returns a list, not a debias.InBag: InBag.from_rows"),
         ({"debias_in_bag": lambda model: debias.InBag.from_rows(model.bags[:2], 80)}, "of 80 rows for 2 trees"),
         ({"debias_in_bag": without_bags}, "no row is out of any bag: raise debias.InBagUnavailableError"),

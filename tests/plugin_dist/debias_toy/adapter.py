@@ -85,6 +85,11 @@ def debias_predict_raw(model, X):
 
 
 @debias.hookimpl
+def debias_predict_native(model, X):
+    return model.predict(X)[:, None] if is_mine(model) else None
+
+
+@debias.hookimpl
 def debias_in_bag(model):
     return debias.InBag.from_rows(model.bags, model.n_rows) if is_mine(model) else None
 

@@ -18,7 +18,8 @@ def test_scorer():
 
 def test_adapter(rows):
     hooks = check_adapter(ToyForest().fit(*rows), *rows)
-    assert hooks == ("debias_extract", "debias_leaves", "debias_predict_raw", "debias_in_bag", "debias_refit")
+    about_rows = ("debias_leaves", "debias_predict_raw", "debias_predict_native")
+    assert hooks == ("debias_extract", *about_rows, "debias_in_bag", "debias_refit")
 
 
 def test_meta_method():
