@@ -23,7 +23,8 @@ RARELY_OUT = 0.1
 """A class is rarely out of bag if its rows are less than this times as often so as those of another."""
 
 FEW_CARRIERS = 100
-"""Where a score rests on fewer effective rows, Student's law is approximate (docs/significance.md has its level),"""
+"""Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
+(docs/significance.md has its level),"""
 FAR_BELOW = 100
 """and of no matter where a p-value is so many times below alpha."""
 
@@ -64,12 +65,12 @@ def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
     )
 
 
-def warn_of_few_carriers(effective: NDArray[np.float64], grouping: Grouping, notes: Notes) -> None:
+def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, notes: Notes) -> None:
     """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
-    least = int(effective.argmin())
-    if effective[least] >= FEW_CARRIERS:
+    least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
+    if effective[least] >= few:
         return
-    more = int((effective < FEW_CARRIERS).sum()) - 1
+    more = int((effective < few).sum()) - 1
     others = f", and so do those of {more} more features that come out as informative" if more else ""
     notes.warn(
         f"the score of {grouping.names[least]} rests on few rows, effectively {effective[least]:.3g}, as where a class "

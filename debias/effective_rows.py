@@ -58,8 +58,8 @@ def effective_rows(rows: Rows) -> float:
     numbers = []
     for column in _columns(rows, used):
         value = np.bincount(block, weights=weight * (column - np.average(column, weights=weight)))
-        value /= max(np.abs(value).max(), np.finfo(float).tiny)
-        sums = np.stack([(value**power).sum() for power in range(1, POWERS + 1)])
+        value = value / max(np.abs(value).max(), np.finfo(float).tiny)
+        sums = np.array([(value**power).sum() for power in range(1, POWERS + 1)])
         numbers.append(effective_number(sums[:, None], value.size)[0])
     return float(min(numbers, default=0.0))
 

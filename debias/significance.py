@@ -64,14 +64,14 @@ class Procedure:
     Parameters
     ----------
     se : {"auto", "permutation", "conservative", "naive"}
-        "permutation": permuted responses, trees frozen. "conservative": normal test with sqrt(2) times the naive
-        standard error (out-of-bag rows). "naive": normal test, for held-out rows. "auto": permutation on out-of-bag
+        "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
+        standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
         rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
         them or fewer count (:mod:`debias.effective_rows`); naive on other held-out rows.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
-        Family-wise error (step-down max-z; Holm for normal tests), or false discovery rate (Benjamini-Hochberg,
+        Family-wise error (step-down max-z; Holm for Student's law), or false discovery rate (Benjamini-Hochberg,
         Benjamini-Yekutieli).
     n_permutations : int
         At most so many are drawn.
@@ -263,12 +263,13 @@ def _by_law(
 ) -> _Found:
     inflated = procedure.se == "conservative" or rows.kind != "oob"
     z, effective = z_scores(rows.paths, rows, node_weight, grouping, inflated)
-    return by_students_law(z, effective, rows.kind, grouping, procedure, notes)
+    return by_students_law(z, effective, rows.paths.n_blocks, rows.kind, grouping, procedure, notes)
 
 
 def by_students_law(
     z: NDArray[np.float64],
     effective: NDArray[np.float64],
+    n_independent: int,
     kind: str,
     grouping: Grouping,
     procedure: Procedure,
@@ -294,9 +295,9 @@ def by_students_law(
     else:
         p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
     close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
-    warn_of_few_carriers(np.where(close, effective, np.inf), grouping, notes)
+    warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, notes)
     least = float(freedom[z != 0].min(initial=freedom.max()))  # from this z on a feature is found whichever it is
-    done = {"effective_rows": [float(f"{number:.6g}") for number in effective]}
+    done: dict[str, object] = {"effective_rows": [float(f"{number:.6g}") for number in effective]}
     return _Found(z, p_value, p_adjusted, float(-stdtrit(least, procedure.alpha / z.size)), None, done)
 
 

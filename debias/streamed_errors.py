@@ -182,7 +182,7 @@ def streamed_significance(
     score, error = plain[0], spread(widened, n_independent)
     z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
     effective = effective_number(widened, n_independent)
-    found = by_students_law(z, effective, rows.kind, grouping, procedure, notes)
+    found = by_students_law(z, effective, n_independent, rows.kind, grouping, procedure, notes)
     standard_error = steps.unit * spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
     details = {
         "se": chosen,

@@ -142,13 +142,19 @@ def test_the_number_does_not_depend_on_the_unit_of_the_response():
 
 
 @pytest.mark.parametrize(
-    ("effective", "z", "said"),
-    [(20.0, 3.0, "few rows, effectively 20,"), (20.0, 9.0, None), (20.0, 1.0, None), (150.0, 3.0, None)],
+    ("effective", "n", "z", "said"),
+    [
+        (20.0, 5000, 3.0, "few rows, effectively 20,"),
+        (20.0, 5000, 9.0, None),
+        (20.0, 5000, 1.0, None),
+        (20.0, 100, 3.0, None),
+        (150.0, 5000, 3.0, None),
+    ],
 )
-def test_verdicts_that_rest_on_few_rows_are_warned_of_where_they_are_close(effective, z, said):
+def test_verdicts_that_rest_on_few_rows_are_warned_of_where_they_are_close(effective, n, z, said):
     notes = Notes((), quiet=True)
     grouping = Grouping(("a", "b"), np.arange(2))
-    by_students_law(np.array([z, 0.0]), np.array([effective, 5.0]), "held-out", grouping, Procedure("naive"), notes)
+    by_students_law(np.array([z, 0.0]), np.array([effective, 5.0]), n, "held-out", grouping, Procedure("naive"), notes)
     assert [text for text in notes.texts if said is not None and said in text] == notes.texts
     assert bool(notes.texts) == (said is not None)
 
