@@ -62,10 +62,11 @@ def audit(
         default ``oob_loss`` as well, where it is defined.
     se : {"auto", "permutation", "conservative", "naive", None}
         How ``mdi_oob`` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
-        a normal test with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": a normal test, right
-        for held-out rows. "auto": "permutation" for out-of-bag rows and up to 2,000 held-out ones (or blocks of one
-        size), else "naive"; "conservative" where fewer than 5 rows, or whole blocks, a tree are out of bag. None: no
-        test, every verdict is "untested", and ``audit.untested_because`` says why.
+        a test by Student's law with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": Student's
+        law, for held-out rows. "auto": "permutation" for out-of-bag rows, and for held-out ones where up to 2,000 rows
+        (blocks of one size) count, those of a rare class for instance (docs/significance.md), else "naive";
+        "conservative" where fewer than 5 rows, or whole blocks, a tree are out of bag. None: no test, every verdict is
+        "untested", and ``audit.untested_because`` says why.
     alpha : float
         Error rate of the verdicts.
     error : {"fwer", "fdr", "fdr_by"}

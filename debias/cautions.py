@@ -9,6 +9,9 @@ import numpy as np
 from debias.errors import CompositionError, RowsError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.groups import Grouping
     from debias.notes import Notes
     from debias.rows import Rows
     from debias.significance import Procedure
@@ -18,6 +21,12 @@ FEW_BLOCKS = 5
 the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
 RARELY_OUT = 0.1
 """A class is rarely out of bag if its rows are less than this times as often so as those of another."""
+
+FEW_CARRIERS = 100
+"""Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
+(docs/significance.md has its level),"""
+FAR_BELOW = 100
+"""and of no matter where a p-value is so many times below alpha."""
 
 
 def warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
@@ -53,6 +62,20 @@ def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
     notes.warn(
         f"a tree has {n:.2g} {what} out of bag on average, less than {FEW_BLOCKS}; {then} hold out "
         f"{what} and test on them with rows='held-out'"
+    )
+
+
+def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, notes: Notes) -> None:
+    """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
+    least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
+    if effective[least] >= few:
+        return
+    more = int((effective < few).sum()) - 1
+    others = f", and so do those of {more} more features that come out as informative" if more else ""
+    notes.warn(
+        f"the score of {grouping.names[least]} rests on few rows, effectively {effective[least]:.3g}, as where a class "
+        f"is rare{others}: Student's law is an approximation then, and noise may come out too often. On held-out rows "
+        "in memory se='permutation' is exact"
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.effective_rows import POWERS, effective_number
 from debias.threads import allowed
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def standard_error(
     -------
     array of float64 of shape (n_groups,)
     """
-    return spread(_moments(paths, rows, paths.factor(node_weight, inflated), grouping), paths.n_blocks)
+    sums, unit = _moments(paths, rows, paths.factor(node_weight, inflated), grouping)
+    return unit * spread(sums, paths.n_blocks)
 
 
 def z_scores(
@@ -79,11 +81,24 @@ def z_scores(
     node_weight: NDArray[np.float64],
     grouping: Grouping,
     inflated: bool,
-) -> NDArray[np.float64]:
-    """Return score over standard error; 0 for features no tree uses. Parameters as for :func:`standard_error`."""
-    score = _moments(paths, rows, paths.factor(node_weight), grouping)[0]
-    error = standard_error(paths, rows, node_weight, grouping, inflated)
-    return np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return score over standard error, and the effective number of contributions it rests on.
+
+    Parameters
+    ----------
+    paths, rows, node_weight, grouping, inflated
+        As for :func:`standard_error`.
+
+    Returns
+    -------
+    (z, effective number), arrays of float64 of shape (n_groups,)
+        z is 0 for features no tree uses.
+    """
+    plain, unit = _moments(paths, rows, paths.factor(node_weight), grouping)
+    sums, enlarged_unit = _moments(paths, rows, paths.factor(node_weight, inflated), grouping)
+    score, error = unit * plain[0], enlarged_unit * spread(sums, paths.n_blocks)
+    z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+    return z, effective_number(sums, paths.n_blocks)
 
 
 def influence_error(
@@ -200,17 +215,46 @@ def class_product(difference: NDArray[np.float64]) -> NDArray[np.float64]:
     return difference + difference.sum(axis=1, keepdims=True)
 
 
-def _moments(paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
-    """Return sums of contributions, and of squares of their totals by block, stacked: shape (2, n_groups)."""
+def units(
+    factor: NDArray[np.float64], difference: NDArray[np.float64], column: NDArray[np.int32], n_columns: int
+) -> NDArray[np.float64]:
+    """Return powers of 2 about as large as the contributions to each column, if the response were of the size of 1.
+
+    Contributions are products of the response and node values. Measured in these units their fourth powers stay within
+    the range of floats as long as those of the response do.
+
+    Parameters
+    ----------
+    factor : array of shape (n_dividing, 2)
+    difference : array of shape (n_dividing, width)
+        Of the children's values.
+    column : array of int32 of shape (n_dividing,)
+    n_columns : int
+    """
+    largest = np.zeros(n_columns)
+    np.maximum.at(largest, column, np.abs(factor).max(axis=1) * np.abs(difference).max(axis=1))
+    return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1])
+
+
+def _moments(
+    paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return sums of the powers of contributions, totalled by block, and the units they are measured in.
+
+    The sums have shape (4, n_groups).
+    """
     from debias import path_kernels
 
-    of_rows = _of_rows(paths, rows, factor, grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32))
+    column, n_groups = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32), len(grouping.names)
+    width = rows.ensemble.value.shape[1] - (rows.response.values is None)
+    unit = units(factor, fixed_differences(paths, width), column, n_groups)
+    of_rows = _of_rows(paths, rows, factor / unit[column][:, None], column)
 
     def add(part: tuple[int, int]) -> NDArray[np.float64]:
-        sums = np.zeros((2, len(grouping.names)))
+        sums = np.zeros((POWERS, n_groups))
         path_kernels.moments(*part, paths.block, of_rows, sums)
         return sums
 
     with allowed(rows.n_jobs) as threads:
         total: NDArray[np.float64] = np.sum(threads.map(add, paths.parts), axis=0)
-    return total
+    return total, unit

@@ -123,9 +123,9 @@ def contributions(begin, end, of_rows, phi):
 
 @njit(cache=True, nogil=True)
 def moments(begin, end, block, of_rows, sums):
-    """Add the contributions of rows begin..end to ``sums[0]``, and squares of their totals by block to ``sums[1]``.
+    """Add the powers of the contributions of rows begin..end, totalled by block, to `sums` (n_powers, n_columns).
 
-    Rows of one block stand together; `block` (n_rows,) are its labels. `sums` has shape (2, n_columns).
+    Rows of one block stand together; `block` (n_rows,) are its labels.
     """
     phi = np.zeros(sums.shape[1])
     for i in range(begin, end):
@@ -191,10 +191,13 @@ def _walk_in_bags(i, slots, in_bag, start, slot_of_split, column, pull, mean, y,
 
 @njit(cache=True, nogil=True)
 def _end_of_block(i, end, block, phi, sums):
-    """Move what its rows contributed to the sums, if row i is the last of its block."""
+    """Move what its rows contributed, in its powers, to the sums, if row i is the last of its block."""
     if i + 1 < end and block[i + 1] == block[i]:
         return
     for k in range(phi.size):
-        sums[0, k] += phi[k]
-        sums[1, k] += phi[k] * phi[k]
+        power = phi[k]
+        sums[0, k] += power
+        for exponent in range(1, sums.shape[0]):
+            power *= phi[k]
+            sums[exponent, k] += power
         phi[k] = 0.0

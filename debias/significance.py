@@ -1,8 +1,9 @@
 """Which scores are more than chance: standard errors, z, p-values and adjusted p-values of one scorer on some rows.
 
-Out-of-bag rows: the frozen-forest permutation test (debias.frozen_test), or a normal test with the naive standard
-error, or sqrt(2) times it. Held-out rows: rows are independent given the model, so the scores are sums of independent
-contributions; permutations of their response where rows are few.
+Out-of-bag rows: the frozen-forest permutation test (debias.frozen_test), or a test with the naive standard error, or
+sqrt(2) times it, by Student's law. Held-out rows: rows are independent given the model, so the scores are sums of
+independent contributions, whose law is Student's where many of them count; permutations of the response where few do
+(debias.effective_rows).
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import numpy as np
 
 from debias import nulls
 from debias.cautions import (
+    FAR_BELOW,
     FEW_BLOCKS,
     check_resolution,
     refuse_unequal_blocks,
     warn_of_classes_rarely_out,
     warn_of_few_blocks_out,
+    warn_of_few_carriers,
 )
 from debias.contributions import influence_error, standard_error, z_scores
+from debias.effective_rows import effective_rows, is_constant
 from debias.errors import CompositionError, RowsError
 
 if TYPE_CHECKING:
@@ -36,10 +40,19 @@ METHODS = ("auto", "permutation", "conservative", "naive")
 SHRINKAGE = 30.0
 """Node terms of the test statistic are multiplied by n_t / (n_t + 30): the level stays, power rises."""
 FEW_ROWS = 2000
-"""Held-out rows up to this many are permuted, which is exact and quick."""
+"""Up to this many effective held-out rows the response is permuted, which is exact. Of 48 rows of a rare class among
+4,800, or 270, Student's law by the number of rows found noise in 1 data set of 10 instead of 20; with 1,100 or more it
+had its level (docs/significance.md)."""
+MOST_VALUES = 4e7
+"""More rows than FEW_ROWS are permuted only where rows x trees x columns of node values are at most so many: 200
+permutations take half a minute of a processor then."""
 RISK = 1e-3
 """Resampling risk: how often, at most, drawing stops with the wrong decision about a feature."""
 ENOUGH_EXCEEDANCES = 20
+CONSTANT = (
+    "the response is the same in all rows that are evaluated, so nothing can be told about any feature. Pass rows in "
+    "which it differs (of a classifier: rows of two classes or more)"
+)
 LARGEST_DRAWS = 2
 """So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
 
@@ -51,14 +64,14 @@ class Procedure:
     Parameters
     ----------
     se : {"auto", "permutation", "conservative", "naive"}
-        "permutation": permuted responses, trees frozen. "conservative": normal test with sqrt(2) times the naive
-        standard error (out-of-bag rows). "naive": normal test, for held-out rows. "auto": permutation on out-of-bag
-        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on up to 2,000 held-out ones;
-        naive on more held-out rows.
+        "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
+        standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
+        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
+        them or fewer count (:mod:`debias.effective_rows`); naive on other held-out rows.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
-        Family-wise error (step-down max-z; Holm for normal tests), or false discovery rate (Benjamini-Hochberg,
+        Family-wise error (step-down max-z; Holm for Student's law), or false discovery rate (Benjamini-Hochberg,
         Benjamini-Yekutieli).
     n_permutations : int
         At most so many are drawn.
@@ -95,8 +108,7 @@ class Procedure:
         if self.se == "auto" and rows.kind == "oob":
             return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
         if self.se == "auto":
-            sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
-            return "permutation" if sizes.size <= FEW_ROWS and np.ptp(sizes) == 0 else "naive"
+            return "permutation" if _few_count(rows) else "naive"
         if self.se == "conservative" and rows.kind != "oob":
             raise CompositionError(
                 "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
@@ -139,6 +151,10 @@ def significance(
         So few permutations, or this `se`, can never reject.
     """
     refuse_training_rows(rows)
+    if rows.kind == "oob":
+        warn_of_classes_rarely_out(rows, notes)
+    if is_constant(rows):
+        return without_verdict(scores, notes)
     paths, shrinking = rows.paths, shrunk(rows)
     chosen = procedure.method(rows)
     procedure = replace(procedure, se=chosen)
@@ -150,9 +166,8 @@ def significance(
         "n_independent": paths.n_blocks,
         "blocks": rows.blocks is not None,
     }
-    method = _by_permutation if chosen == "permutation" else _by_normal_law
+    method = _by_permutation if chosen == "permutation" else _by_law
     if rows.kind == "oob":
-        warn_of_classes_rarely_out(rows, notes)
         warn_of_few_blocks_out(rows, chosen, notes)
     found = method(rows, node_weight * shrinking, grouping, procedure, notes)
     error: NDArray[np.float64] | None = None
@@ -183,6 +198,25 @@ def refuse_training_rows(rows: Rows) -> None:
             "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
             "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
         )
+
+
+def without_verdict(scores: Scores, notes: Notes) -> Scores:
+    """Return scores that were not tested, since the response is the same in all rows; say so."""
+    notes.warn(f"nothing was tested: {CONSTANT}")
+    details = {**scores.details, "untested_because": CONSTANT}
+    return replace(scores, warnings=tuple(notes.texts), details=details)
+
+
+def _few_count(rows: Rows) -> bool:
+    """Whether so few held-out rows (blocks) count that their response is to be permuted, and whether it can be."""
+    sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
+    if np.ptp(sizes) > 0:  # they cannot change places
+        return False
+    if sizes.size <= FEW_ROWS:
+        return True
+    ensemble = rows.ensemble
+    values = float(rows.n_rows) * ensemble.n_trees * ensemble.value.shape[1]
+    return values <= MOST_VALUES and effective_rows(rows) <= FEW_ROWS
 
 
 def _is_real(value: object) -> bool:
@@ -224,37 +258,47 @@ def _by_permutation(
     return _Found(z, p_value, p_adjusted, _critical(null, alpha), null, done)
 
 
-def _by_normal_law(
+def _by_law(
     rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
 ) -> _Found:
     inflated = procedure.se == "conservative" or rows.kind != "oob"
-    z = z_scores(rows.paths, rows, node_weight, grouping, inflated)
-    return by_normal_law(z, rows.paths.n_blocks, procedure.se, rows.kind, procedure, notes)
+    z, effective = z_scores(rows.paths, rows, node_weight, grouping, inflated)
+    return by_students_law(z, effective, rows.paths.n_blocks, rows.kind, grouping, procedure, notes)
 
 
-def by_normal_law(
-    z: NDArray[np.float64], n_independent: int, se: str, kind: str, procedure: Procedure, notes: Notes
+def by_students_law(
+    z: NDArray[np.float64],
+    effective: NDArray[np.float64],
+    n_independent: int,
+    kind: str,
+    grouping: Grouping,
+    procedure: Procedure,
+    notes: Notes,
 ) -> _Found:
-    """Decide by scores over their naive standard errors, of so many independent contributions.
+    """Decide by scores over their naive standard errors, each by Student's law of its effective number of rows.
 
-    By Student's law, which is the normal one for many: of few blocks the tails are heavier.
+    The law is the normal one where many count. Where few do, tails are heavier and skewed.
     """
     from scipy.special import stdtr, stdtrit
 
-    if se == "conservative":
+    if procedure.se == "conservative":
         z = z / np.sqrt(2)
     elif kind == "oob":
         notes.warn(
             "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
             "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
         )
-    freedom = max(n_independent - 1, 1)
+    freedom = np.maximum(effective - 1, 1.0)
     p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
     if procedure.error == "fwer":
         p_adjusted = nulls.holm(p_value)
     else:
         p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
-    return _Found(z, p_value, p_adjusted, float(-stdtrit(freedom, procedure.alpha / z.size)), None, {})
+    close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
+    warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, notes)
+    least = float(freedom[z != 0].min(initial=freedom.max()))  # from this z on a feature is found whichever it is
+    done: dict[str, object] = {"effective_rows": [float(f"{number:.6g}") for number in effective]}
+    return _Found(z, p_value, p_adjusted, float(-stdtrit(least, procedure.alpha / z.size)), None, done)
 
 
 def shrunk(rows: Rows) -> NDArray[np.float64]:

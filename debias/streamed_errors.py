@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.contributions import coded_response, fixed_differences, spread
+from debias.contributions import coded_response, fixed_differences, spread, units
+from debias.effective_rows import POWERS, effective_number
 from debias.errors import CompositionError
-from debias.significance import SHRINKAGE, by_normal_law, refuse_training_rows, shrunk
+from debias.significance import SHRINKAGE, by_students_law, refuse_training_rows, shrunk, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from debias.streamed_rows import StreamedRows
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
+
+
+ROUNDING = 1e-12
+"""What is left of the variance of a response that is the same in all rows, beside its square, is less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,8 @@ class Steps:
         Difference of the children's values, and mean response of the rows there.
     factors : list of array of shape (n_dividing, 2)
         One for each version.
+    unit : array of shape (n_groups,)
+        What contributions to each group are measured in, see :func:`debias.contributions.units`.
     """
 
     ensemble: TreeEnsemble
@@ -63,6 +70,7 @@ class Steps:
     n_groups: int
     step: NDArray[np.float64]
     factors: list[NDArray[np.float64]]
+    unit: NDArray[np.float64]
 
     @classmethod
     def of(cls, sums: NodeSums, grouping: Grouping, versions: list[tuple[NDArray[np.float64], bool]]) -> Steps:
@@ -105,16 +113,20 @@ class Steps:
             n_groups=len(grouping.names),
             step=np.empty((at.size, 2, mean.shape[1])),
             factors=[_factor(sums, start, at, *version) for version in versions],
+            unit=np.ones(len(grouping.names)),
         )
         steps.step[:, 0] = fixed_differences(steps, mean.shape[1])
         steps.step[:, 1] = mean
+        steps.unit[:] = units(steps.factors[0], steps.step[:, 0], steps.column, steps.n_groups)
+        for factor in steps.factors:
+            factor /= steps.unit[steps.column][:, None]
         return steps
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
-        """Return sums of contributions, and of their squares, shape (n_versions, 2, n_groups)."""
+        """Return sums of the powers of contributions, in units, shape (n_versions, 4, n_groups)."""
         from debias import path_kernels
 
-        total = np.zeros((len(self.factors), 2, self.n_groups))
+        total = np.zeros((len(self.factors), POWERS, self.n_groups))
         for rows in batches:
             y = coded_response(rows)
             for part, leaves in rows.leaf_blocks():
@@ -138,7 +150,7 @@ def streamed_significance(
     notes: Notes,
     fold: Fold,
 ) -> Scores:
-    """Return scores with standard errors, z, p-values and decisions, by the normal law.
+    """Return scores with standard errors, z, p-values and decisions, by Student's law.
 
     Parameters
     ----------
@@ -157,16 +169,21 @@ def streamed_significance(
         `se` asks for what needs all rows at once.
     """
     refuse_training_rows(rows)
+    if _is_constant(rows.sums):
+        return without_verdict(scores, notes)
     chosen = _method(procedure.se, rows.kind)
+    procedure = replace(procedure, se=chosen)
     shrinking = shrunk(rows)
     weight = node_weight * shrinking
     inflated = chosen == "conservative" or rows.kind != "oob"
     versions = [(weight, False), (weight, inflated), (node_weight, inflated)]
-    plain, widened, unshrunk = fold(Steps.of(rows.sums, grouping, versions))
+    steps = Steps.of(rows.sums, grouping, versions)
+    plain, widened, unshrunk = fold(steps)
     score, error = plain[0], spread(widened, n_independent)
     z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    found = by_normal_law(z, n_independent, chosen, rows.kind, procedure, notes)
-    standard_error = spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
+    effective = effective_number(widened, n_independent)
+    found = by_students_law(z, effective, n_independent, rows.kind, grouping, procedure, notes)
+    standard_error = steps.unit * spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
     details = {
         "se": chosen,
         "alpha": float(procedure.alpha),
@@ -186,6 +203,14 @@ def streamed_significance(
         warnings=tuple(notes.texts),
         details={**scores.details, "test": details | found.details},
     )
+
+
+def _is_constant(sums: NodeSums) -> bool:
+    """Whether all rows have one response, up to the rounding of their sums."""
+    roots = sums.ensemble.tree_start[:-1][sums.n_root > 0]
+    squares = sums.q[roots]
+    spread_about_mean = squares - (sums.s[roots] ** 2).sum(axis=1) / sums.n[roots]
+    return bool((spread_about_mean <= ROUNDING * squares).all())
 
 
 def _method(se: str, kind: str) -> str:

@@ -24,7 +24,7 @@ STUDY_NAMES = (
     "guide-sets",
     "predictive-value",
 )
-MEASUREMENTS = ("speed", "significance", "rivals", "replicates")
+MEASUREMENTS = ("speed", "significance", "rare-classes", "rivals", "replicates")
 """Named here, and not only in the catalogue, so that `debias --help` imports no study."""
 
 
@@ -68,7 +68,7 @@ def command(
     stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
     ones. `speed` prints ratios to the libraries' own calls, `replicates` to a bare loop of
     refits, `rivals` to those of shap and of scikit-learn's permutation_importance, `significance` error rates, power
-    and cost.
+    and cost, `rare-classes` error rates on held-out rows of few that count.
 
     \b
     Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
@@ -78,6 +78,7 @@ def command(
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
         "significance": {"repeats", "jobs", "out", "restart"},
+        "rare-classes": {"repeats", "jobs", "out", "restart"},
     }.get(study, {"repeats"})
     taken = measured if study in MEASUREMENTS else {*context.params} - {"memory", "full"}
     for name in sorted({*context.params} - taken - {"study", "more"}):
@@ -89,12 +90,13 @@ def command(
 
     with errors():
         messages = Console(stderr=True)
-        if study == "significance":
-            from debias.benchmarks import significance
+        if study in ("significance", "rare-classes"):
+            from debias.benchmarks import rare_classes, significance
 
-            page = significance.run(Path(out), messages, repeats=repeats or 500, jobs=jobs, restart=restart)
+            simulate, usual = (significance.run, 500) if study == "significance" else (rare_classes.run, 10)
+            page = simulate(Path(out), messages, repeats=repeats or usual, jobs=jobs, restart=restart)
             click.echo(page, nl=False)
-            click.echo(f"written to {out}: significance.md, significance.csv", err=True)
+            click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
             return
         if study == "replicates":
             from debias.benchmarks import replicates

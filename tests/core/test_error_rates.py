@@ -9,6 +9,7 @@ from scipy.stats import chisquare, norm
 from xgboost import XGBRegressor
 
 import debias
+from debias.benchmarks import rare_classes
 from debias.benchmarks import significance as bench
 from debias.benchmarks import significance_settings as designs
 
@@ -42,6 +43,16 @@ def test_noise_is_rejected_no_more_often_than_stated(name):
     assert (by_feature <= 0.05 + reach * np.sqrt(0.05 * 0.95 / np.maximum(n, 1))).all()
     family = (np.nanmin(adjusted, axis=1) <= 0.05).mean()
     assert family <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(p))
+
+
+@pytest.mark.parametrize("ratio", [20, 100, 500])
+@pytest.mark.parametrize("model", rare_classes.MODELS)
+def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare(ratio, model):
+    """Held-out rows, 5 models of 20 sets each; sets of one model may be alike, so errors are over models too."""
+    setting = rare_classes.Setting(ratio, model, 5000)
+    found = np.array([rare_classes.any_found(setting, 100 + each)["auto"] for each in range(5)])
+    share, error = rare_classes.rate(found)
+    assert share <= rare_classes.ALPHA + 3 * max(error, np.sqrt(0.05 * 0.95 / found.size))
 
 
 def test_pairs_of_rows_taken_for_independent_are_all_found():
