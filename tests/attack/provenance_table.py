@@ -63,7 +63,7 @@ UNSEEN = (
     Unseen(
         (SELECTED,),
         GROUPS,
-        "fresh rows chosen by their response: it shifts columns as far as they tell of it, and small shifts are not told",
+        "fresh rows chosen by their response: it shifts columns as far as they tell of it, maybe too little",
     ),
 )
 """What docs/rows.md says cannot be told, by case and group of models."""
