@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.applying import UNTESTED, node_weight_of, scored, tested, whole_seed
+from debias.applying import node_weight_of, scored, tested, whole_seed
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.experiment import Experiment
 from debias.groups import Grouping
@@ -22,6 +22,7 @@ from debias.significance import Procedure
 from debias.sources import is_source
 from debias.streaming import streamed_scores
 from debias.threads import in_threads, threads
+from debias.untested import members_in_words
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def score(
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
     if test is not None and not is_one(members):
-        raise CompositionError(UNTESTED.format(members[0].path[0]))
+        raise CompositionError(f"{members_in_words(members)}, or leave se out")
     scores = []
     for member in members:
         ensemble, given, caught = prepare(

@@ -12,6 +12,7 @@ from debias.rows import Rows
 from debias.scores import Scores
 from debias.scoring import Scorer, decided
 from debias.significance import Procedure, significance
+from debias.untested import unless_tested
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from debias.ensemble import TreeEnsemble
     from debias.groups import Grouping
     from debias.notes import Notes
-
-UNTESTED = (
-    "the scores of a {} combine those of several models, whose common standard error is not known: leave se out, or "
-    "test its members one by one"
-)
 
 
 def scored(
@@ -67,10 +63,12 @@ def scored(
 def tested(
     scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: Notes
 ) -> Scores:
-    """Return scores with standard errors, z and p-values."""
+    """Return scores with standard errors, z and p-values, or with the reason why there are none."""
     if rows is None:
         raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
-    return significance(scores, rows, node_weight_of(scorer, rows.ensemble, rows), grouping, test, notes)
+    known = len(notes.texts)
+    found = significance(scores, rows, node_weight_of(scorer, rows.ensemble, rows), grouping, test, notes)
+    return unless_tested(found, notes.texts[known:])
 
 
 def node_weight_of(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api import score
-from debias.applying import UNTESTED, scored, tested, whole_seed
+from debias.applying import scored, tested, whole_seed
 from debias.audits import Audit
 from debias.blocks import warn_of_repeats
 from debias.discovery import plugin_manager
@@ -20,6 +20,7 @@ from debias.scores import Scores
 from debias.scoring import Scorer, scorer
 from debias.significance import Procedure
 from debias.threads import in_threads, meanwhile
+from debias.untested import NOT_ASKED, TRAINING_ROWS, members_in_words, with_reason
 from debias.unwrapping import combined, is_one, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def audit(
         a normal test with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": a normal test, right
         for held-out rows. "auto": "permutation" for out-of-bag rows and up to 2,000 held-out ones (or blocks of one
         size), else "naive"; "conservative" where fewer than 5 rows, or whole blocks, a tree are out of bag. None: no
-        test, every verdict is "untested".
+        test, every verdict is "untested", and ``audit.untested_because`` says why.
     alpha : float
         Error rate of the verdicts.
     error : {"fwer", "fdr", "fdr_by"}
@@ -107,6 +108,7 @@ def audit(
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    untested = NOT_ASKED
     seed = whole_seed(seed)
     model, params = with_params(model, params)
     wrapping = [each for each in chosen if "refit" in each.needs]
@@ -124,8 +126,8 @@ def audit(
         require_one_scale(members, [extract(member.model) for member in members])
     if test is not None and not is_one(members):
         if se != "auto":
-            raise CompositionError(UNTESTED.format(members[0].path[0]))
-        test = None
+            raise CompositionError(f"{members_in_words(members)}, or leave se out")
+        test, untested = None, members_in_words(members)
     scores: dict[str, list[Scores]] = {}
     reported, kind = None, "not reported"
     fingerprints, n_values = Fingerprints(), None
@@ -146,8 +148,11 @@ def audit(
                 warn_of_repeats(given.table, caught)
             for each in chosen:
                 found = scored(each, ensemble, given, grouping, caught, seed)
-                if test is not None and given.kind != "train" and each.name == "mdi_oob":
-                    found = tested(found, each, given, grouping, test, caught)
+                if each.name == "mdi_oob":
+                    if test is None or given.kind == "train":
+                        found = with_reason(found, TRAINING_ROWS if given.kind == "train" else untested)
+                    else:
+                        found = tested(found, each, given, grouping, test, caught)
                 scores.setdefault(each.name, []).append(found)
         if len(members) == 1:
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import audit_words
-from debias.errors import DebiasError
-from debias.scores import SCHEMA_VERSION, Scores
+from debias import audit_words, stored_results, untested
+from debias.scores import Scores
+from debias.stored_results import SCHEMA_VERSION
+from debias.wording import ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +83,11 @@ class Audit:
         return self.main.selected is not None
 
     @property
+    def untested_because(self) -> str | None:
+        """Why every verdict is "untested" and what to do about it; None if the scores were tested."""
+        return untested.reason_of(self.main)
+
+    @property
     def verdict(self) -> list[str]:
         """Feature by feature "informative", "indistinguishable" (from noise, with these rows) or "untested"."""
         if self.main.selected is None:
@@ -113,7 +119,7 @@ class Audit:
     @property
     def rows_in_words(self) -> str:
         """What the evaluation rows are called in text."""
-        return {"oob": "out-of-bag", "held-out": "held-out", "train": "training"}[str(self.main.rows)]
+        return ROWS[str(self.main.rows)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -125,8 +131,9 @@ class Audit:
         """Data frame with index ``feature``, sorted by share.
 
         Columns ``reported``, ``share``, one a scorer, then of ``mdi_oob`` ``standard_error``, ``z``, ``p_value``,
-        ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Sorted by ``z``, relevant features of few values come
-        first more often than sorted by share.
+        ``p_adjusted`` (NaN if it was not tested) and ``verdict``; of an audit without a test also
+        ``untested_because``. Sorted by ``z``, relevant features of few values come first more often than sorted by
+        share.
         """
         import pandas as pd
 
@@ -137,16 +144,20 @@ class Audit:
             figures = getattr(self.main, name)
             columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
         columns["verdict"] = self.verdict
+        if not self.tested:
+            columns["untested_because"] = self.untested_because
         frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
-        """Return in sentences what the library ranks too high.
+        """Return in sentences what was found, and what the library ranks too high.
 
         Returns
         -------
         list of str
-            What the rows were, and at most three features whose reported share is at least twice their debiased one.
+            What the rows were; how many features are indistinguishable from noise, or why none was tested; at most
+            three features whose reported share is at least twice their debiased one and more than 1 percentage point
+            above it, and how many more there are.
         """
         return audit_words.summary(self)
 
@@ -162,6 +173,7 @@ class Audit:
             "reported_kind": self.reported_kind,
             "share": self.share.tolist(),
             "verdict": self.verdict,
+            "untested_because": self.untested_because,
             "unsupported_share": self.unsupported_share,
             "n_values": None if self.n_values is None else self.n_values.tolist(),
             "fingerprints": self.fingerprints,
@@ -258,18 +270,15 @@ class Audit:
             return str(self.table.to_html())
 
     @classmethod
-    def from_json(cls, text: str) -> Audit:
-        """Read what ``to_json`` returned."""
-        plain = json.loads(text)
-        if plain.get("schema_version") != SCHEMA_VERSION:
-            raise DebiasError(
-                f"an audit of schema version {plain.get('schema_version')!r}; this debias reads {SCHEMA_VERSION}"
-            )
-        reported, n_values = plain["reported"], plain["n_values"]
-        return cls(
-            reported=None if reported is None else np.array(reported, dtype=np.float64),
-            reported_kind=plain["reported_kind"],
-            scores={name: Scores.from_json(json.dumps(each)) for name, each in plain["scores"].items()},
-            n_values=None if n_values is None else np.array(n_values, dtype=np.int64),
-            fingerprints=plain["fingerprints"],
-        )
+    def from_json(cls, text: str | bytes) -> Audit:
+        """Read what ``to_json`` returned.
+
+        Raises
+        ------
+        DebiasError
+            It is nothing that ``to_json`` returned, or of another schema version; the message says what is wrong where.
+        """
+        fields, scores, written = stored_results.read_audit(text)
+        audit = cls(scores={name: Scores(**each) for name, each in scores.items()}, **fields)
+        stored_results.check_read_audit(audit, written)
+        return audit

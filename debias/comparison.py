@@ -12,6 +12,7 @@ from debias.notes import Notes
 from debias.preparation import extract
 from debias.table import Table
 from debias.unwrapping import unwrap
+from debias.wording import CLOSE, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,9 @@ INTERACTING = 0.25
 NOT_UPHELD = 0.5
 """part of the reported share that is gone on the evaluation rows,"""
 MANY = 2.0
-"""and number of values, in multiples of the median over features."""
+"""and number of values, in multiples of the median over features,"""
+LEAST_MANY = 3
+"""but no fewer than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +51,8 @@ class Comparison:
         Index ``feature``; ``n_values``; ``correlation`` (largest absolute rank correlation with another feature) and
         ``correlated_with`` (that feature); ``interaction`` (share of the variance of the feature's SHAP values that the
         feature alone does not explain, in the model; NaN if the model does not use it); ``not_upheld`` (part of the
-        share of the reported importance that it loses in the share of ``mdi_oob``; NaN without these two scores).
+        share of the reported importance that it loses in the share of ``mdi_oob``; NaN without these two scores, and on
+        training rows).
     """
 
     scores: dict[str, Scores]
@@ -206,8 +210,11 @@ def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction
 
 
 def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float64]:
-    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN where nothing is reported."""
-    if not {"native", "mdi_oob"} <= scores.keys():
+    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN where nothing is reported.
+
+    NaN as well where mdi_oob is of training rows, which uphold whatever was fitted to them.
+    """
+    if not {"native", "mdi_oob"} <= scores.keys() or scores["mdi_oob"].rows == "train":
         return np.full(n_features, np.nan)
     reported, debiased = (np.maximum(scores[name].values, 0.0) for name in ("native", "mdi_oob"))
     reported, debiased = (each / each.sum() if each.sum() > 0 else each for each in (reported, debiased))
@@ -252,12 +259,16 @@ def _within(phi: NDArray[np.float64], bins: NDArray[np.int64]) -> float:
 
 def _reasons(trait: pd.Series[Any], median_values: float) -> list[str]:
     reasons = []
-    if trait["n_values"] >= MANY * median_values:
+    if trait["n_values"] >= max(LEAST_MANY, MANY * median_values):
         reasons.append(f"many values ({trait['n_values']})")
     if trait["correlation"] >= CORRELATED:
-        reasons.append(f"correlated with {trait['correlated_with']} ({trait['correlation']:.2f})")
+        reasons.append(f"correlated with {trait['correlated_with']} ({_correlation(trait['correlation'])})")
     if trait["interaction"] >= INTERACTING:
-        reasons.append(f"interacts ({trait['interaction']:.0%} of its SHAP variance is not its own)")
+        reasons.append(f"interacts ({percent(trait['interaction'], 0)} of its SHAP variance is not its own)")
     if trait["not_upheld"] >= NOT_UPHELD:
-        reasons.append(f"overfitted ({trait['not_upheld']:.0%} of its reported share is gone on unseen rows)")
+        reasons.append(f"overfitted ({percent(trait['not_upheld'], 0)} of its reported share is gone on unseen rows)")
     return reasons
+
+
+def _correlation(value: float) -> str:
+    return "more than 0.99" if 0.99 < value < 1 - CLOSE else f"{value:.2f}"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.wording import ROWS, counted, percent_in_table
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
-HIDDEN = {"standard_error", "p_value"}
-"""Columns of an audit a terminal has no room for; CSV, JSON and data frames have them."""
+HIDDEN = {"standard_error", "p_value", "untested_because"}
+"""Columns of an audit a terminal has no room for; CSV, JSON and data frames have them, and sentences say the last."""
 NARROW = 110
 """Columns below which a terminal has no room for the scores beside their shares either."""
 TESTED = {"z", "p_adjusted", "verdict"}
@@ -35,20 +37,20 @@ def print_table(console: Console, audit: Audit) -> None:
     from rich.table import Table
 
     frame = audit.table
-    console.print(
-        _plain(f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"), style="bold"
-    )
+    console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}"), style="bold")
     table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(16, max(map(len, frame.index))))
+    table.add_column("feature", overflow="fold", min_width=min(14, max(map(len, frame.index))))
     shown = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     if console.width < NARROW and audit.tested:
         shown = [name for name in shown if name not in audit.scores]
+    columns = []
     for name in shown:
         justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
-        width = len("indistinguishable") if name == "verdict" else None
-        table.add_column(heading, justify=justify, overflow="fold", min_width=width)
-    columns = [cells(name, frame[name]) for name in shown]
+        written = cells(name, frame[name])
+        width = max(map(len, [*written, *heading.plain.split()])) if console.width < NARROW else None
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=name == "verdict", max_width=width)
+        columns.append(written)
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
@@ -59,7 +61,7 @@ def print_scores(console: Console, scores: Scores) -> None:
     from rich.table import Table
 
     order = np.argsort(-scores.values, kind="stable")
-    of = scores.settings["model"] or f"{scores.n_rows} rows of data"
+    of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
     frame = scores.to_frame().iloc[order]
     hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p says both
     shown = [name for name in frame.columns if name not in hidden]
@@ -73,12 +75,14 @@ def print_scores(console: Console, scores: Scores) -> None:
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
     if scores.provenance:
-        console.print(_plain(f"Scored on {scores.n_rows} {scores.rows} rows: {scores.provenance['detail']}."))
+        console.print(_plain(f"Scored on {_rows(scores)}: {scores.provenance['detail']}."))
 
 
 def print_gate(console: Console, gate: Gate) -> None:
     """Print what became of each rule of a policy, and what changed against the baseline."""
     from rich.table import Table
+
+    from debias.gate_outcome import in_one_line
 
     table = Table(show_lines=True)
     for heading in ("rule", "result", "value", "limit", "reason"):
@@ -89,9 +93,9 @@ def print_gate(console: Console, gate: Gate) -> None:
     if gate.changes:
         console.print(_plain("Standing against the baseline:"))
     for change in gate.changes:
-        console.print(_plain(f"  {change.in_words()}"))
+        console.print(_plain(in_one_line(f"  {change.in_words()}")))
     verdict = f"failed: {', '.join(each.rule for each in gate.failures)}" if gate.failures else "passed"
-    console.print(_plain(f"The gate {verdict}."))
+    console.print(_plain(in_one_line(f"The gate {verdict}.")))
 
 
 def cells(name: str, values: object) -> list[str]:
@@ -101,6 +105,10 @@ def cells(name: str, values: object) -> list[str]:
 
 def _heading(audit: Audit, name: str) -> Text:
     return _plain(f"reported ({audit.reported_kind})" if name == "reported" else HEADING.get(name, name))
+
+
+def _rows(scores: Scores) -> str:
+    return counted(scores.n_rows or 0, f"{ROWS[str(scores.rows)]} row")
 
 
 def _plain(text: str) -> Text:
@@ -127,7 +135,7 @@ def _yes(values: object) -> list[str]:
 
 
 def _percent(values: object) -> list[str]:
-    return [f"{value:.1%}" for value in np.asarray(values, dtype=np.float64)]
+    return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
 
 
 def _figures(values: object) -> list[str]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.audit_words import in_words
+from debias.audit_words import in_words, rank_in_words
 from debias.audits import Audit
+from debias.wording import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,9 +76,9 @@ def on_noise(audit: Audit) -> str:
     reported = dict(zip(names, audit.reported, strict=True))
     noise = max((UNIQUE, BINARY), key=reported.__getitem__)
     below = sorted(name for name in names if reported[name] < reported[noise] and name not in (UNIQUE, BINARY))
-    rank = 1 + sum(value > reported[noise] for value in reported.values())
     return (
-        f"By {audit.reported_kind}, {noise} comes {rank} of {len(names)} with {reported[noise]:.1%}"
+        f"By {audit.reported_kind}, {noise} {rank_in_words(audit.reported, names.index(noise))} with "
+        f"{percent(reported[noise])}"
         + (f", above {', '.join(below)}" if below else "")
         + f"; debiased it has {in_words(audit.share[names.index(noise)])}."
     )

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasError, PolicyError, RowsError, nearest
+from debias.errors import DebiasError, PolicyError, RowsError
+from debias.feature_likeness import alike
 from debias.gate_outcome import Change, Gate, Result
-from debias.policy import PROVENANCE, Policy
+from debias.policy import PROVENANCE, Feature, Policy
+from debias.result_checks import check_audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from debias.audits import Audit
 
-MISSPELT = 0.85
-"""Likeness from which a name the model does not know is taken for a slip, and not for a feature that is gone."""
+NAMED = 5
+"""At most so many features are named in a reason."""
 
 
 def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -37,9 +41,11 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     Raises
     ------
     PolicyError
-        The policy is wrong, or compares and there is no baseline.
+        The policy is wrong, or compares and there is no baseline, or none that was tested in the same way.
     RowsError
         The audit is of training rows, on which noise looks important.
+    DebiasError
+        The audit or the baseline does not fit together, or has figures that are not finite.
 
     Examples
     --------
@@ -55,17 +61,45 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     '442 evaluation rows, fewer than the 1000 asked for'
     """
     rules = Policy.of(policy)
-    for each in (audit,) if baseline is None else (audit, baseline):
-        if each.main.rows == "train":
-            raise RowsError("an audit of training rows passes no gate: on them noise looks important")
-    if rules.needs_baseline and baseline is None:
-        raise PolicyError(
-            f"{' and '.join(rules.needs_baseline)} compare with a baseline: pass the audit of the old model"
-        )
-    if rules.needs_baseline and baseline is not None and not (audit.tested and baseline.tested):
-        raise PolicyError(f"{rules.needs_baseline[0]} compares verdicts, and one of the two audits was not tested")
+    _require_usable("the audit", audit)
+    if baseline is not None:
+        _require_usable("the baseline", baseline)
+    if rules.needs_baseline:
+        _require_comparable(rules.needs_baseline, audit, baseline)
+    results = tuple(_results(audit, rules, baseline))
     changes = _changes(audit, baseline) if baseline is not None else ()
-    return Gate(tuple(_results(audit, rules, baseline)), changes)
+    return Gate(results, changes, tuple(_warnings(audit, rules, baseline, results)))
+
+
+def _require_usable(what: str, audit: Any) -> None:
+    """Raise unless this is an audit whose figures fit together, and not one of training rows."""
+    from debias.audits import Audit
+
+    if not isinstance(audit, Audit):
+        raise PolicyError(
+            f"{what} is no Audit but a {type(audit).__name__}; debias.Audit.from_json reads one from JSON"
+        )
+    try:
+        check_audit(audit)
+    except DebiasError as error:
+        raise DebiasError(f"{what} cannot be judged: {error}") from None
+    if audit.main.rows == "train":
+        raise RowsError("an audit of training rows passes no gate: on them noise looks important")
+
+
+def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | None) -> None:
+    if baseline is None:
+        raise PolicyError(f"{' and '.join(rules)} compare with a baseline: pass the audit of the old model")
+    for what, each in (("the audit", audit), ("the baseline", baseline)):
+        if (reason := _untold(each)) is not None:
+            raise PolicyError(f"{rules[0]} compares verdicts, and of {what} there are none: {reason}")
+    ways = [(each.main.details["test"]["alpha"], each.main.details["test"].get("error")) for each in (audit, baseline)]
+    if ways[0] != ways[1]:
+        now, before = (f"alpha={alpha:g}, error={error!r}" for alpha, error in ways)
+        raise PolicyError(
+            f"{rules[0]} compares verdicts, and they are of different error rates: {now} now, {before} in the "
+            "baseline. Audit the old model with those of now"
+        )
 
 
 def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Result]:
@@ -75,18 +109,24 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         words = f"{rules.min_rows} are asked for" if enough else f"fewer than the {rules.min_rows} asked for"
         reason = f"{n_rows} evaluation rows, {words}"
         yield _result("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
-    if rules.min_provenance is not None:
-        yield _provenance(audit, rules.min_provenance)
+    yield from _provenance(audit, rules.min_provenance)
+    if rules.max_shift is not None:
+        yield _shift(audit, rules.max_shift)
     if rules.max_unsupported_share is not None:
         yield _unsupported(audit, rules.max_unsupported_share, rules.min_rows if not enough else None)
+    untold = _untold(audit)
     if rules.min_informative is not None:
         count, limit = audit.verdict.count("informative"), rules.min_informative
-        reason = f"{count} of {audit.share.size} features are informative" if audit.tested else _NOT_TESTED
-        yield _result("min_informative", count >= limit, str(count), f">= {limit}", reason)
-    for name in rules.must_be_informative or ():
-        yield _informative(audit, name)
-    for name in rules.must_not_matter or ():
-        yield _no_matter(audit, name)
+        reason = f"{count} of {audit.share.size} features are informative" if untold is None else untold
+        yield _result("min_informative", untold is None and count >= limit, str(count), f">= {limit}", reason)
+    for feature in rules.must_be_informative or ():
+        yield _named("must_be_informative", feature, "informative", audit)
+    for feature in rules.must_not_matter or ():
+        result = _named("must_not_matter", feature, "indistinguishable", audit)
+        if result.value == "indistinguishable" and result.status == "passed" and not enough:
+            reason = f"what matters may be missed with fewer than {rules.min_rows} rows"
+            result = Result(result.rule, "not judged", result.value, result.limit, reason)
+        yield result
     if rules.max_inflation is not None:
         yield _inflation(audit, rules.max_inflation)
     if baseline is not None and rules.max_verdict_changes is not None:
@@ -97,25 +137,61 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         yield _share_change(audit, baseline, rules.max_share_change)
 
 
-_NOT_TESTED = "the audit was made without a test (se=None, or a model whose scores have none)"
+def _untold(audit: Audit) -> str | None:
+    """Return why the verdicts of an audit say nothing; None if they do."""
+    if not audit.tested:
+        return audit.untested_because
+    if audit.main.threshold is None:
+        return "the test had too few permutations to find anything at its error rate"
+    return None
 
 
 def _result(rule: str, passed: bool, value: str, limit: str, reason: str) -> Result:
     return Result(rule, "passed" if passed else "failed", value, limit, reason)
 
 
-def _provenance(audit: Audit, wanted: str) -> Result:
+def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
+    """Judge what is known of the rows; without a rule, rows that look like training rows fail all the same."""
     levels, status = list(PROVENANCE), audit.main.provenance["status"]
-    found = next(level for level in levels if status in PROVENANCE[level])
-    passed = levels.index(found) >= levels.index(wanted)
-    return _result("min_provenance", passed, found, f">= {wanted}", str(audit.main.provenance["detail"]))
+    found = next((level for level in levels if status in PROVENANCE[level]), None)
+    reason = str(audit.main.provenance["detail"])
+    if wanted is None:
+        if found is None or found == "stated":
+            hint = f'{reason}; min_provenance = "stated" in the policy lets such rows pass'
+            yield _result("min_provenance", False, found or status, ">= unknown", hint)
+        return
+    passed = found is not None and levels.index(found) >= levels.index(wanted)
+    yield _result("min_provenance", passed, found or status, f">= {wanted}", reason)
+
+
+def _shift(audit: Audit, limit: float) -> Result:
+    rule, shift, asked = "max_shift", audit.provenance.get("shift"), f"<= {limit:g}"
+    if shift is None:
+        at_training = audit.main.provenance["status"] in (*PROVENANCE["rows proven"], *PROVENANCE["proven"])
+        if audit.main.rows == "oob" and at_training:
+            return _result(rule, True, "none", asked, "the rows are those of training: there is no shift")
+        return _result(rule, False, "none", asked, "whether the rows are like those of training cannot be told")
+    if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
+        return _result(rule, False, str(shift), asked, "the shift of the rows is no number")
+    names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
+    reason = (
+        f"splits on {_first(names)} part these rows otherwise than the training rows (Cohen's w)"
+        if names
+        else "splits on no feature part these rows otherwise than the training rows by more than chance"
+    )
+    return _result(rule, shift <= limit, f"{shift:.2f}", asked, reason)
+
+
+def _first(texts: list[str]) -> str:
+    """Return the first of some texts in a line, and how many more there are."""
+    rest = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    return ", ".join(texts[:NAMED]) + rest
 
 
 def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result:
-    rule, share = "max_unsupported_share", audit.unsupported_share
-    if share is None:
-        reason = _NOT_TESTED if not audit.tested else "the library reports no importance for this model"
-        return _result(rule, False, "none", f"<= {limit:.1%}", reason)
+    rule, share, untold = "max_unsupported_share", audit.unsupported_share, _untold(audit)
+    if share is None or untold is not None or not _reports(audit):
+        return _result(rule, False, "none", f"<= {limit:.1%}", untold or _NOT_REPORTED)
     if rows_missing is not None:
         reason = f"the share falls as rows are added, and there are fewer than {rows_missing}"
         return Result(rule, "not judged", f"{share:.1%}", f"<= {limit:.1%}", reason)
@@ -129,35 +205,44 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
     return _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
 
 
-def _informative(audit: Audit, name: str) -> Result:
-    rule, limit, names = f"must_be_informative: {name}", "informative", audit.main.feature_names
-    if name not in names:
-        return _result(rule, False, "not in the model", limit, f"the model has no such feature.{nearest(name, names)}")
-    k = names.index(name)
-    return _result(rule, audit.verdict[k] == "informative", audit.verdict[k], limit, _evidence(audit, k))
+_NOT_REPORTED = "the library reports no importance for any feature of this model"
 
 
-def _no_matter(audit: Audit, name: str) -> Result:
-    rule, limit, names = f"must_not_matter: {name}", "indistinguishable", audit.main.feature_names
+def _reports(audit: Audit) -> bool:
+    return audit.reported is not None and bool(audit.reported.any())
+
+
+def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
+    """Judge the verdict of one feature that a rule names."""
+    name, names = feature.name, audit.main.feature_names
+    rule = f"{rule}: {name}"
     if name in names:
         k = names.index(name)
-        return _result(rule, audit.verdict[k] == "indistinguishable", audit.verdict[k], limit, _evidence(audit, k))
-    slip = difflib.get_close_matches(name, names, n=1, cutoff=MISSPELT)
-    reason = f"the model has no such feature, but it has {slip[0]!r}" if slip else "the model has no such feature"
-    return _result(rule, not slip, "not in the model", limit, reason)
+        untold = _untold(audit)
+        evidence = _evidence(audit, k) if untold is None else untold
+        return _result(rule, untold is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
+    near = _like(name, names)
+    reason = "the model has no such feature" + (f", but it has {_first(near)}" if near else "")
+    if not feature.optional:
+        reason += "; {name = ..., optional = true} lets a model without it pass"
+    return _result(rule, feature.optional, "not in the model", wanted, reason)
+
+
+def _like(name: str, names: tuple[str, ...]) -> list[str]:
+    return [repr(each) for each in alike(name, names) or difflib.get_close_matches(name, names, n=1)]
 
 
 def _evidence(audit: Audit, k: int) -> str:
     main = audit.main
-    if main.z is None or main.p_adjusted is None:
-        return _NOT_TESTED
+    assert main.z is not None and main.p_adjusted is not None  # noqa: PT018  # it was tested
     reported = "" if audit.reported is None else f", reported {audit.reported[k]:.1%}"
     return f"z = {main.z[k]:.2f}, adjusted p = {main.p_adjusted[k]:.3g}, debiased share {audit.share[k]:.1%}{reported}"
 
 
 def _inflation(audit: Audit, limit: float) -> Result:
-    if audit.reported is None:
-        return _result("max_inflation", False, "none", f"<= {limit:.1%}", "the library reports no importance")
+    if not _reports(audit):
+        return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
+    assert audit.reported is not None
     excess = audit.reported - audit.share
     k = int(np.argmax(excess))
     reason = f"{audit.main.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
@@ -168,7 +253,7 @@ def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
     """Return rank, share and verdict by feature; all noise shares the rank after the last informative feature."""
     shares = sorted((-s for s, v in zip(audit.share, audit.verdict, strict=True) if v == "informative"))
     return {
-        name: (1 + shares.index(-share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
+        name: (1 + bisect_left(shares, -share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
         for name, share, verdict in zip(audit.main.feature_names, audit.share, audit.verdict, strict=True)
     }
 
@@ -193,31 +278,32 @@ def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:
     before, after = _standing(baseline), _standing(audit)
     moved = {name: _moved(before[name], after[name]) for name in after if name in before}
     over = sorted((name for name in moved if moved[name] > limit), key=lambda name: -moved[name])
-    told = [f"{name} from {before[name][0]} to {after[name][0]}" for name in over[:5]]
-    rest = f" and {len(over) - 5} more" if len(over) > 5 else ""
-    reason = "ranks changed: " + ", ".join(told) + rest if over else f"of {len(moved)} features in both models"
-    largest = max(moved.values(), default=0)
-    passed = bool(moved) and largest <= limit
-    return _result(
-        "max_rank_change", passed, str(largest), f"<= {limit}", reason if moved else "the models share no feature"
-    )
+    told = [f"{name} from {before[name][0]} to {after[name][0]}" for name in over]
+    reason = f"ranks changed: {_first(told)}" if over else f"of {len(moved)} features in both models"
+    nothing = _nothing_compared(before, after)
+    passed, largest = nothing is None and not over, max(moved.values(), default=0)
+    return _result("max_rank_change", passed, str(largest), f"<= {limit}", nothing or reason)
 
 
 def _verdict_changes(audit: Audit, baseline: Audit, limit: int) -> Result:
     before, after = _standing(baseline), _standing(audit)
     both = [name for name in after if name in before]
     turned = [name for name in both if before[name][2] != after[name][2]]
-    told = [f"{name} from {before[name][2]} to {after[name][2]}" for name in turned[:5]]
-    rest = f" and {len(turned) - 5} more" if len(turned) > 5 else ""
-    reason = "verdicts changed: " + ", ".join(told) + rest if turned else f"of {len(both)} features in both models"
-    passed = bool(both) and len(turned) <= limit
-    return _result(
-        "max_verdict_changes",
-        passed,
-        str(len(turned)),
-        f"<= {limit}",
-        reason if both else "the models share no feature",
-    )
+    told = [f"{name} from {before[name][2]} to {after[name][2]}" for name in turned]
+    reason = f"verdicts changed: {_first(told)}" if turned else f"of {len(both)} features in both models"
+    nothing = _nothing_compared(before, after)
+    passed = nothing is None and len(turned) <= limit
+    return _result("max_verdict_changes", passed, str(len(turned)), f"<= {limit}", nothing or reason)
+
+
+def _nothing_compared(before: dict[str, tuple[int, float, str]], after: dict[str, Any]) -> str | None:
+    """Return why two models have nothing in common that could change; None if they have."""
+    if not any(name in after for name in before):
+        return "the models share no feature"
+    informative = [name for name in before if before[name][2] == "informative"]
+    if informative and not any(name in after for name in informative):
+        return f"none of the features that were informative is in this model: {_first(informative)}"
+    return None
 
 
 def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
@@ -227,6 +313,62 @@ def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
     change = abs(shares[name][1] - shares[name][0])
     reason = f"{name}: from {shares[name][0]:.1%} to {shares[name][1]:.1%}"
     return _result("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
+
+
+def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tuple[Result, ...]) -> Iterator[str]:
+    """Yield what fails no rule, and what a reader of a gate that passed must know all the same."""
+    yield from audit.warnings
+    names = audit.main.feature_names
+    for rule in ("must_be_informative", "must_not_matter"):
+        for feature in getattr(rules, rule) or ():
+            if feature.optional and feature.name not in names and (near := alike(feature.name, names)):
+                yield (
+                    f"{rule}: the model has no feature {feature.name!r}, which is optional, but it has "
+                    f"{_first([repr(each) for each in near])}: is that the same?"
+                )
+    unsure = [each for each in results if each.status == "passed" and each.value == "indistinguishable"]
+    if unsure and "informative" not in audit.verdict:
+        yield (
+            "no feature at all was found informative, so that one is indistinguishable from noise says little: "
+            "min_rows and min_informative ask for more"
+        )
+    yield from (f"{rule} = {limit:g} sets no limit" for rule, limit in _without_limit(audit, rules, baseline))
+    if baseline is not None:
+        yield from _warnings_of_baseline(audit, rules, baseline)
+
+
+def _without_limit(audit: Audit, rules: Policy, baseline: Audit | None) -> list[tuple[str, float]]:
+    """Return the rules whose limit lies where nothing can exceed it."""
+    bounds = {
+        "max_unsupported_share": 1,
+        "max_inflation": 1,
+        "max_share_change": 1,
+        "min_rows": 1,
+        "min_informative": 0,
+    }
+    if baseline is not None:
+        names, old = audit.main.feature_names, baseline.main.feature_names
+        bounds |= {"max_verdict_changes": len(set(names) & set(old)), "max_rank_change": max(len(names), len(old))}
+    limits = {rule: getattr(rules, rule) for rule in bounds if getattr(rules, rule) is not None}
+    return [
+        (rule, limit)
+        for rule, limit in limits.items()
+        if (limit >= bounds[rule] if rule.startswith("max") else limit <= bounds[rule])
+    ]
+
+
+def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Iterator[str]:
+    if not rules.needs_baseline:
+        yield "there is a baseline, but no rule of the policy compares with it"
+    if audit.fingerprints and audit.fingerprints == baseline.fingerprints:
+        yield "the baseline is of this very model on these very rows, so no rule that compares with it can fail"
+    if audit.main.rows != baseline.main.rows:
+        yield f"the baseline was scored on {baseline.rows_in_words} rows, and this audit on {audit.rows_in_words} ones"
+    names, old = audit.main.feature_names, baseline.main.feature_names
+    for here, there, where in ((names, old, "new to this model"), (old, names, "of the baseline gone")):
+        known = set(there)
+        if only := [repr(name) for name in here if name not in known]:
+            yield f"features {where}, which max_verdict_changes and max_rank_change do not judge: {_first(only)}"
 
 
 def read_audit(path: Any) -> Audit:
@@ -239,12 +381,9 @@ def read_audit(path: Any) -> Audit:
     """
     from debias.audits import Audit
 
+    with open(path, "rb") as file:  # a shell may have written it as UTF-16, which JSON tells by itself
+        text = file.read()
     try:
-        with open(path, encoding="utf-8") as file:
-            return Audit.from_json(file.read())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, DebiasError):
-            raise
-        raise DebiasError(
-            f"{path} is no audit written by debias (Audit.to_json, debias audit --json): {error}"
-        ) from None
+        return Audit.from_json(text)
+    except DebiasError as error:
+        raise DebiasError(f"{path} is {error}") from None

@@ -59,15 +59,25 @@ class Gate:
         One a rule, or one for each feature a rule names.
     changes : tuple of Change
         Features whose rank or verdict differs from the baseline, the largest change of share first.
+    warnings : tuple of str
+        What a reader must know of the audit and of the policy, though it fails no rule.
+
+    Notes
+    -----
+    A gate is true if it passed: ``assert audit.check(policy)`` stops where a rule fails.
     """
 
     results: tuple[Result, ...]
     changes: tuple[Change, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether no rule failed."""
-        return all(result.status != "failed" for result in self.results)
+        """Whether every rule passed. What is not judged, for want of rows, does not pass."""
+        return bool(self.results) and all(result.status == "passed" for result in self.results)
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -83,6 +93,7 @@ class Gate:
                 {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(change).items()}
                 for change in self.changes
             ],
+            "warnings": list(self.warnings),
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -96,7 +107,7 @@ class Gate:
         return pd.DataFrame([asdict(result) for result in self.results]).to_csv(index=False)
 
     def to_junit(self) -> str:
-        """Return the outcome as JUnit XML, a test case a rule."""
+        """Return the outcome as JUnit XML, a test case a rule; warnings are the error output of the suite."""
         counts = {name: sum(r.status == name for r in self.results) for name in ("failed", "not judged")}
         totals = {"tests": str(len(self.results)), "failures": str(counts["failed"]), "errors": "0"}
         root = ElementTree.Element("testsuites", totals)
@@ -108,8 +119,9 @@ class Gate:
             if result.status != "passed":
                 kind = "failure" if result.status == "failed" else "skipped"
                 ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
-        ElementTree.indent(root)
-        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        if self.warnings:
+            ElementTree.SubElement(suite, "system-err").text = _for_xml("\n".join(self.warnings))
+        return _in_full(root)
 
     def to_markdown(self) -> str:
         """Return the outcome as Markdown, for the summary of a GitHub job."""
@@ -120,22 +132,45 @@ class Gate:
         for each in self.results:
             cells = (each.rule, mark[each.status], each.value, each.limit, each.reason)
             lines.append(f"| {' | '.join(map(_for_markdown, cells))} |")
+        if self.warnings:
+            lines += ["", "Warnings:", "", *(f"- {_for_markdown(text)}" for text in self.warnings)]
         if self.changes:
             lines += ["", "Standing against the baseline:", ""]
             lines += [f"- {_for_markdown(change.in_words())}" for change in self.changes]
         return "\n".join(lines) + "\n"
 
     def to_annotations(self) -> list[str]:
-        """Return a workflow command of GitHub for each failure; nothing in a name can end or begin one."""
-        escaped = ((_in_line(r), r) for r in self.failures)
-        return [
-            f"::error title=debias check::{line.replace('%', '%25').replace(chr(13), '%0D').replace(chr(10), '%0A')}"
-            for line, _ in escaped
-        ]
+        """Return workflow commands of GitHub: an error a failure, then the warnings; no name can end or begin one."""
+        failures = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
+        return failures + [f"::warning title=debias check::{_for_command(text)}" for text in self.warnings]
+
+
+def junit_of_error(text: str) -> str:
+    """Return JUnit XML of a gate that could not be judged: one test case, with an error."""
+    totals = {"tests": "1", "failures": "0", "errors": "1"}
+    root = ElementTree.Element("testsuites", totals)
+    suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped="0")
+    case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name="debias check")
+    ElementTree.SubElement(case, "error", message=_for_xml(text))
+    return _in_full(root)
+
+
+def in_one_line(text: str) -> str:
+    """Return text with line breaks and control characters escaped: a name may hold a line that looks like ours."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: ascii(found[0])[1:-1], text)
 
 
 def _in_line(result: Result) -> str:
     return f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}"
+
+
+def _in_full(root: ElementTree.Element) -> str:
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _for_command(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _for_xml(text: str) -> str:

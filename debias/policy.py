@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -20,6 +21,14 @@ PROVENANCE = {
 """Words for what is known of the rows, the weakest first, and the statuses of an audit they stand for."""
 
 
+@dataclass(frozen=True)
+class Feature:
+    """A feature a rule names; unless it is `optional`, a model that does not have it fails the rule."""
+
+    name: str
+    optional: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """Rules for an audit; those left out (None) are not checked.
@@ -31,10 +40,11 @@ class Policy:
         of rows: set `min_rows` beside it.
     min_rows : int
         Fewest evaluation rows. With fewer the rule fails, and what depends on their number is not judged.
-    must_be_informative : tuple of str
-        Features that have to be found informative.
-    must_not_matter : tuple of str
-        Features that must not be found informative: identifiers, leaks, what must not be used.
+    must_be_informative : list of str, Feature or mapping
+        Features that have to be found informative. A name that is no feature of the model fails, unless it is given as
+        ``{"name": "income", "optional": True}``. Kept as a tuple of `Feature`.
+    must_not_matter : list of str, Feature or mapping
+        Features that must not be found informative: identifiers, leaks, what must not be used. Names as above.
     min_informative : int
         Fewest features found informative.
     max_inflation : float
@@ -48,7 +58,11 @@ class Policy:
         Most by which the debiased share of a feature may differ from that in the baseline.
     min_provenance : {"stated", "unknown", "checked", "rows proven", "proven"}
         What must be known of the rows. "checked": held-out rows that do not look like training rows, the most there is
-        to know of these; "proven": training rows scored out of bag.
+        to know of these; "proven": training rows scored out of bag. Without this rule, rows that look like training
+        rows and are only stated to be held out fail; "stated" lets them pass.
+    max_shift : float
+        Most by which the rows may differ from those of training at the splits on any one feature: Cohen's w, from 0 (no
+        difference beyond chance) to 1; 0.1 is small, 0.3 is medium, 0.5 is large.
 
     Raises
     ------
@@ -58,14 +72,15 @@ class Policy:
 
     max_unsupported_share: float | None = None
     min_rows: int | None = None
-    must_be_informative: tuple[str, ...] | None = None
-    must_not_matter: tuple[str, ...] | None = None
+    must_be_informative: tuple[Feature, ...] | None = None
+    must_not_matter: tuple[Feature, ...] | None = None
     min_informative: int | None = None
     max_inflation: float | None = None
     max_verdict_changes: int | None = None
     max_rank_change: int | None = None
     max_share_change: float | None = None
     min_provenance: str | None = None
+    max_shift: float | None = None
 
     def __post_init__(self) -> None:
         given = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -75,14 +90,17 @@ class Policy:
         for name, value in given.items():
             kind = _KINDS[name]
             if kind == "names":
-                object.__setattr__(self, name, _names(name, value))
+                object.__setattr__(self, name, _features(name, value))
             elif kind == "share":
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                     raise PolicyError(f"{name} is a share from 0 to 1, not {value!r}")
+            elif kind == "effect":
+                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                    raise PolicyError(f"{name} is an effect size (Cohen's w) from 0 to 1, 0.5 is large; not {value!r}")
             elif kind == "count":
                 if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                     raise PolicyError(f"{name} is a whole number from 0, not {value!r}")
-            elif value not in PROVENANCE:
+            elif not isinstance(value, str) or value not in PROVENANCE:
                 hint = nearest(str(value), PROVENANCE)
                 raise PolicyError(f"{name} is one of {', '.join(map(repr, PROVENANCE))}, not {value!r}.{hint}")
 
@@ -100,14 +118,19 @@ class Policy:
         Raises
         ------
         PolicyError
-            The file cannot be read as TOML, has no such table, or a rule does not exist; the message names the nearest.
+            The file cannot be read as TOML, has no such table or has rules outside of it, or a rule does not exist;
+            the message names the nearest.
         """
         if isinstance(given, Policy):
             return given
+        if not isinstance(given, (Mapping, str, os.PathLike)):
+            raise PolicyError(f"a policy is a Policy, a mapping of rules or the path of a TOML file, not {given!r}")
         rules, where = (given, "the policy") if isinstance(given, Mapping) else (_read(Path(given)), str(given))
-        for name in rules:
+        for name, value in rules.items():
             if name not in RULES:
-                raise PolicyError(f"{where} has no rule {name!r}; rules are {', '.join(RULES)}.{nearest(name, RULES)}")
+                raise PolicyError(f"{where} has no rule {name!r}; {_no_rule(str(name), value)}")
+            if value is None:
+                raise PolicyError(f"{where}: {name} is None; give its limit, or leave the rule out")
         try:
             return cls(**rules)
         except PolicyError as error:
@@ -118,27 +141,78 @@ _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(each.name for each in fields(Policy))
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
-_KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level"}
+_KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
+_OF_PYPROJECT = ("project", "build-system", "dependency-groups", "tool")
+"""Tables at the top of a pyproject.toml, which may stand beside ours under another file name too."""
 
 
-def _names(rule: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)) or not value:
+def _features(rule: str, value: Any) -> tuple[Feature, ...]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)) or not value:
         raise PolicyError(f"{rule} is a list of names of features, not {value!r}")
-    if not all(isinstance(name, str) for name in value) or len(set(value)) < len(value):
-        raise PolicyError(f"{rule} lists different names of features, as text; not {value!r}")
-    return tuple(value)
+    found = tuple(_feature(rule, each) for each in value)
+    if len({each.name for each in found}) < len(found):
+        raise PolicyError(f"{rule} lists different names of features; not {value!r}")
+    return found
+
+
+def _feature(rule: str, value: Any) -> Feature:
+    if isinstance(value, Feature):
+        value = {"name": value.name, "optional": value.optional}
+    given = {"name": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not {"name"} <= set(given) <= {"name", "optional"}:
+        raise PolicyError(
+            f'{rule} lists names of features, as text or as {{name = "income", optional = true}}; not {value!r}'
+        )
+    name, optional = given["name"], given.get("optional", False)
+    if not isinstance(name, str) or not isinstance(optional, bool):
+        raise PolicyError(f"{rule}: the name of a feature is text, and optional is true or false; not {value!r}")
+    return Feature(name, optional)
+
+
+def _no_rule(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "rules stand at the top of a file of their own, or under [tool.debias], in no further table"
+    return f"rules are {', '.join(RULES)}.{nearest(name, RULES)}"
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, or not in UTF-8; a path with a null byte
         raise PolicyError(f"the policy {path} cannot be read: {error}") from None
     table = content.get("tool", {})
-    if isinstance(table, dict) and "debias" in table:
-        content = table["debias"]
-    elif path.name == "pyproject.toml":
-        raise PolicyError(f"{path} has no table [tool.debias] with rules")
-    if not isinstance(content, dict):
+    if not isinstance(table, dict) or "debias" not in table:
+        if path.name == "pyproject.toml":
+            raise PolicyError(f"{path} has no table [tool.debias] with rules.{_misplaced(content, table)}")
+        return content
+    _refuse_rules_beside(path, content)
+    rules = table["debias"]
+    if not isinstance(rules, dict):
         raise PolicyError(f"{path}: tool.debias is no table of rules")
-    return cast("Mapping[str, Any]", content)
+    return cast("Mapping[str, Any]", rules)
+
+
+def _refuse_rules_beside(path: Path, content: Mapping[str, Any]) -> None:
+    """Refuse what stands beside [tool.debias] and would be ignored, though it may be meant as a rule."""
+    for name, value in content.items():
+        if name in _OF_PYPROJECT:
+            continue
+        if name in RULES or not isinstance(value, dict):
+            raise PolicyError(
+                f"{path} has a table [tool.debias], and {name!r} stands outside of it and would be ignored: "
+                "move it below [tool.debias]"
+            )
+        if path.name != "pyproject.toml" or name == "debias":
+            raise PolicyError(
+                f"{path} has a table [tool.debias], and beside it a table [{name}], which would be ignored: "
+                "move its rules below [tool.debias]"
+            )
+
+
+def _misplaced(content: Mapping[str, Any], tables: Any) -> str:
+    """Return where rules of a pyproject.toml without our table seem to stand."""
+    places = [name for name in content if name in RULES or name == "debias"]
+    if places:
+        return f" {places[0]!r} stands at the top: write it below [tool.debias]"
+    near = [name for name in tables if "debias" in name.casefold()] if isinstance(tables, dict) else []
+    return f" It has [tool.{near[0]}]" if near else ""

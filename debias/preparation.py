@@ -18,7 +18,7 @@ from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads
 from debias.train_rows import known_bags, prove_training
-from debias.unwrapping import unwrap
+from debias.unwrapping import names_of, unwrap
 from debias.verify import verify_prediction
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def extract(model: Any) -> TreeEnsemble:
         if len(members) > 1:
             raise UnsupportedModelError(
                 f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
-                f"{', '.join(member.path[1] for member in members)} one by one"
+                f"{', '.join(names_of(members))} one by one"
             )
         if members[0].model is not model:
             return extract(members[0].model)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias import stored_results
 from debias.errors import DebiasError
+from debias.stored_results import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,7 +141,8 @@ class Scores:
 
         p_value, null = nulls.mirrored_p_values(self.values)
         found = int((self.values <= 0).sum())
-        few = f"only {found} scores are not positive: the mirrored null is coarse below about 100"
+        what = "score is" if found == 1 else "scores are"
+        few = f"only {found} {what} not positive: the mirrored null is coarse below about 100"
         return replace(
             self,
             standard_error=None,
@@ -196,17 +197,14 @@ class Scores:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Scores:
-        """Read what ``to_json`` wrote."""
-        plain = json.loads(text)
-        version = plain.pop("schema_version", None)
-        if version != SCHEMA_VERSION:
-            raise DebiasError(f"scores of schema version {version!r}; this debias reads version {SCHEMA_VERSION}")
-        plain |= {
-            "feature_names": tuple(plain["feature_names"]),
-            "warnings": tuple(plain["warnings"]),
-        }
-        for name in ("values", "standard_error", "z", "p_value", "p_adjusted", "null"):
-            plain[name] = None if plain[name] is None else np.array(plain[name], dtype=np.float64)
-        plain["selected"] = None if plain["selected"] is None else np.array(plain["selected"], dtype=bool)
-        return cls(**plain)
+    def from_json(cls, text: str | bytes) -> Scores:
+        """Read what ``to_json`` wrote.
+
+        Raises
+        ------
+        DebiasError
+            It is nothing that ``to_json`` wrote, or of another schema version; the message says what is wrong where.
+        """
+        scores = cls(**stored_results.read_scores(text))
+        stored_results.check_read_scores(scores)
+        return scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.applying import UNTESTED, node_weight_of, scored
+from debias.applying import node_weight_of, scored
 from debias.errors import CompositionError, RowsError
 from debias.fingerprints import trees_sha256
 from debias.node_sums import NodeSums
@@ -14,6 +14,7 @@ from debias.provenance import check_kind
 from debias.sources import source_of
 from debias.streamed_errors import streamed_significance
 from debias.streamed_passes import AGAIN, Stream
+from debias.untested import members_in_words, unless_tested
 from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def streamed_scores(
     if len(members) > 1:
         require_one_scale(members, ensembles)
     if test is not None and not is_one(members):
-        raise CompositionError(UNTESTED.format(members[0].path[0]))
+        raise CompositionError(f"{members_in_words(members)}, or leave se out")
     streams = []
     for number, (member, ensemble) in enumerate(zip(members, ensembles, strict=True)):
         notes, source = NotesOnce((*member.notes, *ensemble.notes)), None
@@ -92,8 +93,9 @@ def streamed_scores(
         found = scored(scorer, given.ensemble, given, grouping, stream.notes, seed)
         if test is not None:
             weight = node_weight_of(scorer, given.ensemble, given)
-            fold, n = stream.fold(given), stream.n_independent(given)
+            fold, n, known = stream.fold(given), stream.n_independent(given), len(stream.notes.texts)
             found = streamed_significance(found, given, n, weight, grouping, test, stream.notes, fold)
+            found = unless_tested(found, stream.notes.texts[known:])
         scores.append(found)
     return combined(members, scores)
 

@@ -169,6 +169,16 @@ def is_wrapper(model: Any) -> bool:
     return model is not None and plugin_manager().hook.debias_unwrap(model=model) is not None
 
 
+def names_of(members: list[Member]) -> list[str]:
+    """Return what tells the members of a model apart: the names from where their ways part, the innermost first."""
+    ways = [member.path[1::2] for member in members]
+    shared = next((k for k, names in enumerate(zip(*ways, strict=False)) if len(set(names)) > 1), 0)
+    names = [way[shared] for way in ways]
+    if len(set(names)) == len(names):
+        return names
+    return [" of ".join(reversed(way[shared:])) for way in ways]
+
+
 def is_one(members: list[Member]) -> bool:
     """Whether scores are those of one model of trees, unscaled."""
     return len(members) == 1 and members[0].weight == 1
@@ -191,7 +201,7 @@ def require_one_scale(members: list[Member], ensembles: list[TreeEnsemble]) -> N
     if len(scales) > 1:
         raise UnsupportedModelError(
             f"the members of this {members[0].path[0]} give outputs on different scales (probabilities and margins): "
-            f"their scores do not add. Score them one by one: {', '.join(member.path[1] for member in members)}."
+            f"their scores do not add. Score them one by one: {', '.join(names_of(members))}."
         )
 
 
@@ -219,7 +229,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     if len({each.rows for each in scores}) > 1:
         raise CompositionError(
             f"the rows are out-of-bag rows to some members of this {members[0].path[0]} and not to others: "
-            + ", ".join(f"{member.path[1]}: {each.rows}" for member, each in zip(members, scores, strict=True))
+            + ", ".join(f"{name}: {each.rows}" for name, each in zip(names_of(members), scores, strict=True))
             + ". Pass rows no member has seen, with rows='held-out'."
         )
     weighted = [member.weight * each.values for member, each in zip(members, scores, strict=True)]
@@ -227,10 +237,12 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
         first,
         values=np.sum(weighted, axis=0),
         feature_names=names,
+        provenance=_known_to_all([each.provenance for each in scores]),
         details={
-            "members": [member.path[1] for member in members],
+            "members": names_of(members),
             "weights": [member.weight for member in members],
             "scores": [each.values.tolist() for each in scores],
+            **{name: first.details[name] for name in ("untested_because",) if name in first.details},
         },
         warnings=tuple(dict.fromkeys(note for each in scores for note in each.warnings)),
         settings={
@@ -239,6 +251,19 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(each.settings["n_trees"] for each in scores),
         },
     )
+
+
+def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the member says of the rows that knows least of them, and the largest shift."""
+    from debias.policy import PROVENANCE
+
+    order = [status for level in PROVENANCE.values() for status in level]
+    weakest = min(found, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
+    if "shift" not in weakest:
+        return weakest
+    shifts = [each["shift"] for each in found]
+    names = dict.fromkeys(name for each in found for name in each["shifted_features"])
+    return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 
 def _made_up(names: tuple[str, ...]) -> bool:

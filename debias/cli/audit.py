@@ -6,7 +6,7 @@ import click
 
 from debias.cli.inputs import Source
 from debias.cli.options import input_options
-from debias.cli.output import errors, terminal, warn
+from debias.cli.output import distinct_files, errors, terminal, warn
 
 
 @click.command("audit")
@@ -41,6 +41,7 @@ def command(
     \b
     Example: debias audit model.ubj heldout.csv --target outcome --html report.html
     """
+    distinct_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():
         import debias
         from debias.console import print_audit

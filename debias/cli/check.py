@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
 from debias.cli.inputs import Source
 from debias.cli.options import input_options
-from debias.cli.output import GATE_FAILED, errors, terminal, warn, write
+from debias.cli.output import GATE_FAILED, distinct_files, errors, terminal, warn, write
 
 
 @click.command("check")
@@ -53,7 +55,9 @@ def command(
     \b
     Example: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json
     """
-    with errors():
+    read = source.files | {"--policy": policy, "--baseline": baseline}
+    distinct_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
+    with errors(), _told_in(junit):
         import debias
         from debias.console import print_gate
         from debias.gate import read_audit
@@ -70,6 +74,7 @@ def command(
         found = debias.audit(fitted, X, y, **given)
         warn(found.warnings)
         gate = found.check(rules, old)
+        warn(tuple(text for text in gate.warnings if text not in found.warnings))
         if json_file:
             found.to_json(json_file)
         if html_file:
@@ -78,11 +83,24 @@ def command(
             write(junit, gate.to_junit())
         if summary:
             write(summary, gate.to_markdown(), "a")
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            click.echo("\n".join(gate.to_annotations()), err=True, nl=bool(gate.failures))
+        if os.environ.get("GITHUB_ACTIONS") == "true" and (lines := gate.to_annotations()):
+            click.echo("\n".join(lines), err=True)
         if form == "table":
             print_gate(terminal(), gate)
         else:
             click.echo(gate.to_json() if form == "json" else gate.to_csv(), nl=form == "json")
     if not gate.passed:
         sys.exit(GATE_FAILED)
+
+
+@contextmanager
+def _told_in(junit: str | None) -> Iterator[None]:
+    """Write an error to the JUnit file if there is one: the file of an earlier run may say that all passed."""
+    try:
+        yield
+    except Exception as error:
+        if junit is not None:
+            from debias.gate_outcome import junit_of_error
+
+            write(junit, junit_of_error(f"{type(error).__name__}: {error}"))
+        raise

@@ -30,6 +30,11 @@ class Source:
     seed: int | None
     jobs: int
 
+    @property
+    def files(self) -> dict[str, str | None]:
+        """What is read, by its name on the command line."""
+        return {"MODEL": self.model, "DATA": self.data, "--params": self.params, "--train": self.train}
+
     def read(self) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
         """Return model, X, y and what else to pass to :func:`debias.score`; without `data`, there is no model."""
         import debias

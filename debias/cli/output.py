@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -38,9 +40,33 @@ def errors() -> Iterator[None]:
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except SystemExit as ended:  # by a table at a closed pipe, or by a plugin: its code would pass for a verdict
+            click.echo(f"error: the run was ended before its result was printed (exit code {ended.code})", err=True)
+            sys.exit(COULD_NOT_RUN)
         except Exception:  # a fault of ours must not exit with 1, which is a failed gate
             traceback.print_exc()
             sys.exit(COULD_NOT_RUN)
+
+
+def distinct_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Refuse to write a file that is read, or two outputs to one file; named as on the command line.
+
+    An audit written over the baseline would let the next run compare a model that failed with itself.
+    """
+    seen = [(name, path) for name, path in inputs.items() if path is not None]
+    for name, path in outputs.items():
+        if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # a terminal, or /dev/null
+            continue
+        for other, taken in seen:
+            if _same_file(path, taken):
+                raise click.UsageError(f"{name} and {other} are one file, {path}: write to another one")
+        seen.append((name, path))
+
+
+def _same_file(one: str, other: str) -> bool:
+    if os.path.exists(one) and os.path.exists(other):
+        return os.path.samefile(one, other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def write(path: str, text: str, mode: str = "w") -> None:
@@ -50,15 +76,19 @@ def write(path: str, text: str, mode: str = "w") -> None:
 
 
 def warn(texts: tuple[str, ...]) -> None:
-    """Print warnings."""
+    """Print warnings, a line each."""
+    from debias.gate_outcome import in_one_line
+
     for text in texts:
-        click.echo(f"warning: {text}", err=True)
+        click.echo(in_one_line(f"warning: {text}"), err=True)
 
 
 def terminal() -> Console:
-    """Return standard output for tables."""
+    """Return standard output for tables; nothing is shown where it is closed."""
     from rich.console import Console
 
+    if sys.stdout is None:
+        return Console(file=io.StringIO(), width=WIDE)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters the terminal cannot show
     return Console() if sys.stdout.isatty() else Console(width=WIDE)

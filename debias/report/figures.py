@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.audit_words import z_that_is_found
+from debias.wording import percent_in_table
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -21,6 +24,8 @@ INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"
 COLOUR = {"informative": INFORMATIVE, "indistinguishable": NOISE, "untested": UNTESTED}
 MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
 LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
+MOST_IN_SLOPES = 16
+"""Features whose ranks are drawn."""
 LONGEST = 26
 """Characters of a name a figure has room for; tables have it whole."""
 SETTINGS: dict[Any, Any] = {
@@ -78,25 +83,28 @@ def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
 
 def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
     """Draw the test statistic of each feature over the band in which noise would lie."""
-    from scipy.special import ndtri
-
     assert audit.main.z is not None
     shown = most_important(audit, most)
-    place, null = np.arange(len(shown)), audit.main.null
-    if null is None:
-        low, high = np.full(len(shown), float(ndtri(0.05))), np.full(len(shown), float(ndtri(0.95)))
-    else:
-        low, high = np.quantile(null[:, shown], [0.05, 0.95], axis=0)
+    place = np.arange(len(shown))
+    low, high = _noise(audit, shown)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="where 90% of noise would lie", zorder=0)
     axes.use_sticky_edges = False  # bars would end at the frame
     _dots(axes, audit, audit.main.z[shown], place, shown)
     if audit.main.threshold is not None:
-        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label="found if alone")
+        label = "family-wise limit" if z_that_is_found(audit) is None else "found if alone"
+        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
     _name_rows(axes, [audit.main.feature_names[k] for k in shown])
     axes.set_xlabel("z, the score over its spread")
 
 
-def draw_slopes(audit: Audit, axes: Any, most: int = 16) -> None:
+def law_of_noise(audit: Audit) -> str:
+    """Return the law by which z of noise is drawn."""
+    if audit.main.null is not None:
+        return "from permuted responses"
+    return "standard normal" if _independent(audit) is None else "Student's law"
+
+
+def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     """Draw the rank of each feature before, by what the library reports, and after debiasing."""
     assert audit.reported is not None
     shown, verdicts = most_important(audit, most), audit.verdict
@@ -108,8 +116,9 @@ def draw_slopes(audit: Audit, axes: Any, most: int = 16) -> None:
             [0, 1], [before[k], after], color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6
         )
         name = shortened(audit.main.feature_names[k], 16)
-        axes.text(-0.1, before[k], f"{name}  {audit.reported[k]:.1%}", ha="right", va="center", fontsize=8.5)
-        axes.text(1.1, after, f"{audit.share[k]:.1%}  {name}", ha="left", va="center", fontsize=8.5)
+        reported, share = percent_in_table(audit.reported[k]), percent_in_table(audit.share[k])
+        axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
+        axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
     axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
     axes.set(xlim=(-1.35, 2.35), ylim=(len(shown) - 0.5, -1.5))
@@ -189,6 +198,24 @@ def shortened(name: str, longest: int = LONGEST) -> str:
 
 
 _UNDRAWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def _noise(audit: Audit, shown: list[int]) -> NDArray[np.float64]:
+    """Return between which z 90% of noise would lie, shape (2, n_shown)."""
+    from scipy.special import ndtri, stdtrit
+
+    if audit.main.null is not None:
+        return np.quantile(audit.main.null[:, shown], [0.05, 0.95], axis=0)
+    rows = _independent(audit)
+    upper = np.full(len(shown), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[shown]
+    return np.stack([-upper, upper])
+
+
+def _independent(audit: Audit) -> NDArray[np.float64] | None:
+    """Return on how many independent rows each score rests, as the test took it; None where it does not say."""
+    test = audit.main.details.get("test", {})
+    rows = test.get("effective_rows", test.get("n_independent"))
+    return None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), audit.share.shape)
 
 
 def _dots(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.audit_words import headline, procedure_in_words, z_that_is_found
 from debias.console import cells
 from debias.report import figures
 from debias.report.svg import Styles, to_svg
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
 MOST_IN_FIGURE = 30
 MOST_IN_NOTEBOOK = 20
+"""Features a notebook shows; the page has them all."""
 TEST_IN_WORDS = {
     "se": "test: method",
     "alpha": "test: error rate",
@@ -33,7 +35,6 @@ TEST_IN_WORDS = {
     "stopped": "test: permutations ended because",
     "seed": "test: seed",
 }
-"""Features a notebook shows; the page has them all."""
 
 
 def page(audit: Audit, title: str | None = None) -> str:
@@ -63,22 +64,6 @@ def fragment(audit: Audit) -> str:
     return _render("fragment.html.j2", audit, None, most=MOST_IN_NOTEBOOK)
 
 
-def headline(audit: Audit) -> str:
-    """Return in a sentence how much of the reported importance is distinguishable from noise."""
-    n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
-    if audit.main.rows == "train":
-        return "Scored on training rows: this audit cannot tell features from noise."
-    if not audit.tested:
-        return "Nothing was tested: this audit shows scores, and no verdicts."
-    if audit.unsupported_share is None:
-        return f"{n_noise} of {n_features} features are indistinguishable from noise."
-    if n_noise == 0:
-        return "All of the reported importance falls on features that are distinguishable from noise."
-    part = "Less than 0.1%" if 0 < audit.unsupported_share < 0.001 else f"{audit.unsupported_share:.1%}"
-    part = "None" if audit.unsupported_share == 0 else part
-    return f"{part} of the reported importance falls on features that are indistinguishable from noise."
-
-
 def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -106,6 +91,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         table=_table(audit, _order(audit)[:most], every=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
+        about_table=_about_table(audit),
         audit=audit,
         style=Markup(style),
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
@@ -120,9 +106,10 @@ def _resource(name: str) -> str:
 def _facts(audit: Audit) -> list[tuple[str, str]]:
     facts = [("rows, " + audit.rows_in_words, f"{audit.main.n_rows:,}"), ("features", f"{audit.share.size:,}")]
     if audit.tested:
-        test = audit.main.details["test"]
-        error = "family-wise error" if test["error"] == "fwer" else "false discoveries"
-        facts += [("informative", f"{audit.verdict.count('informative'):,}"), (error, f"{100 * test['alpha']:.3g}%")]
+        facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
+        test = audit.main.details.get("test", {})
+        error = {"fwer": "family-wise error", None: "error rate"}.get(test.get("error"), "false discoveries")
+        facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts
 
 
@@ -137,6 +124,7 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         "status of the rows": found["status"],
         "what was found": found["detail"],
         "scores": ", ".join(audit.scores),
+        **({} if audit.tested else {"not tested because": audit.untested_because}),
         **{TEST_IN_WORDS.get(name, f"test: {name}"): each for name, each in test.items() if not isinstance(each, list)},
         "seed": "none given" if found["seed"] is None else found["seed"],
         "version of debias": found["debias_version"],
@@ -144,6 +132,13 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         "fingerprint of the data": found.get("data_sha256", "not recorded"),
     }
     return [(name, str(value)) for name, value in told.items()]
+
+
+def _about_table(audit: Audit) -> str:
+    reported = f"“reported” is the importance by {audit.reported_kind}, scaled to sum 1; "
+    debiased = "“debiased” has the same unit" if audit.reported is not None else "“debiased” is scaled to sum 1"
+    counts = "; “values” counts distinct values" if audit.n_values is not None else ""
+    return f"Sorted by debiased share. {reported if audit.reported is not None else ''}{debiased}{counts}."
 
 
 def _order(audit: Audit) -> NDArray[np.int64]:
@@ -178,49 +173,72 @@ def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[s
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
     """Return the figures there is something for, each with what it says in words and its numbers as a table."""
-    n_shown = min(MOST_IN_FIGURE, audit.share.size)
-    top = (
-        "" if n_shown == audit.share.size else f" The {n_shown} features of the largest share; the table has them all."
-    )
+    n_features = audit.share.size
+    n_shown = min(MOST_IN_FIGURE, n_features)
     found = [
-        _figure(
-            *("shares", "How much", figures.draw_shares, audit, styles, 0.9 + 0.2 * n_shown),
-            "Debiased share of each feature (filled), "
-            + ("with its 95% interval, " if audit.main.standard_error is not None else "")
-            + "beside the share the model reports (hollow diamond). Far to the left of its diamond a feature is ranked "
-            f"too high by the model.{top}",
-        )
+        _figure(*("shares", "How much", figures.draw_shares, audit, styles, 0.9 + 0.2 * n_shown), _about_shares(audit))
     ]
     if brief:
         return found
     if audit.main.z is not None:
+        about = _about_evidence(audit)
         found.append(
-            _figure(
-                *("evidence", "How sure", figures.draw_evidence, audit, styles, 0.9 + 0.2 * n_shown),
-                "The test statistic of each feature over the grey band in which 90% of noise would lie"
-                + (" (from permuted responses)" if audit.main.null is not None else " (standard normal)")
-                + ". The dashed line is what a single feature has to exceed, all features taken into account; "
-                "those found by later steps may lie a little below it." + top,
-            )
+            _figure(*("evidence", "How sure", figures.draw_evidence, audit, styles, 0.9 + 0.2 * n_shown), about)
         )
     if audit.reported is not None:
-        found.append(
-            _figure(
-                *("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6),
-                f"Rank of {'each feature' if audit.share.size <= 16 else 'the 16 features of the largest share'} by "
-                "what the model reports (left) and after debiasing (right). Dashed lines are features that are "
-                "indistinguishable from noise.",
-            )
-        )
+        about = _about_slopes(audit)
+        found.append(_figure(*("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6), about))
     if audit.reported is not None and audit.n_values is not None:
-        found.append(
-            _figure(
-                *("values", "Importance and number of values", figures.draw_values, audit, styles, 3.6),
-                "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, "
-                f"whether or not the feature matters. {_correlations(audit)}",
-            )
-        )
+        heading, about = "Importance and number of values", _about_values(audit)
+        found.append(_figure(*("values", heading, figures.draw_values, audit, styles, 3.6), about))
     return found
+
+
+def _about_shares(audit: Audit) -> str:
+    interval = " with its 95% interval" if audit.main.standard_error is not None else ""
+    about = f"Debiased share of each feature (filled){interval}"
+    if audit.reported is not None:
+        about += ", beside the share the model reports (hollow diamond)"
+        if audit.main.rows != "train":
+            about += ". If the share lies far to the left of the diamond, the model ranks the feature too high"
+    return f"{about}.{_which(audit)}"
+
+
+def _about_evidence(audit: Audit) -> str:
+    law = figures.law_of_noise(audit)
+    about = f"The test statistic z of each feature over the grey band in which 90% of noise would lie ({law})."
+    if audit.main.threshold is None:
+        return about + _which(audit)
+    about += " The dashed line is what a single feature has to exceed to be found family-wise, all features considered;"
+    if audit.main.details.get("test", {}).get("error") == "fwer":
+        about += " those found by later steps may lie below it."
+    else:
+        about += f" the verdicts are of another procedure ({procedure_in_words(audit)}), so informative features may "
+        about += "lie below it." if z_that_is_found(audit) is not None else "lie below it, and others above it."
+    return about + _which(audit)
+
+
+def _about_slopes(audit: Audit) -> str:
+    n, few = audit.share.size, figures.MOST_IN_SLOPES
+    some = f"the {few} features of the largest reported or debiased share, among themselves,"
+    which = "each feature" if n <= few else some
+    dashed = " Dashed lines are features that are indistinguishable from noise." if audit.tested else ""
+    return f"Rank of {which} by what the model reports (left) and after debiasing (right).{dashed}"
+
+
+def _about_values(audit: Audit) -> str:
+    return (
+        "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, whether "
+        f"or not the feature matters.{_correlations(audit)}"
+    )
+
+
+def _which(audit: Audit) -> str:
+    """Say which features a figure shows, if these are not all."""
+    n, largest = audit.share.size, "debiased" if audit.reported is None else "reported or debiased"
+    if n <= MOST_IN_FIGURE:
+        return ""
+    return f" These are the {MOST_IN_FIGURE} features of the largest {largest} share; the table has all {n:,}."
 
 
 def _figure(
@@ -241,7 +259,7 @@ def _figure(
 
 
 def _correlations(audit: Audit) -> str:
-    """Say how strongly shares rise with the number of values, where both vary."""
+    """Say how strongly shares rise with the number of values, where all vary."""
     from scipy.stats import rankdata
 
     def correlation(values: NDArray[np.float64]) -> float:
@@ -254,4 +272,7 @@ def _correlations(audit: Audit) -> str:
     before, after = correlation(audit.reported), correlation(audit.share)
     if audit.share.size < 5 or np.isnan([before, after]).any():
         return ""
-    return f"Their rank correlation is {before:.2f} as reported and {after:.2f} debiased."
+    return (
+        f" The rank correlation of a share with the number of values is {before:z.2f} as reported and {after:z.2f} "
+        "debiased."
+    )

@@ -43,7 +43,7 @@ class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed
         except UnsupportedModelError as error:
             raise CheckNotApplicable(str(error)) from None
         if audit.unsupported_share is None:
-            raise CheckNotApplicable("the model reports no importance, or its scores cannot be tested")
+            raise CheckNotApplicable(audit.untested_because or "the model reports no importance")
         if audit.unsupported_share <= self.max_unsupported_share:
             return None
         return " ".join(audit.summary())

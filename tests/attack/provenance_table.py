@@ -61,6 +61,16 @@ UNSEEN = (
         "training rows chosen by their response: they fill the leaves of that response, as no random part of them does",
     ),
     Unseen(
+        ("codes of a category permuted",),
+        GROUPS[3:6],
+        "splits by sets of categories, or on few of the rows: the shares of the two sides may change little",
+    ),
+    Unseen(
+        ("y x 1000", "log of y"),
+        ("XGBoost",),
+        "quantiles, which are meant to lie to one side, and counts, whose errors are as large as they are",
+    ),
+    Unseen(
         (SELECTED,),
         GROUPS,
         "fresh rows chosen by their response: it shifts columns as far as they tell of it, maybe too little",

@@ -43,7 +43,7 @@ def test_verdicts_tell_signal_from_noise(audit):
     assert set(verdict[["noise", "values", "constant"]]) == {"indistinguishable"}
     noise = audit.table.loc[verdict == "indistinguishable", "reported"].sum()
     assert audit.unsupported_share == pytest.approx(noise)
-    assert f"with {noise:.1%} of the reported importance" in audit.summary()[1]
+    assert f"they have {noise:.1%} of the reported importance" in audit.summary()[1]
     assert (audit.table["p_adjusted"] >= audit.table["p_value"]).all()
 
 

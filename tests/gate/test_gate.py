@@ -8,7 +8,9 @@ import pytest
 from audits import made
 
 import debias
+from debias.gate_outcome import Gate, Result
 from debias.policy import PROVENANCE
+from debias.unwrapping import Member, combined
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
 
@@ -59,15 +61,48 @@ def test_features_that_must_and_must_not_matter():
         "must_not_matter: customer_id": "failed",
         "must_not_matter: noise": "passed",
     }
-    assert "Did you mean 'age'" in found["must_be_informative: agee"].reason
+    assert "but it has 'age'" in found["must_be_informative: agee"].reason
     assert f"z = {audit.main.z[3]:.2f}" in found["must_not_matter: customer_id"].reason
 
 
-def test_a_slip_in_what_must_not_matter_does_not_pass_but_a_feature_that_is_gone_does():
+@pytest.mark.parametrize("rule", ["must_not_matter", "must_be_informative"])
+@pytest.mark.parametrize(
+    ("name", "likely"),
+    [
+        ("CUSTOMER_ID", "'customer_id'"),
+        ("customer id", "'customer_id'"),
+        ("customerId", "'customer_id'"),
+        ("custmer_id", "'customer_id'"),
+        ("cust_id", "'customer_id'"),
+        (" income", "'income'"),
+        ("inc", "'income'"),
+        ("wkday", "'weekday'"),
+        ("passport", None),
+    ],
+)
+def test_a_name_that_is_no_feature_fails_and_what_may_be_meant_is_named(rule, name, likely):
     audit = audit_of([1, 0, 0, 1, 0, 0])
-    found = outcome(audit, {"must_not_matter": ["custmer_id", "passport"]})
-    assert [each.status for each in found.values()] == ["failed", "passed"]
-    assert "it has 'customer_id'" in found["must_not_matter: custmer_id"].reason
+    (result,) = audit.check({rule: [name]}).results
+    assert (result.status, result.value) == ("failed", "not in the model")
+    assert "optional = true" in result.reason
+    assert (f"but it has {likely}" in result.reason) if likely else "but it has" not in result.reason
+
+
+@pytest.mark.parametrize("rule", ["must_not_matter", "must_be_informative"])
+def test_an_optional_name_may_be_absent_but_what_is_like_it_is_warned_of(rule):
+    audit = audit_of([1, 0, 0, 1, 0, 0])
+    gate = audit.check({rule: [{"name": "passport", "optional": True}]})
+    assert (gate.passed, gate.warnings) == (True, ())
+    gate = audit.check({rule: [{"name": "CUSTOMER_ID", "optional": True}]})
+    (warning,) = gate.warnings
+    assert gate.passed
+    assert "'CUSTOMER_ID', which is optional, but it has 'customer_id'" in warning
+    for shown in (gate.to_json(), gate.to_junit(), gate.to_annotations()[-1], gate.to_markdown().replace("\\", "")):
+        assert "CUSTOMER_ID" in shown
+    named = audit.check({rule: [{"name": "customer_id", "optional": True}, {"name": "noise", "optional": True}]})
+    assert [each.status for each in named.results] == (
+        ["failed", "passed"] if rule == "must_not_matter" else ["passed", "failed"]
+    )
 
 
 def test_the_number_of_informative_features_and_inflation():
@@ -105,7 +140,7 @@ def test_training_rows_and_missing_baselines_are_refused():
         made(NAMES, rows="train").check({"min_rows": 1})
     with pytest.raises(debias.PolicyError, match="max_rank_change compare with a baseline"):
         audit.check({"max_rank_change": 1})
-    with pytest.raises(debias.PolicyError, match="not tested"):
+    with pytest.raises(debias.PolicyError, match="of the baseline there are none: .*without a test"):
         audit.check({"max_rank_change": 1}, made(NAMES, tested=False))
 
 
@@ -117,6 +152,137 @@ def test_what_was_not_tested_or_reported_does_not_pass():
     silent = made(NAMES, reported=False)
     for rule in ({"max_unsupported_share": 1.0}, {"max_inflation": 1.0}):
         assert not silent.check(rule).passed
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"must_not_matter": ["noise"]},
+        {"must_be_informative": ["age"]},
+        {"min_informative": 0},
+        {"max_unsupported_share": 1.0},
+    ],
+)
+def test_verdicts_of_a_test_that_can_find_nothing_do_not_pass(rule):
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    assert audit.check(rule).passed
+    (result,) = with_main(audit, threshold=None).check(rule).results
+    assert (result.status, "too few permutations" in result.reason) == ("failed", True)
+
+
+def test_a_model_that_reports_no_importance_at_all_does_not_pass():
+    audit = dataclasses.replace(audit_of([1, 1, 0, 0, 0, 0]), reported=np.zeros(6))
+    for rule in ({"max_unsupported_share": 0.5}, {"max_inflation": 0.5}):
+        (result,) = audit.check(rule).results
+        assert (result.status, "no importance for any feature" in result.reason) == ("failed", True)
+
+
+def with_main(audit, **changes):
+    return dataclasses.replace(audit, scores={"mdi_oob": dataclasses.replace(audit.main, **changes)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"values": np.full(6, np.nan)}, "values has numbers that are not finite"),
+        ({"values": np.array([1, 0, 0, 0, 0, np.inf])}, "values has numbers that are not finite"),
+        ({"values": np.ones(5)}, r"values has shape \(5,\) for 6 features"),
+        ({"z": np.full(6, np.nan)}, "z has numbers that are not finite"),
+        ({"feature_names": ("a", "b", "c", "d", "e", "a")}, "'a' twice"),
+        ({"selected": np.zeros(6, dtype=bool)}, "selected contradicts p_adjusted"),
+        ({"rows": None}, "rows of kind None"),
+        ({"provenance": {}}, "no status"),
+    ],
+)
+def test_an_audit_that_does_not_fit_together_is_not_judged(changes, message):
+    sound = audit_of([1, 0, 0, 0, 0, 0])
+    broken = with_main(sound, **changes)
+    with pytest.raises(debias.DebiasError, match=f"the audit cannot be judged: .*{message}"):
+        broken.check({"min_rows": 1})
+    with pytest.raises(debias.DebiasError, match=f"the baseline cannot be judged: .*{message}"):
+        sound.check({"min_rows": 1}, broken)
+
+
+def test_a_baseline_is_an_audit():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    for baseline in ("old.json", audit.to_dict(), audit.main):
+        with pytest.raises(debias.PolicyError, match=r"the baseline is no Audit.*from_json"):
+            audit.check({"max_share_change": 0.1}, baseline)
+
+
+def test_a_gate_is_true_if_and_only_if_every_rule_passed():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    assert audit.check({"min_rows": 500})
+    assert not audit.check({"min_rows": 501})
+    assert not Gate(())
+    assert not Gate((Result("a", "not judged", "", "", ""),))
+
+
+def test_with_too_few_rows_what_must_not_matter_is_not_judged_unless_it_matters():
+    audit = audit_of([1, 0, 0, 0, 0, 0])
+    found = outcome(audit, {"min_rows": 501, "must_not_matter": ["noise", "age"]})
+    assert [each.status for each in found.values()] == ["failed", "not judged", "failed"]
+
+
+def test_rows_that_look_like_training_rows_fail_unless_the_policy_takes_the_word_for_it():
+    audit = audit_of([1, 0, 0, 0, 0, 0], rows="held-out")
+    for status, passed in (("stated by the user", False), ("cannot be told", True), ("of a later version", False)):
+        audit.main.provenance["status"] = status
+        assert audit.check({"min_rows": 1}).passed == passed
+    assert not audit.check({"min_provenance": "stated"}).passed  # a status that has no place
+    audit.main.provenance["status"] = "stated by the user"
+    assert audit.check({"min_provenance": "stated"}).passed
+
+
+def shifted(rows, status, **entries):
+    audit = audit_of([1, 0, 0, 0, 0, 0], rows=rows)
+    return with_main(audit, provenance=audit.main.provenance | {"kind": rows, "status": status} | entries)
+
+
+FRESH = ("held-out", "not recognised as training rows")
+
+
+@pytest.mark.parametrize(("shift", "status"), [(0.0, "passed"), (0.3, "passed"), (0.301, "failed"), (1.4, "failed")])
+def test_rows_that_are_shifted_fail_and_the_shifted_features_are_named(shift, status):
+    audit = shifted(*FRESH, shift=shift, shifted_features=["income", "age"] if shift else [])
+    for each in (audit, debias.Audit.from_json(audit.to_json())):
+        (result,) = each.check({"max_shift": 0.3}).results
+        assert (result.status, result.value, result.limit) == (status, f"{shift:.2f}", "<= 0.3")
+        assert ("on 'income', 'age'" if shift else "on no feature") in result.reason
+
+
+@pytest.mark.parametrize("entries", [{}, {"shift": None, "shifted_features": []}])
+@pytest.mark.parametrize("status", [status for level in PROVENANCE.values() for status in level])
+def test_a_shift_that_cannot_be_told_fails_but_for_proven_training_rows(status, entries):
+    rows = "oob" if "proven" in status else "held-out"
+    *_, result = shifted(rows, status, **entries).check({"max_shift": 1}).results
+    expected = ("passed", "there is no shift") if rows == "oob" else ("failed", "cannot be told")
+    assert (result.status, expected[1] in result.reason) == (expected[0], True)
+
+
+def test_of_several_models_the_one_that_knows_least_of_the_rows_counts():
+    found = [
+        shifted("held-out", status, shift=shift, shifted_features=names).main
+        for status, shift, names in (
+            ("not recognised as training rows", 0.5, ["age"]),
+            ("stated by the user", 0.2, ["income", "age"]),
+            ("cannot be told", 0.0, []),
+        )
+    ]
+    members = [Member(None, None, None, None, path=("vote", name)) for name in "abc"]
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        together = combined([members[k] for k in order], [found[k] for k in order])
+        assert together.provenance["status"] == "stated by the user"
+        assert together.provenance["shift"] == 0.5
+        assert set(together.provenance["shifted_features"]) == {"age", "income"}
+    untold = dataclasses.replace(found[0], provenance=found[0].provenance | {"shift": None})
+    assert combined(members[:2], [untold, found[1]]).provenance["shift"] is None
+
+
+@pytest.mark.parametrize("shift", ["1.0", True, float("nan"), float("inf"), [1.0]])
+def test_a_shift_that_is_no_number_fails(shift):
+    (result,) = shifted(*FRESH, shift=shift).check({"max_shift": 1}).results
+    assert (result.status, "no number" in result.reason) == ("failed", True)
 
 
 def test_drift_names_features_whose_standing_changed_with_the_numbers():
@@ -168,7 +334,12 @@ HOSTILE = "a|b`<script>\n::error::x\x00[l](u)%0A"
 
 def test_junit_has_a_case_a_rule_and_survives_any_name():
     gate = audit_of([0, 1, 1, 1, 1, 1]).check(
-        {"must_be_informative": ["age"], "must_not_matter": [HOSTILE], "min_rows": 10**6, "max_unsupported_share": 0.5}
+        {
+            "must_be_informative": ["age"],
+            "must_not_matter": [{"name": HOSTILE, "optional": True}],
+            "min_rows": 10**6,
+            "max_unsupported_share": 0.5,
+        }
     )
     root = ElementTree.fromstring(gate.to_junit())
     (suite,) = root
@@ -190,6 +361,24 @@ def test_markdown_and_annotations_cannot_be_broken_by_a_name():
     assert "\n" not in line
     assert line.startswith("::error title=debias check::must_not_matter")
     assert "%250A" in line
+
+
+def test_no_name_can_print_a_line_of_its_own(capsys):
+    """A line of stdout or stderr that begins with :: is a command to a GitHub runner."""
+    from rich.console import Console
+
+    from debias.cli.output import warn
+    from debias.console import print_gate
+
+    names = ["a", "b\n::stop-commands::x\r\nThe gate passed.\u2028"]
+    now, before = made(names, informative=[False, True]), made(names, informative=[True, False])
+    gate = now.check({"must_not_matter": [names[1]], "min_informative": 0}, before)
+    print_gate(Console(width=200), gate)
+    warn((names[1],))
+    printed = capsys.readouterr()
+    lines = (printed.out + printed.err).splitlines()
+    assert "The gate failed: must_not_matter: b\\n::stop-commands::x" in printed.out
+    assert not [line for line in lines if line.strip().startswith("::") or line == "The gate passed."]
 
 
 def test_the_outcome_is_plain_json_and_csv():

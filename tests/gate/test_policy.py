@@ -1,7 +1,7 @@
 import pytest
 
 import debias
-from debias.policy import RULES, Policy
+from debias.policy import RULES, Feature, Policy
 
 
 def test_a_policy_is_read_from_its_own_file_and_from_pyproject(tmp_path):
@@ -42,6 +42,34 @@ def test_a_pyproject_without_our_table_is_refused(tmp_path):
         Policy.of(tmp_path / "pyproject.toml")
     with pytest.raises(debias.PolicyError, match="cannot be read"):
         Policy.of(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"min_rows": None, "min_informative": 1}, "min_rows is None"),
+        ({1: 2}, "no rule 1"),
+        ({"max_shift": float("nan")}, "max_shift is an effect size"),
+        ({"max_shift": True}, "max_shift is an effect size"),
+        ({"must_not_matter": {"name": "a"}}, "a list of names"),
+        ({"must_not_matter": [["a"]]}, "lists names of features"),
+        ({"must_not_matter": [{"name": 3}]}, "the name of a feature is text"),
+        (3, "a policy is a Policy, a mapping"),
+        (None, "a policy is a Policy, a mapping"),
+        ("absent\x00.toml", "cannot be read"),
+    ],
+)
+def test_what_is_no_policy_is_refused(given, message):
+    with pytest.raises(debias.PolicyError, match=message):
+        Policy.of(given)
+
+
+def test_an_optional_feature_is_written_as_a_table_or_a_mapping(tmp_path):
+    (tmp_path / "debias.toml").write_text('must_not_matter = ["id", {name = "row", optional = true}, {name = "day"}]')
+    expected = Policy(must_not_matter=("id", Feature("row", optional=True), Feature("day")))
+    assert Policy.of(tmp_path / "debias.toml") == expected
+    assert Policy.of({"must_not_matter": ["id", {"name": "row", "optional": True}, {"name": "day"}]}) == expected
+    assert expected.must_not_matter == (Feature("id"), Feature("row", optional=True), Feature("day"))
 
 
 def test_every_rule_is_documented():

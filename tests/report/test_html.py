@@ -1,4 +1,6 @@
 import re
+from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -8,6 +10,7 @@ from audits import made
 import debias
 from debias.report import figures
 from debias.report.html import headline
+from debias.wording import percent_in_table
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -98,8 +101,8 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
     section = text[text.index('<section id="features"') :]
     for name, row in audit.table.iterrows():
         cells = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1)
-        assert f"{row['reported']:.1%}" in cells
-        assert f"{row['share']:.1%}" in cells
+        assert f">{escape(percent_in_table(row['reported']))}<" in cells
+        assert f">{escape(percent_in_table(row['share']))}<" in cells
         assert row["verdict"] in cells
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
     assert audit.fingerprints["model_sha256"] in text
@@ -128,7 +131,10 @@ def test_many_features_have_top_figures_and_a_whole_table(n_features, most):
     assert len(text.encode()) < most
     section = text[text.index('<section id="features"') :]
     assert section.count('<th scope="row">') == n_features
-    assert "The 30 features of the largest share" in text
+    assert (
+        f"These are the 30 features of the largest reported or debiased share; the table has all {n_features:,}."
+        in text
+    )
 
 
 def test_warnings_are_shown_escaped():
@@ -234,3 +240,27 @@ def test_the_command_writes_the_report(tmp_path, diabetes, models):
     done = CliRunner().invoke(main, ["audit", *given, "--html", str(tmp_path / "report.html")])
     assert done.exit_code == 0, done.output
     assert "indistinguishable from noise" in (tmp_path / "report.html").read_text()
+
+
+def test_the_band_of_noise_is_that_of_the_test():
+    """By permuted responses, else Student's law of the rows each score rests on, else the normal law."""
+    from matplotlib.figure import Figure
+    from scipy.stats import norm, t
+
+    audit = made(["a", "b", "c"])
+    test = {"se": "naive", "alpha": 0.05, "error": "fwer"}
+    for told, expected in (
+        ({"effective_rows": [3.0, 11.0, 400.0]}, t.ppf(0.95, [2, 10, 399])),
+        ({"n_independent": 11}, t.ppf(0.95, [10, 10, 10])),
+        ({}, norm.ppf([0.95] * 3)),
+    ):
+        scores = replace(audit.main, null=None, details={"test": test | told})
+        axes = Figure().subplots()
+        drawn = replace(audit, scores={"mdi_oob": scores})
+        figures.draw_evidence(drawn, axes)
+        bars = sorted(bar.get_width() for bar in axes.patches)
+        np.testing.assert_allclose(bars, np.sort(2 * expected))
+    axes = Figure().subplots()
+    figures.draw_evidence(audit, axes)
+    low, high = np.quantile(audit.main.null, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in axes.patches), np.sort(high - low))

@@ -71,7 +71,8 @@ def test_fingerprints_tell_models_and_rows_apart_but_not_containers(diabetes, mo
     assert again.fingerprints == prints
     other = debias.audit(models("xgboost", n_estimators=39).fit(*train), *fresh, se=None).fingerprints
     assert (other["model_sha256"] != prints["model_sha256"], other["data_sha256"]) == (True, prints["data_sha256"])
-    changed = debias.audit(model, fresh[0].assign(age=0.0), fresh[1], se=None).fingerprints
+    with pytest.warns(debias.DebiasWarning, match="these rows differ from the training rows"):
+        changed = debias.audit(model, fresh[0].assign(age=0.0), fresh[1], se=None).fingerprints
     assert (changed["model_sha256"], changed["data_sha256"] != prints["data_sha256"]) == (prints["model_sha256"], True)
     weighted = debias.audit(model, *fresh, sample_weight=np.arange(1.0, 143), se=None).fingerprints
     assert weighted["data_sha256"] != prints["data_sha256"]

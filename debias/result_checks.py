@@ -1,0 +1,97 @@
+"""Whether scores and audits fit together: what a reader, a report or a gate may rely on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import DebiasError
+
+if TYPE_CHECKING:
+    from debias.audits import Audit
+    from debias.scores import Scores
+
+ROUNDING = 1e-6
+"""Shares sum to 1, and lie between 0 and 1, but for this."""
+OF_A_TEST = ("z", "p_value", "p_adjusted", "selected")
+
+
+def check_scores(scores: Scores) -> None:
+    """Raise a DebiasError unless there is one finite figure a feature in every array, and one feature a name."""
+    names = scores.feature_names
+    if not names:
+        raise DebiasError("there is no feature")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DebiasError(f"feature_names has {twice!r} twice")
+    for name in ("values", "standard_error", *OF_A_TEST):
+        _check_figures(name, getattr(scores, name), len(names))
+    if scores.standard_error is not None and (scores.standard_error < 0).any():
+        raise DebiasError("standard_error has numbers below 0")
+    for name in ("p_value", "p_adjusted"):
+        figures = getattr(scores, name)
+        if figures is not None and ((figures < 0) | (figures > 1)).any():
+            raise DebiasError(f"{name} has numbers outside 0 to 1")
+    if scores.null is not None and (scores.null.ndim != 2 or not np.isfinite(scores.null).all()):
+        raise DebiasError("null is no table of finite numbers")
+    if scores.threshold is not None and not np.isfinite(scores.threshold):
+        raise DebiasError(f"threshold is {scores.threshold}")
+
+
+def check_audit(audit: Audit) -> None:
+    """Raise a DebiasError unless all scores of an audit are of the same features and its verdicts follow from them."""
+    if "mdi_oob" not in audit.scores:
+        raise DebiasError("scores has no 'mdi_oob', of which the shares are made")
+    main = audit.main
+    for name, each in audit.scores.items():
+        try:
+            check_scores(each)
+        except DebiasError as error:
+            raise DebiasError(f"scores.{name}: {error}") from None
+        if each.feature_names != main.feature_names:
+            raise DebiasError(f"scores.{name} are of other features than scores.mdi_oob")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.abs(main.values).sum()):
+            raise DebiasError("scores.mdi_oob.values are too large to add, and shares are made of their sum")
+    _check_figures("reported", audit.reported, len(main.feature_names))
+    _check_figures("n_values", audit.n_values, len(main.feature_names))
+    if audit.reported is not None:
+        _check_shares(audit.reported)
+    if main.rows not in ("oob", "held-out", "train") or not main.n_rows or main.n_rows < 1:
+        raise DebiasError(f"scores.mdi_oob are of {main.n_rows!r} rows of kind {main.rows!r}: there is no such audit")
+    if not all(isinstance(main.provenance.get(name), str) for name in ("status", "detail")):
+        raise DebiasError("scores.mdi_oob.provenance does not say what is known of the rows: no status, or no detail")
+    _check_test(main)
+
+
+def _check_figures(name: str, figures: Any, n_features: int) -> None:
+    if figures is None:
+        return
+    if np.shape(figures) != (n_features,):
+        raise DebiasError(f"{name} has shape {np.shape(figures)} for {n_features} features")
+    if not np.isfinite(figures).all():
+        raise DebiasError(f"{name} has numbers that are not finite")
+
+
+def _check_shares(reported: Any) -> None:
+    if (reported < 0).any() or (reported > 1 + ROUNDING).any():
+        raise DebiasError("reported has shares outside 0 to 1")
+    if reported.any() and abs(reported.sum() - 1) > ROUNDING:
+        raise DebiasError(f"reported has shares that sum to {reported.sum():g}, not to 1")
+
+
+def _check_test(main: Scores) -> None:
+    """Raise unless what is selected is what the figures of the test say; without verdicts there was no test."""
+    if main.selected is None:
+        return
+    test = main.details.get("test")
+    lacking = [name for name in OF_A_TEST if getattr(main, name) is None]
+    if lacking or not isinstance(test, dict):
+        lacking = lacking or ["details.test"]
+        raise DebiasError(f"scores.mdi_oob are tested, but have no {', '.join(lacking)}")
+    alpha = test.get("alpha")
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
+        raise DebiasError(f"scores.mdi_oob.details.test.alpha is no error rate: {alpha!r}")
+    if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
+        raise DebiasError(f"scores.mdi_oob.selected contradicts p_adjusted at alpha={alpha:g}")

@@ -1,0 +1,116 @@
+"""Audits drawn at random, with the edge cases of real ones: zeros, ties, one feature, nothing found, nothing tested."""
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+import debias
+from debias import nulls
+from debias.untested import with_reason
+
+KINDS = ("permutation", "permutation", "conservative", "naive", "mirror", "own", "untested")
+
+
+def drawn(seed):
+    """Return an audit whose test, if it has one, was made by the functions that make real ones."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([1, 2, 3, 12, 40, 100, 300, 1000], p=[0.1, 0.1, 0.15, 0.25, 0.2, 0.15, 0.03, 0.02]))
+    kind = str(rng.choice(KINDS))
+    rows = "train" if kind == "untested" and rng.random() < 0.4 else str(rng.choice(["oob", "held-out"]))
+    if kind == "conservative":
+        rows = "oob"
+    signal = rng.random(n) < rng.choice([0, 0.1, 0.5, 1])
+    z = rng.normal(size=n) + np.where(signal, rng.uniform(3, 30, n), 0)
+    if rng.random() < 0.15:
+        z[:] = -np.abs(z)
+    values = z * rng.choice([0.01, 1.0, 100.0], size=n if rng.random() < 0.5 else 1)
+    if rng.random() < 0.15:  # one feature has nearly all
+        values[0] = 5e3 * np.abs(values).sum() + 1
+        z[0] = 40
+    if rng.random() < 0.3:
+        values[rng.random(n) < 0.5] = 0.0
+        z[values == 0] = 0.0
+    scores = _scores(rng, values, n, rows)
+    scores = _tested(rng, scores, z, kind) if kind != "untested" else _untested(rng, scores)
+    reported = _reported(rng, values, n)
+    others = {}
+    if rng.random() < 0.5:
+        others["oob_loss"] = _scores(rng, rng.normal(size=n), n, rows, "oob_loss")
+    n_values = rng.integers(1, 500, n) if rng.random() < 0.8 else None
+    name = str(rng.choice(["gain", "mean decrease in impurity", "number of splits (of all)"]))
+    return debias.Audit.of(reported, name, {"mdi_oob": scores, **others}, n_values)
+
+
+def _scores(rng, values, n, rows, scorer="mdi_oob"):
+    n_rows = int(rng.choice([1, 2, 29, 30, 442, 10_000_000], p=[0.1, 0.05, 0.1, 0.1, 0.5, 0.15]))
+    return debias.Scores(
+        values=np.asarray(values, dtype=float),
+        feature_names=tuple(f"f{k}" if k % 7 else f"f.{k} (of 3)" for k in range(n)),
+        scorer=scorer,
+        unit="unit",
+        rows=rows,
+        n_rows=n_rows,
+        provenance={"kind": rows, "status": "cannot be told", "detail": "as 2 of 3 said: 10% of 1 row"},
+        details={},
+        warnings=(),
+        settings={"model": "Forest", "library_version": "1", "n_trees": 3, "debias_version": "0", "seed": None},
+    )
+
+
+def _untested(rng, scores):
+    if rng.random() < 0.2:
+        return scores  # as an audit written before reasons were kept
+    return with_reason(scores, "these rows have 1 class. Audit rows of 2 or more classes")
+
+
+def _tested(rng, scores, z, kind):
+    from dataclasses import replace
+
+    n, alpha = z.size, float(rng.choice([0.005, 0.05, 0.1]))
+    error = str(rng.choice(["fwer", "fwer", "fdr", "fdr_by"]))
+    if kind == "mirror":
+        return scores.mirrored(alpha)
+    if kind == "own":
+        return replace(scores, selected=scores.values > 1.0, threshold=1.0)
+    test = {"se": kind, "alpha": alpha, "error": error}
+    if kind == "permutation":
+        n_drawn = int(rng.choice([1, 19, 47, 200]))
+        null = rng.normal(size=(n_drawn, n))
+        p = nulls.permutation_p_values(z, null)
+        adjusted = nulls.step_down_max(z, null) if error == "fwer" else nulls.false_discovery(p, error == "fdr_by")
+        allowed = int(alpha * (1 + n_drawn) + 1e-9)
+        threshold = float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
+        given = {"p_value": p, "p_adjusted": adjusted, "threshold": threshold, "null": null}
+        test["n_permutations"] = n_drawn
+    else:
+        rows = rng.choice([2.0, 6.0, 500.0], size=n if rng.random() < 0.5 else 1)
+        freedom = np.maximum(rows - 1, 1)
+        p = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
+        adjusted = nulls.holm(p) if error == "fwer" else nulls.false_discovery(p, error == "fdr_by")
+        given = {"p_value": p, "p_adjusted": adjusted, "threshold": float(-stdtrit(freedom.min(), alpha / n))}
+        if rows.size == n:
+            test["effective_rows"] = rows.tolist()
+        elif rng.random() < 0.5:
+            test["n_independent"] = rows[0]
+    return replace(
+        scores,
+        z=z,
+        selected=given["p_adjusted"] <= alpha,
+        standard_error=np.full(n, 0.5) if rng.random() < 0.8 else None,
+        details={"test": test},
+        **given,
+    )
+
+
+def _reported(rng, values, n):
+    how = rng.choice(["none", "zeros", "noise", "like the scores", "sparse", "ties", "one"])
+    if how == "none":
+        return None
+    if how == "one":
+        return np.where(np.arange(n) == rng.integers(n), 1.0, rng.choice([0.0, 1e-7, 1e-4]))
+    return {
+        "zeros": np.zeros(n),
+        "noise": rng.uniform(0.5, 1.5, n),
+        "like the scores": np.maximum(values, 0) + rng.uniform(0, 0.1) * np.abs(values).max(initial=1e-9),
+        "sparse": np.where(rng.random(n) < 0.3, rng.exponential(size=n), 0.0),
+        "ties": rng.integers(0, 3, n).astype(float),
+    }[how]
