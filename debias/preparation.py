@@ -14,6 +14,7 @@ from debias.notes import Notes
 from debias.provenance import Provenance, resolve
 from debias.response import encode
 from debias.row_order import refuse_other_order
+from debias.response_check import warn_of_another_response
 from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads
@@ -112,6 +113,8 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
+        if kind == "held-out":
+            warn_of_another_response(ensemble, table, response, notes)
     if kind == "train":
         notes.warn(TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)

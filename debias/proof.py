@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOTS_TO_CHECK = 10
 LEAST_CORRELATION = 0.6
-"""Of leaf values of a booster's first trees with the mean response of the leaves; 1 but for shrinkage and sampling."""
+"""Of leaf values of the first trees with the mean response of the leaves; 1 but for shrinkage and sampling."""
 ROW_TREES_TO_CHECK = 40_000
 """Rows x trees that are routed for the proof at every node (at least four trees)."""
 
@@ -168,22 +168,27 @@ def proof_of(
 
 
 def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
-    """Whether the leaves of a booster's first round follow the response that is said to have trained it.
+    """Whether the leaves of the first trees follow the response that is said to have trained them.
 
-    A leaf's value there is the mean of r_0 over its training rows, shrunk and scaled, so the two go
-    up and down together.
+    A leaf's value is the mean or median of y over its training rows; of a booster's first round that of r_0, shrunk and
+    scaled. So the values and the means of the leaves go up and down together.
     """
-    if ensemble.averaged or response.values is None:
-        return True
-    for tree in range(ensemble.n_outputs):
+    if response.values is not None:
+        values = response.values
+    else:
+        assert response.codes is not None
+        values = np.eye(ensemble.n_outputs)[response.codes]
+    n_first = 1 if ensemble.averaged else ensemble.n_outputs
+    for tree in range(n_first):
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         leaves = route_table(ensemble, table, np.array([tree]))[:, 0]
-        value = ensemble.value[nodes][leaves, 0]
-        r_0 = response.values[:, ensemble.tree_output[tree]]
-        n = np.bincount(leaves)
-        mean = (np.bincount(leaves, weights=r_0) / np.maximum(n, 1))[leaves]
-        if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
-            return False
+        n = np.maximum(np.bincount(leaves), 1)
+        outputs = range(ensemble.n_outputs) if ensemble.averaged else [ensemble.tree_output[tree]]
+        for k in outputs:
+            value = ensemble.value[nodes][leaves, k if ensemble.averaged else 0]
+            mean = (np.bincount(leaves, weights=values[:, k]) / n)[leaves]
+            if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
+                return False
     return True
 
 

@@ -59,13 +59,12 @@ def prove_training(
         raise ProvenanceError(f"train: {error}") from None
     else:
         if proof.holds:
+            if not proof.values_prove:
+                _refuse_another_response(ensemble, table, response)
             return in_bag, proven(proof)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
     found = recognise(ensemble, table, response)
-    if not response_fits(ensemble, table, response):
-        raise ProvenanceError(
-            "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
-        )
+    _refuse_another_response(ensemble, table, response)
     if found.exact:
         return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
     too_few = table.n_rows < found.n_grown - 0.5
@@ -100,3 +99,10 @@ def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64
     except InBagUnavailableError:
         return None
     return found
+
+
+def _refuse_another_response(ensemble: TreeEnsemble, table: Table, response: Response) -> None:
+    if not response_fits(ensemble, table, response):
+        raise ProvenanceError(
+            "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
+        )

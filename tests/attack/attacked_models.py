@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 COLUMNS = ("age", "celsius", "income", "visits", "member", "region", "noise", "percent")
 REGION = COLUMNS.index("region")
 LEVELS = 5
+SHARES = (0.35, 0.25, 0.2, 0.15, 0.05)
 VALIDATED = 0.25
 """Share of the rows that models with early stopping keep for their validation."""
 
@@ -44,7 +45,7 @@ def draw(rng: np.random.Generator, n: int, task: str) -> tuple[Floats, NDArray[A
         two columns of numbers.
     """
     age, celsius, income = rng.normal(45, 12, n), rng.normal(12, 8, n), rng.lognormal(10, 0.5, n)
-    visits, member, region = rng.poisson(3, n), rng.integers(0, 2, n), rng.integers(0, LEVELS, n)
+    visits, member, region = rng.poisson(3, n), rng.integers(0, 2, n), rng.choice(LEVELS, n, p=SHARES)
     X = np.column_stack([age, celsius, income, visits, member, region, rng.normal(size=n), rng.uniform(0, 100, n)])
     return X, response(rng, X, task)
 
@@ -78,7 +79,8 @@ class Family:
     task : str
         As for :func:`draw`.
     bagged : bool
-        Whether its bags can be redrawn, so that the training rows serve as out-of-bag rows.
+        Whether its bags can be redrawn, so that the training rows serve as out-of-bag rows. Behind a TargetEncoder they
+        cannot: its codes of the training rows are cross-fitted, and other than those of the same rows later on.
     missing : bool
         Whether it takes NaN.
     stops : dict
@@ -223,7 +225,7 @@ FAMILIES: dict[str, Family] = {
         forest_in_pipeline(OneHotEncoder(handle_unknown="ignore")), weighted=False, region=True, **BAGGED
     ),
     "pipeline with TargetEncoder": Family(
-        forest_in_pipeline(TargetEncoder(random_state=0), min_samples_leaf=3), weighted=False, region=True, **BAGGED
+        forest_in_pipeline(TargetEncoder(random_state=0), min_samples_leaf=3), weighted=False, region=True
     ),
     "several outputs": Family(several_outputs, "outputs", **BAGGED),
     "vote of forests": Family(vote, **BAGGED),

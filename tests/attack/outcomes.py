@@ -11,7 +11,7 @@ from debias.errors import DebiasError
 
 OF_THE_ROWS = re.compile(
     r"training rows|trained on \(|of the rows|fresh rows|held-out rows|leaves that|shifted|cannot be told|cannot tell"
-    r"|look like|other columns|outside the",
+    r"|look like|y goes down|other columns|outside the",
     re.IGNORECASE,
 )
 """A warning that has one of these speaks of what the rows are, and not of something else."""

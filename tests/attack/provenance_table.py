@@ -37,11 +37,43 @@ class Unseen:
     reason: str
 
 
+SELECTED = "fresh, of one class or y high"
 UNSEEN = (
     Unseen(
         ("validation rows of early stopping",),
         BOOSTED,
         "no tree was grown on them; they chose the number of trees, and the model keeps no trace of that",
+    ),
+    Unseen(
+        ("half training, half fresh", "a fifth", "one column permuted"),
+        GROUPS[1:],
+        "few training rows, or training rows that only some splits send where they sent them in training, and a model "
+        "whose leaves are large, or hold samples of the rows",
+    ),
+    Unseen(
+        ("doubled", "half", "held-out: half", "less one", "de-duplicated", "noise of 1e-3 sd"),
+        GROUPS[1:2],
+        "behind a TargetEncoder: its codes of the training rows are other than those the trees were grown on",
+    ),
+    Unseen(
+        ("of one class, or y high",),
+        GROUPS[1:],
+        "training rows chosen by their response: they fill the leaves of that response, as no random part of them does",
+    ),
+    Unseen(
+        ("codes of a category permuted",),
+        GROUPS[3:6],
+        "splits by sets of categories, or on few of the rows: the shares of the two sides may change little",
+    ),
+    Unseen(
+        ("y x 1000", "log of y"),
+        ("XGBoost",),
+        "quantiles, which are meant to lie to one side, and counts, whose errors are as large as they are",
+    ),
+    Unseen(
+        (SELECTED,),
+        GROUPS,
+        "fresh rows chosen by their response: it shifts columns as far as they tell of it, maybe too little",
     ),
 )
 """What docs/rows.md says cannot be told, by case and group of models."""
