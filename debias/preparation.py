@@ -13,8 +13,8 @@ from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
 from debias.provenance import Provenance, resolve
 from debias.response import encode
-from debias.row_order import refuse_other_order
 from debias.response_check import warn_of_another_response
+from debias.row_order import refuse_other_order
 from debias.rows import Rows
 from debias.table import Table
 from debias.threads import threads

@@ -409,6 +409,36 @@ def test_the_response_of_training_rows_given_beside_is_checked(diabetes, models)
             debias.score(model, X[300:], y[300:], "ufi", train=(X[:300], y[:300].to_numpy()[shuffled(300)]))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestRegressor(20, criterion="absolute_error", max_depth=5, random_state=0),
+        ExtraTreesRegressor(20, random_state=0),
+        DecisionTreeRegressor(random_state=0),
+        DecisionTreeRegressor(min_samples_leaf=20, random_state=0),
+    ],
+    ids=["medians", "extra trees", "tree", "small tree"],
+)
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_response_of_training_rows_is_checked_where_bags_cannot_prove_it(model, labels, diabetes):
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = diabetes
+    if labels:
+        y = (y > 150).astype(int)
+        kinds = {RandomForestRegressor: RandomForestClassifier, ExtraTreesRegressor: ExtraTreesClassifier}
+        settings = {
+            name: value for name, value in model.get_params().items() if name in ("max_depth", "min_samples_leaf")
+        }
+        model = kinds.get(type(model), DecisionTreeClassifier)(random_state=0, **settings)
+    model.fit(X[:300], y[:300])
+    given = {"scorer": "mdi(criterion='variance')", "rows": "held-out"}
+    debias.score(model, X[300:], y[300:], train=(X[:300], y[:300]), **given)
+    wrong = y[:300].to_numpy()[shuffled(300)]
+    with pytest.raises(debias.ProvenanceError, match="y is not the response the model was trained on|y was changed"):
+        debias.score(model, X[300:], y[300:], train=(X[:300], wrong), **given)
+
+
 def test_training_weights_are_asked_for_where_the_nodes_have_them(cancer):
     from sklearn.tree import DecisionTreeClassifier
 
