@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import debias
 from debias.errors import UnsupportedModelError, UntrustedModelError
+from debias_adapters import checked_boosters
+from debias_adapters._sklearn_soundness import require_sound
 
 TRUSTED = frozenset(
     {
@@ -60,4 +64,40 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
             f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know that loading them is "
             f"harmless, pass {flags} (from Python: trust={tuple(unknown)!r})"
         )
-    return skops.io.load(path, trusted=sorted(allowed))
+    try:
+        model = skops.io.load(_with_checked_boosters(path), trusted=sorted(allowed | _CHECKED.keys()))
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{path} is damaged: {error}") from error
+    require_sound(model, str(path))
+    return model
+
+
+_CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boosters.INSTEAD_OF.values()}
+
+
+def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
+    """Return the file, or, if it holds Boosters, a copy in memory that names classes of ours in their place."""
+    with zipfile.ZipFile(path) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        if not _rename_boosters(schema):
+            return path
+        copy = io.BytesIO()
+        with zipfile.ZipFile(copy, "w") as other:
+            for name in set(archive.namelist()) - {"schema.json"}:
+                other.writestr(name, archive.read(name))
+            other.writestr("schema.json", json.dumps(schema))
+    return copy
+
+
+def _rename_boosters(schema: Any) -> bool:
+    """Put the checked classes into a schema, wherever one of the others is named; return whether there was one."""
+    found = False
+    if isinstance(schema, dict):
+        name = checked_boosters.INSTEAD_OF.get(f"{schema.get('__module__')}.{schema.get('__class__')}")
+        if name:
+            schema["__module__"], schema["__class__"] = checked_boosters.__name__, name
+            found = True
+    if isinstance(schema, (dict, list)):
+        for each in schema.values() if isinstance(schema, dict) else schema:
+            found |= _rename_boosters(each)
+    return found

@@ -55,10 +55,10 @@ def test_the_traps_are_sprung_where_python_is_started_without_care(hostile):
     "arguments",
     [
         ["audit", "--format", "json"],
-        ["score", "--format", "csv"],
-        ["check", "--policy", "debias.toml"],
-        ["score", "--scorer", "response_permutation(mdi_oob, replicates=3)", "--train", "train.csv", "--params",
-         "params.json", "--jobs", "2"],
+        pytest.param(["score", "--format", "csv"], marks=pytest.mark.integration),
+        pytest.param(["check", "--policy", "debias.toml"], marks=pytest.mark.integration),
+        pytest.param(["score", "--scorer", "response_permutation(mdi_oob, replicates=3)", "--train", "train.csv",
+                      "--params", "params.json", "--jobs", "2"], marks=pytest.mark.integration),
     ],
     ids=["audit", "score", "check", "workers"],
 )  # fmt: skip
