@@ -1,0 +1,226 @@
+"""Whole files of every format of models, and readers that load, extract and predict with what they find."""
+
+import io
+import json
+import struct
+import zipfile
+
+import lightgbm
+import mutants
+import numpy as np
+import skops.io
+import xgboost
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+
+import debias
+from debias import model_check
+from debias.discovery import plugin_manager
+from debias.preparation import extract
+from debias.unwrapping import unwrap
+from debias_adapters import ubjson
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    return X, X[:, 0] + rng.normal(size=120)
+
+
+def make_models(home):
+    """Return the bytes of a small model of every format, and the name of each file."""
+    X, y = data()
+    small = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
+    booster, gbm = xgboost.XGBRegressor(**small).fit(X, y), lightgbm.LGBMRegressor(**small, verbose=-1).fit(X, y)
+    hist = HistGradientBoostingRegressor(max_iter=2, max_leaf_nodes=4).fit(X, y)
+    forest = RandomForestRegressor(2, max_depth=2, random_state=0).fit(X, y)
+    for name, model in (("forest", forest), ("hist", hist), ("xgboost", booster), ("lightgbm", gbm)):
+        skops.io.dump(model, home / f"{name}.skops")
+    booster.save_model(home / "model.json")
+    booster.save_model(home / "model.ubj")
+    gbm.booster_.save_model(home / "model.txt")
+    return {path.name: path.read_bytes() for path in home.iterdir()}
+
+
+def reader(home, name):
+    """Return a target: bytes of a model file to the values of its trees and predictions of a few rows."""
+    plugin_manager()
+    path = home / name
+
+    def read(content):
+        path.write_bytes(content)
+        return answer(debias.load_model(path))
+
+    return read
+
+
+def answer(model):
+    """Return what tells one model from another: what it says of a few rows."""
+    hook, found = plugin_manager().hook, []
+    for member in unwrap(model):
+        ensemble = extract(member.model)
+        X = np.asarray(data()[0][:5], dtype=ensemble.routing_dtype)
+        if X.shape[1] != ensemble.n_features:
+            found.append(ensemble.value)
+            continue
+        found += [
+            hook.debias_predict_raw(model=member.model, X=X),
+            hook.debias_leaves(model=member.model, ensemble=ensemble, X=X),
+        ]
+    return mutants.answer_of(found)
+
+
+def guard(home, name):
+    """Return what a child does with a file, here: load it, and predict."""
+    path = home / name
+
+    def try_apart(content):
+        path.write_bytes(content)
+        model_check.load_and_predict(path)
+
+    return try_apart
+
+
+def archives(content, count, seed):
+    """Return mutants of a skops file: of the archive, of what is in it under a right checksum, of its schema."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def packed(changed):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, each in (members | changed).items():
+                archive.writestr(name, each)
+        return buffer.getvalue()
+
+    part, rng = count // 4, np.random.default_rng(seed)
+    found = mutants.damaged(content, part, seed)
+    schema = mutants.damaged_documents(json.loads(members["schema.json"]), part, seed)
+    found += [packed({"schema.json": json.dumps(each)}) for each in schema]
+    found += [packed({"schema.json": json.dumps(_with_texts_changed(members, rng))}) for _ in range(part)]
+    others = [name for name in members if name != "schema.json"] or ["schema.json"]
+    sizes = np.array([float(len(members[name])) for name in others])
+    for number in range(count - len(found)):
+        name = others[rng.choice(len(others), p=sizes / sizes.sum())]
+        damage = binary_documents if name.endswith(".bin") else _arrays if name.endswith(".npy") else mutants.damaged
+        found.append(packed({name: damage(members[name], 2, seed + number)[number % 2]}))
+    return found
+
+
+def _arrays(content, count, seed):
+    """Return mutants of a file of numpy: of its bytes, and of its numbers alone, behind a header that is right."""
+    begin = content.index(b"\n") + 1
+    body = [content[:begin] + each for each in mutants.damaged_numbers(content[begin:], count - count // 2, seed)]
+    return mutants.damaged(content, count // 2, seed) + body
+
+
+def _with_texts_changed(members, rng):
+    """Return a schema in which one value that stands as JSON in a text is another; a long text is damaged itself."""
+    schema, texts = json.loads(members["schema.json"]), []
+
+    def look(node):
+        if isinstance(node, dict):
+            if node.get("__loader__") == "JsonNode":
+                texts.append(node)
+            for each in node.values():
+                look(each)
+        elif isinstance(node, list):
+            for each in node:
+                look(each)
+
+    look(schema)
+    long = [node for node in texts if len(node["content"]) > 500]
+    node = long[0] if long and rng.random() < 0.7 else texts[rng.integers(len(texts))]
+    if len(node["content"]) > 500:
+        changed = mutants.damaged_lines(json.loads(node["content"]).encode(), 1, int(rng.integers(2**31)))[0]
+        node["content"] = json.dumps(changed.decode(errors="replace"))
+    else:
+        value = rng.choice(np.array([*mutants.EXTREMES, *mutants.TEXTS, None, True, 0.5, 1e300], dtype=object))
+        node["content"] = json.dumps(value)
+    return schema
+
+
+def documents(content, count, seed):
+    """Return mutants of XGBoost's JSON: of the text, and of the document."""
+    found = mutants.damaged(content, count // 2, seed)
+    return found + [
+        json.dumps(each).encode() for each in mutants.damaged_documents(json.loads(content), count - len(found), seed)
+    ]
+
+
+def binary_documents(content, count, seed):
+    """Return mutants of XGBoost's UBJSON: of the bytes, and of the document, written as XGBoost writes it."""
+    found = mutants.damaged(content, count // 2, seed)
+    document, kinds = _plain(ubjson.read(content))
+    assert written(document, kinds) == content, "the writer does not write what XGBoost does"
+    return found + [written(each, kinds) for each in mutants.damaged_documents(document, count - len(found), seed)]
+
+
+def _plain(document, path=(), kinds=None):
+    """Return a document with lists in the place of arrays, and the type of each array by the name it has."""
+    kinds = {} if kinds is None else kinds
+    if isinstance(document, np.ndarray):
+        kinds[path] = document.dtype
+        return document.tolist(), kinds
+    if isinstance(document, dict):
+        return {name: _plain(each, name, kinds)[0] for name, each in document.items()}, kinds
+    if isinstance(document, list):
+        return [_plain(each, path, kinds)[0] for each in document], kinds
+    return document, kinds
+
+
+_MARKERS = {">i1": b"i", "|i1": b"i", "|u1": b"U", ">i2": b"I", ">i4": b"l", ">i8": b"L", ">f4": b"d", ">f8": b"D"}
+
+
+def written(value, kinds, name=None):
+    """Return a value as UBJSON; arrays are of the type they had, as far as their numbers are."""
+    if isinstance(value, dict):
+        return b"{" + b"".join(_text(key) + written(each, kinds, key) for key, each in value.items()) + b"}"
+    if isinstance(value, list):
+        if name in kinds and all(type(each) in (int, float) for each in value):
+            with np.errstate(all="ignore"):
+                whole = kinds[name].kind in "iu"
+                numbers = [int(each) % 2**64 if abs(each) < 1e30 else 0 for each in value] if whole else value
+                array = np.array(numbers, dtype=np.uint64 if whole else np.float64).astype(kinds[name])
+            return b"[$" + _MARKERS[kinds[name].str] + b"#" + b"L" + struct.pack(">q", len(value)) + array.tobytes()
+        return b"[#L" + struct.pack(">q", len(value)) + b"".join(written(each, kinds) for each in value)
+    if isinstance(value, str):
+        return b"S" + _text(value)
+    if value is None or isinstance(value, bool):
+        return {None: b"Z", True: b"T", False: b"F"}[value]
+    if isinstance(value, float):
+        return b"d" + struct.pack(">f", value if abs(value) < 1e38 else np.inf)
+    for marker, size in (("i", 8), ("I", 16), ("l", 32)):
+        if -(2 ** (size - 1)) <= value < 2 ** (size - 1):
+            return marker.encode() + struct.pack(">" + {"i": "b", "I": "h", "l": "i"}[marker], value)
+    return b"L" + struct.pack(">Q", value % 2**64)
+
+
+def _text(text):
+    encoded = text.encode(errors="replace")
+    return b"L" + struct.pack(">q", len(encoded)) + encoded
+
+
+def texts(content, count, seed):
+    """Return mutants of a LightGBM text: of its bytes, and of its lines, half of them with lengths that are right."""
+    found = mutants.damaged(content, count // 4, seed)
+    lines = mutants.damaged_lines(content, count - len(found), seed)
+    return found + [each if k % 2 else _with_lengths(each) for k, each in enumerate(lines)]
+
+
+def _with_lengths(content):
+    head, *trees = content.partition(b"\nend of trees")[0].split(b"\nTree=")
+    sizes = " ".join(str(len(tree) + 6) for tree in trees).encode()
+    return b"\n".join(
+        b"tree_sizes=" + sizes if line.startswith(b"tree_sizes=") else line for line in content.split(b"\n")
+    )
+
+
+FORMATS = {
+    "forest.skops": archives,
+    "hist.skops": archives,
+    "xgboost.skops": archives,
+    "lightgbm.skops": archives,
+    "model.json": documents,
+    "model.ubj": binary_documents,
+    "model.txt": texts,
+}
