@@ -47,7 +47,7 @@ def checked(text: str, source: str) -> str:
     text = text.replace("\r\n", "\n")
     if re.search(r"[\r\0]", text):
         raise UnsupportedModelError(f"{source} is damaged: it has characters no model text has")
-    body, end, _ = text.partition("\nend of trees")
+    body, end, rest = text.partition("\nend of trees")
     head, blocks = blocks_of(body)
     if not end:
         raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
@@ -58,6 +58,7 @@ def checked(text: str, source: str) -> str:
         trees = read_trees(lines, source)
         trees.hessians()
         _check_structure(trees, n_features)
+        _check_settings(rest)
     except _Wrong as error:
         raise UnsupportedModelError(f"{source} is damaged: {error}") from None
     except (KeyError, ValueError, OverflowError, UnicodeEncodeError) as error:
@@ -169,6 +170,18 @@ def _check_structure(trees: Trees, n_features: int) -> None:
     _require(not no_tree.size, f"the nodes of tree {no_tree.min(initial=tree.size)} form no tree")
     unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
     _require(not unknown.size, f"tree {unknown.min(initial=tree.size)} splits on a feature the model does not have")
+
+
+def _check_settings(rest: str) -> None:
+    """Check the lines of the parameters of training, which LightGBM takes apart without asking whether it can."""
+    within = False
+    for line in rest.split("\n"):
+        if line == "end of parameters":
+            return
+        if within and line:
+            _require(re.fullmatch(r"\[\w+: .*\]", line), f"{line[:40]!r} is no parameter")
+        within = within or line == "parameters:"
+    _require(not within, "its parameters have no end")
 
 
 def _whole(lines: Block, name: str, least: int, most: int) -> int:

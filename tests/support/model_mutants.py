@@ -2,9 +2,11 @@
 
 import io
 import json
+import pickle
 import struct
 import zipfile
 
+import catboost
 import lightgbm
 import mutants
 import numpy as np
@@ -13,11 +15,33 @@ import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import debias
-from debias import model_check
+from debias import model_check, model_files
 from debias.discovery import plugin_manager
 from debias.preparation import extract
 from debias.unwrapping import unwrap
 from debias_adapters import ubjson
+
+DESCRIPTION = """artifact_path: model
+flavors:
+  python_function:
+    env: {conda: conda.yaml, virtualenv: python_env.yaml}
+    loader_module: mlflow.sklearn
+    model_path: forest.skops
+    python_version: 3.11.7
+  sklearn:
+    code: null
+    pickled_model: forest.skops
+    serialization_format: skops
+    sklearn_version: 1.9.1
+mlflow_version: 3.17.0
+model_size_bytes: 12345
+model_uuid: 0123456789abcdef0123456789abcdef
+run_id: 0123456789abcdef0123456789abcdef
+signature:
+  inputs: '[{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1, 3]}}]'
+  outputs: '[{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1]}}]'
+utc_time_created: '2026-01-01 00:00:00.000000'
+"""
 
 
 def data():
@@ -38,19 +62,30 @@ def make_models(home):
     booster.save_model(home / "model.json")
     booster.save_model(home / "model.ubj")
     gbm.booster_.save_model(home / "model.txt")
+    catboost.CatBoostRegressor(iterations=2, depth=2, thread_count=1, silent=True, allow_writing_files=False).fit(
+        X, y
+    ).save_model(home / "model.cbm")
+    (home / "model.pkl").write_bytes(pickle.dumps(forest))
+    (home / "MLmodel").write_text(DESCRIPTION)
     return {path.name: path.read_bytes() for path in home.iterdir()}
 
 
 def reader(home, name):
-    """Return a target: bytes of a model file to the values of its trees and predictions of a few rows."""
-    plugin_manager()
+    """Return a target: bytes of a model file to the leaves and predictions of a few rows."""
     path = home / name
+    given = home if name == "MLmodel" else path
 
     def read(content):
         path.write_bytes(content)
-        return answer(debias.load_model(path))
+        return answer(debias.load_model(given))
 
     return read
+
+
+def reader_after_a_guard(home, name):
+    """Return a target for what has been tried in a child already, and is loaded as the parent then does."""
+    path = home / name
+    return lambda content: answer(model_files.load(path, guard=False))
 
 
 def answer(model):
@@ -101,7 +136,7 @@ def archives(content, count, seed):
     sizes = np.array([float(len(members[name])) for name in others])
     for number in range(count - len(found)):
         name = others[rng.choice(len(others), p=sizes / sizes.sum())]
-        damage = binary_documents if name.endswith(".bin") else _arrays if name.endswith(".npy") else mutants.damaged
+        damage = {"bin": binary_documents, "npy": _arrays}.get(name.rpartition(".")[2], mutants.damaged)
         found.append(packed({name: damage(members[name], 2, seed + number)[number % 2]}))
     return found
 
@@ -115,12 +150,12 @@ def _arrays(content, count, seed):
 
 def _with_texts_changed(members, rng):
     """Return a schema in which one value that stands as JSON in a text is another; a long text is damaged itself."""
-    schema, texts = json.loads(members["schema.json"]), []
+    schema, found = json.loads(members["schema.json"]), []
 
     def look(node):
         if isinstance(node, dict):
             if node.get("__loader__") == "JsonNode":
-                texts.append(node)
+                found.append(node)
             for each in node.values():
                 look(each)
         elif isinstance(node, list):
@@ -128,10 +163,10 @@ def _with_texts_changed(members, rng):
                 look(each)
 
     look(schema)
-    long = [node for node in texts if len(node["content"]) > 500]
-    node = long[0] if long and rng.random() < 0.7 else texts[rng.integers(len(texts))]
+    long = [node for node in found if len(node["content"]) > 500]
+    node = long[0] if long and rng.random() < 0.7 else found[rng.integers(len(found))]
     if len(node["content"]) > 500:
-        changed = mutants.damaged_lines(json.loads(node["content"]).encode(), 1, int(rng.integers(2**31)))[0]
+        changed = texts(json.loads(node["content"]).encode(), 4, int(rng.integers(2**31)))[rng.integers(4)]
         node["content"] = json.dumps(changed.decode(errors="replace"))
     else:
         value = rng.choice(np.array([*mutants.EXTREMES, *mutants.TEXTS, None, True, 0.5, 1e300], dtype=object))
@@ -215,6 +250,11 @@ def _with_lengths(content):
     )
 
 
+def descriptions(content, count, seed):
+    """Return mutants of MLflow's YAML: of its bytes, and of its lines."""
+    return mutants.damaged(content, count // 2, seed) + mutants.damaged_lines(content, count - count // 2, seed)
+
+
 FORMATS = {
     "forest.skops": archives,
     "hist.skops": archives,
@@ -223,4 +263,8 @@ FORMATS = {
     "model.json": documents,
     "model.ubj": binary_documents,
     "model.txt": texts,
+    "model.cbm": mutants.damaged,
+    "MLmodel": descriptions,
+    "model.pkl": mutants.damaged,
 }
+"""What damages each."""
