@@ -10,12 +10,17 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias import errors
 from debias.children import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from debias.ensemble import TreeEnsemble
 
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
 """What a child may take by default; damaged trees with cycles are walked without end."""
@@ -83,7 +88,13 @@ def main(arguments: list[str]) -> int:
 def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> None:
     """Load a model file here, and predict rows of zeros, of missing values and of random numbers with its trees.
 
-    What is refused in words is no danger: some models take no missing values. This is about what crashes.
+    What a library refuses in words is no danger: some models take no missing values. This is about what crashes, and
+    about what reads beyond an end without a crash: that predicts otherwise than the trees do.
+
+    Raises
+    ------
+    DebiasError
+        As :func:`debias.load_model` raises, or the library predicts otherwise.
     """
     import warnings
 
@@ -98,17 +109,37 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
         for member in unwrap(load(path, trust, allow_pickle, guard=False)):
             ensemble = extract(member.model)
             for X in _rows(ensemble.n_features, ensemble.routing_dtype):
-                try:
-                    hook.debias_leaves(model=member.model, ensemble=ensemble, X=X)
-                    hook.debias_predict_raw(model=member.model, X=X)
-                except MemoryError:
-                    raise
-                except Exception:  # the libraries have as many kinds of words
-                    continue
+                leaves = _said(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=X))  # noqa: B023
+                raw = _said(lambda: hook.debias_predict_raw(model=member.model, X=X))  # noqa: B023
+                if len(X) == ROWS and ensemble.category_set is None and ensemble.category_labels is None:
+                    _require_alike(path, ensemble, X, leaves, raw)
 
 
 _MARK = "debias.model_check refused: "
 """Before the name of the error, which libraries may have printed lines before."""
+
+
+def _said(call: Callable[[], Any]) -> Any:
+    """Return what a library answers; None where it refuses to, in any of its kinds of words."""
+    try:
+        return call()
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+
+
+def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
+    from debias.routing import raw_output, route
+
+    ours = route(ensemble, X)
+    found = raw_output(ensemble, ours)
+    scale = 1e-3 * (np.abs(found).max() + np.abs(ensemble.value).max())
+    alike = leaves is not None and np.array_equal(leaves, ours)
+    if not alike or raw is None or raw.shape != found.shape or not (np.abs(raw - found) <= scale).all():
+        raise errors.ExtractionError(
+            f"{path} is damaged: its library does not predict what its trees do ({ensemble.source})"
+        )
 
 
 def _rows(n_features: int, dtype: Any) -> list[Any]:

@@ -38,11 +38,14 @@ def require_sound(model: Any, source: str) -> None:
     """
     compiled = getattr(sys.modules.get("sklearn.tree._tree"), "Tree", ())
     of_histograms = getattr(sys.modules.get("sklearn.ensemble._hist_gradient_boosting.predictor"), "TreePredictor", ())
+    binner = getattr(sys.modules.get("sklearn.ensemble._hist_gradient_boosting.binning"), "_BinMapper", ())
     for found in _reachable(model):
         if isinstance(found, compiled):
             fault = _fault_of_compiled(found)
         elif isinstance(found, of_histograms):
             fault = _fault_of_predictor(found)
+        elif isinstance(found, binner):
+            fault = _fault_of_binner(found)
         else:
             continue
         if fault:
@@ -88,6 +91,16 @@ def _fault_of_predictor(tree: Any) -> str | None:
         if (nodes["bitset_idx"][split & (nodes["is_categorical"] != 0)] >= len(each)).any():
             return "splits on a set of categories it does not have"
     return _fault(nodes["left"], nodes["right"], nodes["feature_idx"], split, MOST_FEATURES)
+
+
+def _fault_of_binner(binner: Any) -> str | None:
+    """Categories become bits of 256, by loops that do not ask whether they can."""
+    categorical, known = np.asarray(binner.is_categorical_), binner.bin_thresholds_
+    if categorical.dtype.kind not in "bu" or categorical.ndim != 1 or len(known) != categorical.size:
+        return "has bins of other features"
+    codes = [np.asarray(known[k]) for k in np.flatnonzero(categorical)]
+    of_bits = all(each.dtype.kind in "iuf" and ((each >= 0) & (each < 256)).all() for each in codes)
+    return None if of_bits else "has categories that are no codes"
 
 
 def _fault(
