@@ -25,7 +25,7 @@ class XGBoostBooster:
         if not isinstance(data, (bytes, bytearray)):
             raise UnsupportedModelError("its XGBoost Booster holds no model")
         state = {**state, "handle": xgboost_files.checked_state(bytes(data), "its XGBoost Booster")}
-        self.__class__ = xgboost.Booster  # type: ignore[assignment]
+        self.__class__ = xgboost.Booster
         self.__setstate__(state)
 
 
@@ -41,5 +41,5 @@ class LightGBMBooster:
             raise UnsupportedModelError("its LightGBM Booster holds no model")
         others = {name: value for name, value in state.items() if name != "handle"}
         state = {**others, "_handle": lightgbm_files.checked(text, "its LightGBM Booster")}
-        self.__class__ = lightgbm.Booster  # type: ignore[assignment]
+        self.__class__ = lightgbm.Booster
         self.__setstate__(state)

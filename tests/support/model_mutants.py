@@ -148,6 +148,48 @@ def _arrays(content, count, seed):
     return mutants.damaged(content, count // 2, seed) + body
 
 
+def with_node(content, kind, changed):
+    """Return a skops file in which the first node of a class has other entries."""
+
+    def change(node):
+        if node.get("__class__") == kind:
+            node.update(changed)
+            return True
+        return False
+
+    return _with_schema(content, change)
+
+
+def with_text(content, name, text):
+    """Return a skops file in which the first value of a name, which stands as JSON, is another."""
+
+    def change(node):
+        if isinstance(node.get(name), dict) and "content" in node[name]:
+            node[name]["content"] = text
+            node[name].pop("__id__", None)  # else the content is that of the first node of the same id
+            return True
+        return False
+
+    return _with_schema(content, change)
+
+
+def _with_schema(content, change):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(members["schema.json"])
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and change(node):
+            break
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, each in (members | {"schema.json": json.dumps(schema)}).items():
+            archive.writestr(name, each)
+    return buffer.getvalue()
+
+
 def _with_texts_changed(members, rng):
     """Return a schema in which one value that stands as JSON in a text is another; a long text is damaged itself."""
     schema, found = json.loads(members["schema.json"]), []
@@ -165,6 +207,7 @@ def _with_texts_changed(members, rng):
     look(schema)
     long = [node for node in found if len(node["content"]) > 500]
     node = long[0] if long and rng.random() < 0.7 else found[rng.integers(len(found))]
+    node.pop("__id__", None)  # else the content is that of the first node of the same id
     if len(node["content"]) > 500:
         changed = texts(json.loads(node["content"]).encode(), 4, int(rng.integers(2**31)))[rng.integers(4)]
         node["content"] = json.dumps(changed.decode(errors="replace"))
@@ -185,21 +228,21 @@ def documents(content, count, seed):
 def binary_documents(content, count, seed):
     """Return mutants of XGBoost's UBJSON: of the bytes, and of the document, written as XGBoost writes it."""
     found = mutants.damaged(content, count // 2, seed)
-    document, kinds = _plain(ubjson.read(content))
+    document, kinds = plain(ubjson.read(content))
     assert written(document, kinds) == content, "the writer does not write what XGBoost does"
     return found + [written(each, kinds) for each in mutants.damaged_documents(document, count - len(found), seed)]
 
 
-def _plain(document, path=(), kinds=None):
+def plain(document, path=(), kinds=None):
     """Return a document with lists in the place of arrays, and the type of each array by the name it has."""
     kinds = {} if kinds is None else kinds
     if isinstance(document, np.ndarray):
         kinds[path] = document.dtype
         return document.tolist(), kinds
     if isinstance(document, dict):
-        return {name: _plain(each, name, kinds)[0] for name, each in document.items()}, kinds
+        return {name: plain(each, name, kinds)[0] for name, each in document.items()}, kinds
     if isinstance(document, list):
-        return [_plain(each, path, kinds)[0] for each in document], kinds
+        return [plain(each, path, kinds)[0] for each in document], kinds
     return document, kinds
 
 
@@ -239,10 +282,10 @@ def texts(content, count, seed):
     """Return mutants of a LightGBM text: of its bytes, and of its lines, half of them with lengths that are right."""
     found = mutants.damaged(content, count // 4, seed)
     lines = mutants.damaged_lines(content, count - len(found), seed)
-    return found + [each if k % 2 else _with_lengths(each) for k, each in enumerate(lines)]
+    return found + [each if k % 2 else with_lengths(each) for k, each in enumerate(lines)]
 
 
-def _with_lengths(content):
+def with_lengths(content):
     head, *trees = content.partition(b"\nend of trees")[0].split(b"\nTree=")
     sizes = " ".join(str(len(tree) + 6) for tree in trees).encode()
     return b"\n".join(
