@@ -18,7 +18,7 @@ from debias import errors
 from debias.children import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from debias.ensemble import TreeEnsemble
 
@@ -26,8 +26,8 @@ SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
 """What a child may take by default; damaged trees with cycles are walked without end."""
 BYTES, TIMES_THE_FILE = 6 << 30, 40
 """Address space of the child: libraries with their threads reserve some gigabytes; trees unpack to several times."""
-ROWS = 8
-"""So many rows of random numbers are predicted, beside one of zeros and one of missing values."""
+ROWS, NUMBERS = 8, 1_000_000
+"""So many rows of random numbers are predicted, beside one of zeros and one of missing ones; of many features fewer."""
 _REFUSED = 3
 
 
@@ -108,10 +108,10 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
         warnings.simplefilter("ignore")
         for member in unwrap(load(path, trust, allow_pickle, guard=False)):
             ensemble = extract(member.model)
-            for X in _rows(ensemble.n_features, ensemble.routing_dtype):
+            for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
                 leaves = _said(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=X))  # noqa: B023
                 raw = _said(lambda: hook.debias_predict_raw(model=member.model, X=X))  # noqa: B023
-                if len(X) == ROWS and ensemble.category_set is None and ensemble.category_labels is None:
+                if kind == "random" and ensemble.category_set is None and ensemble.category_labels is None:
                     _require_alike(path, ensemble, X, leaves, raw)
 
 
@@ -142,9 +142,11 @@ def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw:
         )
 
 
-def _rows(n_features: int, dtype: Any) -> list[Any]:
-    random = np.random.default_rng(0).normal(scale=100, size=(ROWS, n_features))
-    return [np.asarray(X, dtype=dtype) for X in (np.zeros((1, n_features)), np.full((1, n_features), np.nan), random)]
+def _rows(n_features: int, dtype: Any) -> Iterator[tuple[str, Any]]:
+    yield "zeros", np.zeros((1, n_features), dtype=dtype)
+    yield "missing", np.full((1, n_features), np.nan, dtype=dtype)
+    n_rows = max(1, min(ROWS, NUMBERS // max(1, n_features)))
+    yield "random", np.random.default_rng(0).normal(scale=100, size=(n_rows, n_features)).astype(dtype)
 
 
 def _size(path: Path) -> int:

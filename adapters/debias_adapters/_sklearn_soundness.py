@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MOST_FEATURES = 10_000_000
+MOST_FEATURES = 2_000_000
 
 
 def require_sound(model: Any, source: str) -> None:

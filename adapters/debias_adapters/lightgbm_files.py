@@ -18,7 +18,7 @@ from debias_adapters.lightgbm_trees import Trees, blocks_of, lines_of, read_tree
 if TYPE_CHECKING:
     from debias_adapters.lightgbm_trees import Block
 
-MOST_FEATURES = 10_000_000
+MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000
 _WHOLE = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count", "internal_count")
 _SETS = ("cat_boundaries", "cat_threshold")

@@ -19,7 +19,7 @@ from debias_adapters import ubjson
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_FEATURES = 10_000_000
+MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000
 MOST_CATEGORIES = 1 << 24
 """XGBoost's own limit of codes: float32 holds no larger ones."""
