@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,10 @@ _CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boos
 
 
 def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
-    """Return the file, or, if it holds Boosters, a copy in memory that names classes of ours in their place."""
+    """Check the schema; return the file or, if it holds Boosters, a copy in memory with classes of ours in their place."""
     with zipfile.ZipFile(path) as archive:
         schema = json.loads(archive.read("schema.json"))
-        if not _rename_boosters(schema):
+        if not _prepare(schema):
             return path
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w") as other:
@@ -89,15 +90,27 @@ def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
     return copy
 
 
-def _rename_boosters(schema: Any) -> bool:
-    """Put the checked classes into a schema, wherever one of the others is named; return whether there was one."""
-    found = False
-    if isinstance(schema, dict):
-        name = checked_boosters.INSTEAD_OF.get(f"{schema.get('__module__')}.{schema.get('__class__')}")
+def _prepare(schema: Any) -> bool:
+    """Check a schema, and put the checked classes where one of the others is named; return whether there was one."""
+    found, meant = False, dict[Any, Any]()
+    waiting = [schema]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, list):
+            waiting += here
+        if not isinstance(here, dict):
+            continue
+        waiting += here.values()
+        name = checked_boosters.INSTEAD_OF.get(f"{here.get('__module__')}.{here.get('__class__')}")
         if name:
-            schema["__module__"], schema["__class__"] = checked_boosters.__name__, name
+            here["__module__"], here["__class__"] = checked_boosters.__name__, name
             found = True
-    if isinstance(schema, (dict, list)):
-        for each in schema.values() if isinstance(schema, dict) else schema:
-            found |= _rename_boosters(each)
+        # skops builds what an id stands for once, from the first node of it: what others say is then not what is built.
+        if "__loader__" in here and "__id__" in here:
+            says = (here["__loader__"], here["content"] if here["__loader__"] == "JsonNode" else None)
+            if meant.setdefault(here["__id__"], says) != says:
+                raise UnsupportedModelError("an id in it stands for two values")
+        pool = here.get("pool_size")
+        if pool is not None and not re.fullmatch(r"[0-9]{1,3}", str(isinstance(pool, dict) and pool.get("content"))):
+            raise UnsupportedModelError("a generator of random numbers in it claims a large pool")
     return found

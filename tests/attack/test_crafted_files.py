@@ -266,3 +266,24 @@ def test_a_pickle_in_any_place_is_refused(whole, tmp_path):
         with pytest.raises(debias.UntrustedModelError):
             debias.load_model(tmp_path / name)
     assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("pool_size", "2000000000"), "claims a large pool"),
+        (("pool_size", "true"), "claims a large pool"),
+    ],
+)
+def test_a_generator_of_random_numbers_that_would_never_be_ready(whole, tmp_path, change, message):
+    (tmp_path / "hist.skops").write_bytes(model_mutants.with_text(whole[1]["hist.skops"], *change))
+    with pytest.raises(debias.UnsupportedModelError, match=rf"hist\.skops.*{message}"):
+        debias.load_model(tmp_path / "hist.skops")
+
+
+def test_an_id_that_stands_for_two_values_is_refused(whole, tmp_path):
+    """Of nodes with one id skops reads the first, so that a check of the other says nothing."""
+    two = model_mutants.with_text(whole[1]["hist.skops"], "max_depth", "7", keep_id=True)  # the id of every None
+    (tmp_path / "hist.skops").write_bytes(two)
+    with pytest.raises(debias.UnsupportedModelError, match="an id in it stands for two values"):
+        debias.load_model(tmp_path / "hist.skops")

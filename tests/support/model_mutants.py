@@ -160,13 +160,14 @@ def with_node(content, kind, changed):
     return _with_schema(content, change)
 
 
-def with_text(content, name, text):
+def with_text(content, name, text, keep_id=False):
     """Return a skops file in which the first value of a name, which stands as JSON, is another."""
 
     def change(node):
         if isinstance(node.get(name), dict) and "content" in node[name]:
             node[name]["content"] = text
-            node[name].pop("__id__", None)  # else the content is that of the first node of the same id
+            if not keep_id:  # with it, the content is that of the first node of the same id
+                node[name].pop("__id__", None)
             return True
         return False
 
