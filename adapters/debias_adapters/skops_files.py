@@ -77,7 +77,7 @@ _CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boos
 
 
 def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
-    """Check the schema; return the file or, if it holds Boosters, a copy in memory with classes of ours in their place."""
+    """Check the schema; return the file or, if it holds Boosters, a copy in memory with our classes in their place."""
     with zipfile.ZipFile(path) as archive:
         schema = json.loads(archive.read("schema.json"))
         if not _prepare(schema):

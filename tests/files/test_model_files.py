@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import debias
 from debias.cli import main
-from debias.model_check import check
+from debias.model_check import check, load_and_predict
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
@@ -107,6 +107,24 @@ def test_a_file_that_ends_the_process_ends_the_child(tmp_path):
     (tmp_path / "model.pkl").write_bytes(b"cos\nabort\n(tR.")
     with pytest.raises(debias.UnsupportedModelError, match=r"model\.pkl is damaged: .* ended the process \(SIGABRT\)"):
         check(tmp_path / "model.pkl", allow_pickle=True)
+
+
+def test_what_the_trees_do_not_predict_is_refused_in_the_child(home, monkeypatch):
+    """A native reader that reads beyond an end need not crash: its predictions are then not those of the trees."""
+    load_and_predict(home / "model.txt")
+    monkeypatch.setattr("debias.routing.raw_output", lambda ensemble, leaves: np.ones((len(leaves), 1)) * 1e3)
+    with pytest.raises(debias.ExtractionError, match=r"model\.txt is damaged: its library does not predict"):
+        load_and_predict(home / "model.txt")
+
+
+def test_a_claim_of_memory_that_is_not_there_is_named(tmp_path, monkeypatch):
+    def too_much(path):
+        raise MemoryError
+
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(1))
+    monkeypatch.setattr("joblib.load", too_much)
+    with pytest.raises(debias.UnsupportedModelError, match=r"model\.pkl is damaged, or too large: memory"):
+        debias.load_model(tmp_path / "model.pkl", allow_pickle=True)
 
 
 def test_a_file_that_is_walked_without_end_is_given_up(home, monkeypatch):
