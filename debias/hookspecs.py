@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from debias.markers import hookspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -222,7 +222,7 @@ def debias_refit(
 
 
 @hookspec(firstresult=True)
-def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
+def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[], None]) -> Any | None:
     """Load a model from a file of this adapter's own format, running no code that is in the file.
 
     Parameters
@@ -231,6 +231,9 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
         An existing file.
     trust : tuple of str
         Types the user trusts beside the adapter's own list, for formats that name types.
+    try_apart : callable
+        Loads the file in a process of its own first, and raises if that crashes. To be called for a format that only a
+        native reader understands, so that nothing can be checked before. Other adapters leave it out.
 
     Returns
     -------

@@ -53,14 +53,20 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
 
     Notes
     -----
-    The readers of the libraries are native code: a file crafted to crash them takes the process down. The command line
-    loads every file in a process of its own first (``debias.model_check.check``).
+    XGBoost's and LightGBM's files are checked whole before the libraries read them, also those inside skops files.
+    CatBoost's are of a form only CatBoost reads: such a file is loaded in a process of its own first, as
+    ``debias.model_check.check`` does, which takes some seconds. The command line does so with every file.
     """
     return load(Path(path), tuple(trust), allow_pickle, params)
 
 
-def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None) -> Any:
-    """Load a model, and check that what it holds are trees; parameters and errors as for :func:`debias.load_model`."""
+def load(
+    path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None, guard: bool = True
+) -> Any:
+    """Load a model, and check that what it holds are trees; parameters and errors as for :func:`debias.load_model`.
+
+    Without `guard`, this is the process a file is tried in, or it has been tried already.
+    """
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
@@ -70,11 +76,13 @@ def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, pa
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model = _read(path, trust, allow_pickle)
+            model = _read(path, trust, allow_pickle, guard)
         except DebiasError:
             raise
         except RecursionError:
             raise UnsupportedModelError(f"{path} is damaged: it is nested too deeply") from None
+        except MemoryError as error:
+            raise _too_large(path) from error
         except Exception as error:  # whatever a reader raises on a damaged file
             raise _translated(path, error) from error
     if params is not None:
@@ -86,8 +94,14 @@ def load(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, pa
     return model
 
 
-def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool) -> Any:
-    model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust))
+def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -> Any:
+    def try_apart() -> None:
+        if guard:
+            from debias.model_check import check
+
+            check(path, trust)
+
+    model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust), try_apart=try_apart)
     if model is not None:
         return model
     if not _is_pickle(path):
@@ -117,8 +131,14 @@ def _require_trees(path: Path, model: Any) -> None:
         raise type(error)(f"{path}: {error}") from error
     except RecursionError:
         raise UnsupportedModelError(f"{path} is damaged: its models are nested without end") from None
+    except MemoryError as error:
+        raise _too_large(path) from error
     except Exception as error:  # arrays that do not fit each other fail in as many ways
         raise _translated(path, error) from error
+
+
+def _too_large(path: Path) -> UnsupportedModelError:
+    return UnsupportedModelError(f"{path} is damaged, or too large: memory does not suffice for the sizes it claims")
 
 
 def _translated(path: Path, error: Exception) -> UnsupportedModelError:

@@ -17,7 +17,7 @@ from debias_adapters._containers import is_plain
 from debias_adapters.catboost_model import LABELS, Nodes, as_json, category_sets, trees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -196,8 +196,8 @@ def debias_refit(
 
 
 @debias.hookimpl
-def debias_load_model(path: Path) -> Any | None:
-    """Load ``.cbm`` files."""
+def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
+    """Load ``.cbm`` files: CatBoost's own reader is the only one, so it is tried in a process of its own."""
     with open(path, "rb") as file:
         if file.read(4) != b"CBM1":
             return None
@@ -207,6 +207,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a CatBoost model, but catboost is not installed: pip install debias-trees[catboost]"
         ) from error
+    try_apart()
     try:
         return catboost.CatBoost().load_model(str(path))
     except catboost.CatBoostError as error:

@@ -14,10 +14,10 @@ from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.inbag import InBag
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import lightgbm_bags, lightgbm_refit
+from debias_adapters import lightgbm_bags, lightgbm_files, lightgbm_refit
 from debias_adapters._containers import is_plain
 from debias_adapters.lightgbm_model import ModelText, take_base
-from debias_adapters.lightgbm_trees import require_whole, text_in_parts
+from debias_adapters.lightgbm_trees import text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,7 @@ def debias_refit(
 
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
-    """Load ``save_model`` text files."""
+    """Load ``save_model`` text files, checked whole before LightGBM sees them."""
     with open(path, "rb") as file:
         head = file.read(200)
     if not re.match(rb"tree\r?\nversion=", head):
@@ -172,13 +172,9 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
-    # Where something is wrong LightGBM's own reader may end the process, or never return.
-    text = path.read_text(encoding="utf-8")
-    require_whole(text, str(path))
+    text = lightgbm_files.checked(path.read_bytes().decode(), str(path))
     try:
-        if b"\r\n" in head:  # Windows line ends abort LightGBM's own reader, and the process with it
-            return lightgbm.Booster(model_str=text)
-        return lightgbm.Booster(model_file=path)
+        return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
 

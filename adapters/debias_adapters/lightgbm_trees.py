@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +111,9 @@ def blocks_of(body: str) -> tuple[str, list[str]]:
 def lines_of(text: str) -> dict[str, str]:
     """Return the values of lines ``name=value`` by name, "yes" where a name stands alone."""
     found = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
+        if not line:
+            continue
         name, equals, value = line.partition("=")
         found[name] = value if equals else "yes"
     return found
@@ -172,69 +173,6 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
         ),
         blocks=blocks,
     )
-
-
-def require_whole(text: str, source: str) -> None:
-    """Refuse a model text whose trees are not where, and not as long, as it says: LightGBM's own reader then aborts.
-
-    Raises
-    ------
-    UnsupportedModelError
-        The text is cut off or was edited; the message says where.
-    """
-    body, end, _ = text.partition("\nend of trees")
-    head, blocks = blocks_of(body)
-    if not end:
-        raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
-    sizes = lines_of(head).get("tree_sizes", "").split()
-    found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
-    if sizes and sizes != found:  # old texts have none
-        at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
-        raise UnsupportedModelError(f"{source} is damaged: tree {at} is not as long as the text says")
-    lines = [lines_of(block) for block in blocks]
-    for k, block in enumerate(lines):
-        _require_sets(block, f"{source} is damaged: tree {k}")
-    try:
-        trees = read_trees(lines, source)
-        trees.hessians()
-    except (KeyError, ValueError) as error:
-        raise UnsupportedModelError(f"{source} is damaged: {type(error).__name__} {error}") from error
-    begin, size = trees.start[:-1], np.diff(trees.start)
-    tree = np.repeat(np.arange(len(trees)), size)
-    split = np.flatnonzero(trees.left >= 0)
-    child = np.stack([trees.left[split], trees.right[split]]) + begin[tree[split]]
-    behind = ((child > split) & (child < trees.start[tree[split] + 1])).all(axis=0)
-    parents = np.bincount(child[:, behind].ravel(), minlength=tree.size)
-    parents[begin] += 1  # a root has none
-    no_tree = np.concatenate([tree[split[~behind]], tree[parents != 1]])
-    if no_tree.size:
-        raise UnsupportedModelError(f"{source} is damaged: the nodes of tree {no_tree.min()} form no tree")
-    n_features = int(lines_of(head).get("max_feature_idx", -1)) + 1
-    unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
-    if unknown.size:
-        raise UnsupportedModelError(
-            f"{source} is damaged: tree {unknown[0]} splits on a feature the model does not have"
-        )
-
-
-def _require_sets(block: Block, where: str) -> None:
-    """Refuse a tree whose categorical splits name sets it does not have: LightGBM looks for them without asking."""
-    try:
-        n_leaves, n_sets = int(block["num_leaves"]), int(block["num_cat"])
-        bounds = [int(part) for part in block["cat_boundaries"].split()] if n_sets else [0]
-        n_words = len(block["cat_threshold"].split()) if n_sets else 0
-        decision = [int(part) for part in block.get("decision_type", "").split()]
-        named = [float(part) for part in block.get("threshold", "").split()]
-    except (KeyError, ValueError) as error:
-        raise UnsupportedModelError(f"{where} has no whole {error}") from error
-    if n_leaves < 1 or n_sets < 0:
-        raise UnsupportedModelError(f"{where} has {n_leaves} leaves and {n_sets} sets of categories")
-    ascending = all(a <= b for a, b in pairwise(bounds))
-    if len(bounds) != n_sets + 1 or bounds[0] != 0 or bounds[-1] != n_words or not ascending:
-        raise UnsupportedModelError(f"{where} has sets of categories that are not where it says")
-    for kind, which in zip(decision, named, strict=False):  # that both are as long as the tree is asked later
-        if kind & 1 and not (which.is_integer() and 0 <= which < n_sets):
-            raise UnsupportedModelError(f"{where} splits on a set of categories it does not have")
 
 
 def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:

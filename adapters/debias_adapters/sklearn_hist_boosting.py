@@ -32,6 +32,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     trees = _trees(model)
     nodes = np.concatenate([tree.nodes for tree in trees])
     leaf = nodes["is_leaf"].astype(bool)
+    _require_categories(model, nodes[~leaf], source)
     n_outputs = model.n_trees_per_iteration_
     return TreeEnsemble(
         tree_start=np.cumsum([0] + [len(tree.nodes) for tree in trees]),
@@ -125,6 +126,16 @@ def _is_mine(model: Any) -> bool:
     return ensemble is not None and isinstance(
         model, (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor)
     )
+
+
+def _require_categories(model: Any, splits: NDArray[Any], source: str) -> None:
+    """Refuse a damaged model whose splits on categories are of other features than its bins: prediction trusts them."""
+    n_features, binned = model.n_features_in_, np.asarray(model._bin_mapper.is_categorical_)
+    of_model = np.zeros(n_features, bool) if model.is_categorical_ is None else np.asarray(model.is_categorical_)
+    on_codes = splits["feature_idx"][splits["is_categorical"] != 0]
+    whole = binned.shape == of_model.shape == (n_features,) and (on_codes < n_features).all()
+    if not whole or not binned[on_codes].all() or binned.sum() != of_model.sum():
+        raise UnsupportedModelError(f"this {source} is damaged: its splits on categories are not of its bins' features")
 
 
 def _trees(model: Any) -> list[Any]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import debias
 from debias.errors import UnsupportedModelError, UntrustedModelError
+from debias_adapters import checked_boosters
+from debias_adapters._sklearn_soundness import require_sound
 
 TRUSTED = frozenset(
     {
@@ -60,4 +65,52 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
             f"{path} holds types that are not trusted: {', '.join(unknown)}. If you know that loading them is "
             f"harmless, pass {flags} (from Python: trust={tuple(unknown)!r})"
         )
-    return skops.io.load(path, trusted=sorted(allowed))
+    try:
+        model = skops.io.load(_with_checked_boosters(path), trusted=sorted(allowed | _CHECKED.keys()))
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{path} is damaged: {error}") from error
+    require_sound(model, str(path))
+    return model
+
+
+_CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boosters.INSTEAD_OF.values()}
+
+
+def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
+    """Check the schema; return the file or, if it holds Boosters, a copy in memory with our classes in their place."""
+    with zipfile.ZipFile(path) as archive:
+        schema = json.loads(archive.read("schema.json"))
+        if not _prepare(schema):
+            return path
+        copy = io.BytesIO()
+        with zipfile.ZipFile(copy, "w") as other:
+            for name in set(archive.namelist()) - {"schema.json"}:
+                other.writestr(name, archive.read(name))
+            other.writestr("schema.json", json.dumps(schema))
+    return copy
+
+
+def _prepare(schema: Any) -> bool:
+    """Check a schema, and put the checked classes where one of the others is named; return whether there was one."""
+    found, meant = False, dict[Any, Any]()
+    waiting = [schema]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, list):
+            waiting += here
+        if not isinstance(here, dict):
+            continue
+        waiting += here.values()
+        name = checked_boosters.INSTEAD_OF.get(f"{here.get('__module__')}.{here.get('__class__')}")
+        if name:
+            here["__module__"], here["__class__"] = checked_boosters.__name__, name
+            found = True
+        # skops builds what an id stands for once, from the first node of it: what others say is then not what is built.
+        if "__loader__" in here and "__id__" in here:
+            says = (here["__loader__"], here["content"] if here["__loader__"] == "JsonNode" else None)
+            if meant.setdefault(here["__id__"], says) != says:
+                raise UnsupportedModelError("an id in it stands for two values")
+        pool = here.get("pool_size")
+        if pool is not None and not re.fullmatch(r"[0-9]{1,3}", str(isinstance(pool, dict) and pool.get("content"))):
+            raise UnsupportedModelError("a generator of random numbers in it claims a large pool")
+    return found

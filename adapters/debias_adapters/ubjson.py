@@ -41,11 +41,14 @@ def read(data: bytes) -> Any:
     {'a': array([7, 9], dtype=uint8)}
     """
     try:
-        return _READERS[data[0]](data, 1)[0]
+        found, end = _READERS[data[0]](data, 1)
     except KeyError as error:
         raise ValueError(f"not UBJSON: {chr(error.args[0])!r} stands where it is no marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
+    if end != len(data):
+        raise ValueError(f"not UBJSON as XGBoost writes it: {len(data) - end} bytes are behind its end")
+    return found
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
@@ -92,6 +95,8 @@ def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found = {}
     while data[at] != _OBJECT_ENDS:
         name, at = _string(data, at)
+        if name in found:  # of two readers one may take the first, one the last
+            raise ValueError(f"not UBJSON as XGBoost writes it: {name!r} stands twice in one object")
         found[name], at = _READERS[data[at]](data, at + 1)
     return found, at + 1
 

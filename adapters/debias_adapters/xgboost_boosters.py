@@ -12,7 +12,7 @@ import debias
 from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.objectives import CustomObjective, Objective
-from debias_adapters import xgboost_model, xgboost_params, xgboost_refit
+from debias_adapters import xgboost_files, xgboost_model, xgboost_params, xgboost_refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,7 +170,7 @@ def debias_restore(model: Any, params: Any) -> Any | None:
 
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
-    """Load ``save_model`` files: JSON or UBJSON."""
+    """Load ``save_model`` files: JSON or UBJSON, checked whole before XGBoost sees them."""
     with open(path, "rb") as file:
         head = file.read(200).lstrip()
     if path.suffix not in (".json", ".ubj", ".ubjson") or not head.startswith(b"{") or b"learner" not in head:
@@ -181,8 +181,9 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
         ) from error
+    data = xgboost_files.checked(path.read_bytes(), str(path))
     try:
-        return xgboost.Booster(model_file=path)
+        return xgboost.Booster(model_file=data)
     except xgboost.core.XGBoostError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by XGBoost: {str(error).splitlines()[0]}") from error
 

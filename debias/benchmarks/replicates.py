@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import sys
 from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.children import command
 from debias.replicates import child_seed
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(console: Console, repeats: int = 3) -> None:
 def _measured(which: str) -> tuple[float, float, float]:
     """Return seconds, peak memory in MB, and seconds of one fit, of a fresh process."""
     code = f"from debias.benchmarks.replicates import measure; measure({which!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(command(code), capture_output=True, text=True, check=True)
     seconds, memory, one = map(float, done.stdout.split())
     return seconds, memory, one
 

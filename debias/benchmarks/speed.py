@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
@@ -20,6 +19,7 @@ import numpy as np
 from debias.benchmarks import speed_cases
 from debias.benchmarks.machine import machine_line
 from debias.benchmarks.runner import write_index
+from debias.children import command
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -165,9 +165,8 @@ def _processor_seconds() -> float:
 def _out_of_core(n_rows: int) -> Row:
     """Return time and peak memory of a process that scores a Parquet file."""
     with TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", WRITE, str(n_rows), folder], check=True)
-        command = [sys.executable, "-c", SCORE, str(n_rows), folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        subprocess.run(command(WRITE, str(n_rows), folder), check=True)
+        done = subprocess.run(command(SCORE, str(n_rows), folder), capture_output=True, text=True, check=True)
     seconds, megabytes = map(float, done.stdout.split())
     name = f"out of core: {n_rows:,} rows of Parquet, p=20, 50 trees of depth 8: mdi_oob"
     return name, f"{seconds:.0f} s", "peak memory of the process", f"{megabytes:,.0f} MB", "", "1 GB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from debias import __version__
+from debias.children import safe_path
 from debias.cli import audit, bench, check, demo, plugins, score
 
 
@@ -12,6 +13,7 @@ from debias.cli import audit, bench, check, demo, plugins, score
 @click.version_option(__version__, prog_name="debias")
 def main() -> None:
     """Tell which features of a trained tree model matter, and which only look as if they do."""
+    click.get_current_context().with_resource(safe_path())
 
 
 for each in (demo, audit, score, check, plugins, bench):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -57,6 +58,7 @@ class Source:
         """Load the model twice: in a child that may crash, and if it did not, here."""
         import debias
         from debias.model_check import check
+        from debias.model_files import load
 
         path, allow_pickle = self.model, self.allow_pickle
         params = None if self.params is None else read_params(self.params)
@@ -65,7 +67,7 @@ class Source:
         check(path, self.trust, allow_pickle)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = debias.load_model(path, trust=self.trust, allow_pickle=allow_pickle, params=params)
+            model = load(Path(path), self.trust, allow_pickle, params, guard=False)
         warn(tuple(str(each.message) for each in caught if issubclass(each.category, debias.DebiasWarning)))
         return model
 

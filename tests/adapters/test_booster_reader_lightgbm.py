@@ -9,8 +9,9 @@ import pytest
 
 import debias
 from debias_adapters import lightgbm_trees
+from debias_adapters.lightgbm_files import checked
 from debias_adapters.lightgbm_model import ModelText
-from debias_adapters.lightgbm_trees import read_trees, require_whole, text_in_parts
+from debias_adapters.lightgbm_trees import read_trees, text_in_parts
 
 ARRAYS = (
     *("start", "feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "value", "count", "gain"),
@@ -214,40 +215,40 @@ def edited(text, tree, name, change):
 
 def test_damage_is_told_by_its_tree(trained):
     text = trained["numbers"].model_to_string()
-    require_whole(text, "file")
+    checked(text, "file")
     twice = edited(text, 7, "left_child", lambda line: re.sub(r"-\d", "-1", line))
     with pytest.raises(debias.UnsupportedModelError, match="the nodes of tree 7 form no tree"):
-        require_whole(twice, "file")
+        checked(twice, "file")
     back = edited(text, 4, "right_child", lambda line: re.sub(r"(?<!\S)\d", "0", line))
     with pytest.raises(debias.UnsupportedModelError, match="the nodes of tree 4 form no tree"):
-        require_whole(back, "file")
+        checked(back, "file")
     with pytest.raises(debias.UnsupportedModelError, match="the nodes of tree 4 form no tree"):
-        require_whole(edited(back, 7, "left_child", lambda line: re.sub(r"-\d", "-1", line)), "file")
+        checked(edited(back, 7, "left_child", lambda line: re.sub(r"-\d", "-1", line)), "file")
     other = edited(text, 9, "split_feature", lambda line: re.sub(r"\d", "9", line, count=1))
     with pytest.raises(debias.UnsupportedModelError, match="tree 9 splits on a feature"):
-        require_whole(other, "file")
+        checked(other, "file")
     with pytest.raises(debias.UnsupportedModelError, match="tree 2 is not as long"):
-        require_whole(text.replace("Tree=2\n", "Tree=2\n\n"), "file")
+        checked(text.replace("Tree=2\n", "Tree=2\n\n"), "file")
 
 
 def test_sets_of_categories_that_are_not_there_are_refused(trained):
     """LightGBM's own reader, or its predict, ends the process on such a file."""
     numbers, categories = trained["numbers"].model_to_string(), trained["categories"].model_to_string()
-    require_whole(categories, "file")
+    checked(categories, "file")
     in_tree = int(re.search(r"Tree=(\d+)\n(?:(?!\nTree=)[\s\S])*?num_cat=[1-9]", categories).group(1))
 
     def last_word(line):
         return line[:-1] + "0"
 
     faults = {
-        "no whole 'num_cat'": numbers.replace("num_cat=0", "num_kat=0", 1),
-        "no whole 'num_leaves'": numbers.replace("num_leaves=", "num_leave3=", 1),
+        "has a line 'num_kat'": numbers.replace("num_cat=0", "num_kat=0", 1),
+        "has a line 'num_leave3'": numbers.replace("num_leaves=", "num_leave3=", 1),
         "not where it says": edited(categories, in_tree, "cat_boundaries", last_word),
         "a set of categories it does not have": edited(numbers, 3, "decision_type", lambda line: "3" + line[1:]),
     }
     for complaint, text in faults.items():
         with pytest.raises(debias.UnsupportedModelError, match=f"tree \\d+ .*{complaint}"):
-            require_whole(text, "file")
+            checked(text, "file")
     value = edited(numbers, 2, "leaf_value", lambda line: "-" * len(line))
     with pytest.raises(debias.UnsupportedModelError, match="file is damaged: ValueError"):
-        require_whole(value, "file")
+        checked(value, "file")

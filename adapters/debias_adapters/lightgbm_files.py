@@ -1,0 +1,192 @@
+"""LightGBM's model texts, checked whole before LightGBM reads them: it trusts what they say, or ends the process.
+
+The checks are also a grammar: names that stand once, lines that end in one way, words of digits only. A text that
+LightGBM could read otherwise than the checks did is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias_adapters.lightgbm_trees import Trees, blocks_of, lines_of, read_trees
+
+if TYPE_CHECKING:
+    from debias_adapters.lightgbm_trees import Block
+
+MOST_FEATURES = 2_000_000
+MOST_OUTPUTS = 100_000
+_WHOLE = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count", "internal_count")
+_SETS = ("cat_boundaries", "cat_threshold")
+_REAL = ("split_gain", "threshold", "leaf_value", "leaf_weight", "internal_value", "internal_weight")
+_ONE = ("num_leaves", "num_cat", "is_linear", "shrinkage")
+_LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
+_DECISIONS = 12
+"""Two bits, and one of three ways to treat missing values."""
+
+
+def checked(text: str, source: str) -> str:
+    """Return a model text as LightGBM may read it.
+
+    Parameters
+    ----------
+    text : str
+        What ``model_to_string`` or ``save_model`` writes; the ends of its lines may be those of Windows.
+    source : str
+        For messages.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The text is cut off, was edited, or has numbers that cannot be; the message says where.
+    """
+    text = text.replace("\r\n", "\n")
+    if re.search(r"[\r\0]", text):
+        raise UnsupportedModelError(f"{source} is damaged: it has characters no model text has")
+    body, end, rest = text.partition("\nend of trees")
+    head, blocks = blocks_of(body)
+    if not end:
+        raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
+    try:
+        n_features, n_outputs = _check_head(_lines(head), len(blocks))
+        _check_lengths(_lines(head).get("tree_sizes", "").split(" "), blocks)
+        lines = [_checked_lines(block, number) for number, block in enumerate(blocks)]
+        trees = read_trees(lines, source)
+        trees.hessians()
+        _check_structure(trees, n_features)
+        _check_settings(rest)
+    except _Wrong as error:
+        raise UnsupportedModelError(f"{source} is damaged: {error}") from None
+    except (KeyError, ValueError, OverflowError, UnicodeEncodeError) as error:
+        raise UnsupportedModelError(f"{source} is damaged: {type(error).__name__} {error}") from error
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{source}: {error}") from None
+    return text
+
+
+class _Wrong(ValueError):
+    """Something is not as LightGBM writes it."""
+
+
+def _require(holds: object, what: str) -> None:
+    if not holds:
+        raise _Wrong(what)
+
+
+def _lines(text: str) -> Block:
+    """Return the lines of a text by name; LightGBM takes the first of two, or the last."""
+    named = [line for line in text.split("\n") if line]
+    found = lines_of(text)
+    _require(len(found) == len(named), "a name stands twice, or a line ends otherwise than lines do")
+    return found
+
+
+def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
+    """Check what stands before the trees; return how many features and outputs there are."""
+    n_classes = _whole(head, "num_class", 1, MOST_OUTPUTS)
+    n_outputs = _whole(head, "num_tree_per_iteration", 1, MOST_OUTPUTS)
+    _require(n_classes == n_outputs, f"it has {n_classes} classes and {n_outputs} trees a round")
+    _require(n_trees % n_outputs == 0, f"{n_trees} trees are not whole rounds of {n_outputs}")
+    n_features = _whole(head, "max_feature_idx", 0, MOST_FEATURES - 1) + 1
+    _whole(head, "label_index", 0, 2**31 - 1)
+    for name in ("feature_names", "feature_infos", "monotone_constraints"):
+        if name in head or name != "monotone_constraints":
+            n_words = len(head[name].split(" "))
+            _require(n_words == n_features, f"{name} has {n_words} entries for {n_features} features")
+    for word in head.get("objective", "custom").split(" ")[1:]:
+        name, _, number = word.partition(":")
+        if name == "num_class":
+            _require(
+                number == str(n_classes), f"its objective is of {number[:20]} classes, and the model of {n_classes}"
+            )
+    return n_features, n_outputs
+
+
+def _check_lengths(sizes: list[str], blocks: list[str]) -> None:
+    found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
+    if sizes != [""] and sizes != found:  # old texts have none
+        at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
+        raise _Wrong(f"tree {at} is not as long as the text says")
+
+
+def _checked_lines(block: str, number: int) -> Block:
+    """Return the lines of a tree, each of a name and a form LightGBM knows."""
+    title, _, rest = block.partition("\n")
+    here = f"tree {number}"
+    _require(title == str(number), f"{here} is called {title[:20]!r}")
+    _require("\n\n" not in rest.rstrip("\n"), f"{here} has an empty line within")
+    lines = _lines(rest)
+    for name, text in lines.items():
+        if name in _WHOLE:
+            form = r"[-0-9 ]*"
+        elif name in _SETS:
+            form = r"[0-9 ]*"
+        elif name in _REAL:
+            form = r"[-+0-9.eEinfa ]*"
+        elif name in _ONE:
+            form = r"[-0-9.e]+"
+        else:
+            _require(name in _LINEAR, f"{here} has a line {name[:40]!r}")
+            continue
+        _require(re.fullmatch(form, text), f"{name} of {here} has words that are no numbers")
+    linear = lines.get("is_linear", "0")
+    _require(linear in ("0", "1"), f"is_linear of {here} is {linear}")
+    float(lines.get("shrinkage", "1"))
+    _check_sets(lines, here)
+    return lines
+
+
+def _check_sets(lines: Block, here: str) -> None:
+    """Refuse a tree whose categorical splits name sets it does not have: LightGBM looks for them without asking."""
+    n_sets = _whole(lines, "num_cat", 0, 2**31 - 1)
+    _whole(lines, "num_leaves", 1, 2**31 - 1)
+    bounds = [int(part) for part in lines["cat_boundaries"].split()] if n_sets else [0]
+    words = [int(part) for part in lines["cat_threshold"].split()] if n_sets else []
+    _require(all(word < 2**32 for word in words), f"{here} has a set of categories that is no bits")
+    ascending = all(a <= b for a, b in pairwise(bounds))
+    if len(bounds) != n_sets + 1 or bounds[0] != 0 or bounds[-1] != len(words) or not ascending:
+        raise _Wrong(f"{here} has sets of categories that are not where it says")
+    decision = [int(part) for part in lines.get("decision_type", "").split()]
+    _require(all(0 <= kind < _DECISIONS for kind in decision), f"{here} decides in a way LightGBM does not know")
+    named = [float(part) for part in lines.get("threshold", "").split()]
+    for kind, which in zip(decision, named, strict=False):  # that both are as long as the tree is asked later
+        if kind & 1 and not (which.is_integer() and 0 <= which < n_sets):
+            raise _Wrong(f"{here} splits on a set of categories it does not have")
+
+
+def _check_structure(trees: Trees, n_features: int) -> None:
+    begin, size = trees.start[:-1], np.diff(trees.start)
+    tree = np.repeat(np.arange(len(trees)), size)
+    split = np.flatnonzero(trees.left >= 0)
+    child = np.stack([trees.left[split], trees.right[split]]) + begin[tree[split]]
+    behind = ((child > split) & (child < trees.start[tree[split] + 1])).all(axis=0)
+    parents = np.bincount(child[:, behind].ravel(), minlength=tree.size)
+    parents[begin] += 1  # a root has none
+    no_tree = np.concatenate([tree[split[~behind]], tree[parents != 1]])
+    _require(not no_tree.size, f"the nodes of tree {no_tree.min(initial=tree.size)} form no tree")
+    unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
+    _require(not unknown.size, f"tree {unknown.min(initial=tree.size)} splits on a feature the model does not have")
+
+
+def _check_settings(rest: str) -> None:
+    """Check the lines of the parameters of training, which LightGBM takes apart without asking whether it can."""
+    within = False
+    for line in rest.split("\n"):
+        if line == "end of parameters":
+            return
+        if within and line:
+            _require(re.fullmatch(r"\[\w+: .*\]", line), f"{line[:40]!r} is no parameter")
+        within = within or line == "parameters:"
+    _require(not within, "its parameters have no end")
+
+
+def _whole(lines: Block, name: str, least: int, most: int) -> int:
+    text = lines[name]
+    _require(re.fullmatch(r"[0-9]{1,10}", text), f"{name} is {text[:20]!r}")
+    number = int(text)
+    _require(least <= number <= most, f"{name} is {number}")
+    return number

@@ -1,0 +1,418 @@
+"""XGBoost's model documents, checked whole before XGBoost reads them: its reader and its predictor trust every number.
+
+A child of 2147483648 wraps to another node, a claim of 2,000,000,000 features takes all memory, arrays of other lengths
+are read beyond their ends. What XGBoost gets is either bytes that can be read in one way only (UBJSON without repeated
+names), or text that is written anew from what was checked (JSON).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from debias.errors import UnsupportedModelError
+from debias_adapters import ubjson
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_FEATURES = 2_000_000
+MOST_OUTPUTS = 100_000
+MOST_CATEGORIES = 1 << 24
+"""XGBoost's own limit of codes: float32 holds no larger ones."""
+MOST_THREADS = 4096
+NO_PARENT = (2**31 - 1, -1)
+_WHOLE = {
+    "left_children": np.int32,
+    "right_children": np.int32,
+    "parents": np.int32,
+    "split_indices": np.int32,
+    "split_type": np.int8,
+    "default_left": np.int8,
+}
+_SETS = {
+    "categories": np.int32,
+    "categories_nodes": np.int32,
+    "categories_segments": np.int64,
+    "categories_sizes": np.int64,
+}
+_REAL = ("split_conditions", "loss_changes", "sum_hessian")
+
+
+class Sizes(NamedTuple):
+    """What a model says it has."""
+
+    features: int
+    outputs: int
+    targets: int
+
+
+def checked(data: bytes, source: str) -> bytearray:
+    """Return a model file as XGBoost may read it.
+
+    Parameters
+    ----------
+    data : bytes
+        JSON or UBJSON.
+    source : str
+        For messages.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Something in it is not as XGBoost writes it; the message says what.
+    """
+    if re.match(rb"\s*\{\s*[\"}]", data):
+        document = _parsed(data, source)
+        _check(document, source)
+        try:
+            return bytearray(json.dumps(document, ensure_ascii=False).encode())
+        except UnicodeEncodeError:
+            raise UnsupportedModelError(f"{source} is damaged: a text in it is no Unicode") from None
+    _check(_binary(data, source), source)
+    return bytearray(data)
+
+
+def checked_state(data: bytes, source: str) -> bytearray:
+    """Return the whole state of a Booster, its model and its configuration, as XGBoost may read it."""
+    document = _binary(data, source)
+    if not isinstance(document, dict) or document.keys() != {"Model", "Config"}:
+        raise UnsupportedModelError(f"{source} is damaged: it has not a model and a configuration")
+    _check(document["Model"], source)
+    _guarded(_check_configuration, document["Config"], document["Model"]["learner"], source=source)
+    return bytearray(data)
+
+
+def _parsed(data: bytes, source: str) -> Any:
+    def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise ValueError("a name stands twice in one object")
+        return found
+
+    try:
+        return json.loads(data.decode(), object_pairs_hook=only_once)
+    except (ValueError, RecursionError) as error:
+        raise UnsupportedModelError(f"{source} is damaged: {error}") from None
+
+
+def _binary(data: bytes, source: str) -> Any:
+    try:
+        return ubjson.read(data)
+    except ValueError as error:
+        raise UnsupportedModelError(f"{source} is damaged: {error}") from None
+
+
+def _check(document: Any, source: str) -> None:
+    _guarded(_check_document, document, source=source)
+
+
+def _guarded(check: Any, *arguments: Any, source: str) -> None:
+    """Run a check; what is missing or of another type is told like what is wrong."""
+    try:
+        check(*arguments)
+    except _Wrong as error:
+        raise UnsupportedModelError(f"{source} is damaged: {error}") from None
+    except KeyError as error:
+        raise UnsupportedModelError(f"{source} is damaged: it has no {error}") from None
+    except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise UnsupportedModelError(f"{source} is damaged: {type(error).__name__}: {error}") from None
+
+
+class _Wrong(ValueError):
+    """Something is not as XGBoost writes it."""
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise _Wrong(what)
+
+
+def _check_document(document: dict[str, Any]) -> None:
+    learner = document["learner"]
+    _require(
+        isinstance(document.get("version", []), list)
+        and all(type(part) is int for part in document.get("version", [])),
+        "its version is no list of whole numbers",
+    )
+    sizes = _check_sizes(learner["learner_model_param"])
+    _check_texts(learner, sizes)
+    _check_objective(learner["objective"], sizes)
+    grown = learner["gradient_booster"]
+    if grown["name"] == "gblinear":
+        raise _Wrong("booster='gblinear' is linear and has no trees")
+    _require(grown["name"] in ("gbtree", "dart"), f"it has no booster {grown['name']!r}")
+    inner = grown["gbtree"] if grown["name"] == "dart" else grown
+    _require(inner["name"] == "gbtree" or inner is grown, "a booster in a booster is no gbtree")
+    model = inner["model"]
+    _check_model(model, sizes)
+    for holder in (grown, model):
+        if "weight_drop" in holder:
+            drop = _reals(holder["weight_drop"], "weight_drop")
+            _require(drop.size in (0, len(model["trees"])), "weight_drop has not one entry a tree")
+            _require(np.isfinite(drop).all(), "weight_drop is not finite")
+    _require(grown["name"] != "dart" or "weight_drop" in grown or "weight_drop" in model, "it has no weight_drop")
+
+
+def _check_sizes(of: dict[str, Any]) -> Sizes:
+    features = _whole(of, "num_feature", 0, MOST_FEATURES)
+    classes = _whole(of, "num_class", 0, MOST_OUTPUTS)
+    targets = _whole(of, "num_target", 0, MOST_OUTPUTS) if "num_target" in of else 1
+    sizes = Sizes(features, max(1, classes, targets), max(1, targets))
+    _require(of["boost_from_average"] in ("0", "1") if "boost_from_average" in of else True, "boost_from_average")
+    base = _numbers(of["base_score"], "base_score")
+    _require(len(base) in (1, sizes.outputs), f"base_score has {len(base)} entries for {sizes.outputs} outputs")
+    return sizes
+
+
+def _check_texts(learner: dict[str, Any], sizes: Sizes) -> None:
+    attributes = learner.get("attributes", {})
+    pairs = attributes.items()
+    _require(all(type(part) is str for pair in pairs for part in pair), "its attributes are not texts")
+    for name in ("best_iteration", "best_score"):
+        _require(len(attributes.get(name, "")) < 40, f"{name} is no number")
+    for name in ("feature_names", "feature_types"):
+        found = learner.get(name, [])
+        _require(type(found) is list and all(type(each) is str for each in found), f"its {name} are not texts")
+        _require(len(found) in (0, sizes.features), f"it has {len(found)} {name} for {sizes.features} features")
+
+
+def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
+    _require(type(objective["name"]) is str, "its objective has no name")
+    for group, values in objective.items():
+        if group == "name":
+            continue
+        for key, text in values.items():
+            _require(type(text) is str and len(text) < 100_000, f"{key} of its objective is no text")
+            if key in (
+                "num_class",
+                "num_pairsample",
+                "lambdarank_num_pair_per_sample",
+                "ndcg_exp_gain",
+                "n_rel_degree",
+            ):
+                _require(_is_whole(text), f"{key} of its objective is no whole number")
+            if key == "num_class":
+                _require(int(text) in (0, sizes.outputs), f"its objective is of {text} classes")
+            if key == "quantile_alpha" or key == "expectile_alpha":
+                alpha = _numbers(text, key)
+                _require(len(alpha) == sizes.targets, f"{key} has {len(alpha)} entries for {sizes.targets} outputs")
+
+
+def _check_model(model: dict[str, Any], sizes: Sizes) -> None:
+    trees, of = model["trees"], model["gbtree_model_param"]
+    _require(type(trees) is list, "its trees are no list")
+    n_trees = _whole(of, "num_trees", 0, 2**31 - 1)
+    _require(n_trees == len(trees), f"it says that it has {n_trees} trees, and has {len(trees)}")
+    _whole(of, "num_parallel_tree", 0, max(1, n_trees))
+    if "size_leaf_vector" in of:
+        _whole(of, "size_leaf_vector", 0, sizes.outputs)
+    output = _wholes(model["tree_info"], "tree_info", np.int32)
+    _require(output.size == n_trees, f"tree_info has {output.size} entries for {n_trees} trees")
+    _require(((output >= 0) & (output < sizes.outputs)).all(), "tree_info names an output the model does not have")
+    first = _wholes(model["iteration_indptr"], "iteration_indptr", np.int32)
+    _require(
+        first.size > 0 and first[0] == 0 and first[-1] == n_trees and (np.diff(first) >= 0).all(),
+        f"iteration_indptr does not divide {n_trees} trees into rounds",
+    )
+    found = [_check_tree(tree, number, sizes) for number, tree in enumerate(trees)]
+    if found:
+        _check_structure(found, sizes)
+    _check_labels(model.get("cats", {}), sizes)
+
+
+class _Tree(NamedTuple):
+    """The links of one tree."""
+
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    parent: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    deleted: int
+
+
+def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
+    """Check what one tree says of itself, and the lengths of its arrays; its links come later, with those of all."""
+    of, here = tree["tree_param"], f"of tree {number}"
+    _require(type(tree["id"]) is int and tree["id"] == number, f"the id {here} is {tree['id']!r}")
+    n_nodes = _whole(of, "num_nodes", 1, 2**31 - 1)
+    deleted = _whole(of, "num_deleted", 0, n_nodes - 1)
+    _require(_whole(of, "num_feature", 0, MOST_FEATURES) == sizes.features, f"num_feature {here} is another's")
+    width = _whole(of, "size_leaf_vector", 0, MOST_OUTPUTS)
+    _require(width <= 1 or width == sizes.targets, f"size_leaf_vector {here} is {width} for {sizes.targets} targets")
+    arrays = {name: _wholes(tree[name], name, dtype) for name, dtype in _WHOLE.items()}
+    for name, array in arrays.items():
+        _require(array.size == n_nodes, f"{name} {here} has {array.size} entries for {n_nodes} nodes")
+    for name in _REAL:
+        if name == "sum_hessian" and name not in tree and width > 1:
+            continue  # XGBoost before 3.2 wrote none for vector leaves
+        _require(_reals(tree[name], name).size == n_nodes, f"{name} {here} has not one entry a node")
+    weights = _reals(tree["base_weights"], "base_weights").size
+    _require(weights in (n_nodes, n_nodes * max(1, width)), f"base_weights {here} has {weights} entries")
+    leaf = arrays["left_children"] == -1
+    if width > 1:
+        leaves = _reals(tree["leaf_weights"], "leaf_weights").size
+        place = arrays["right_children"][leaf]
+        _require(leaves == width * leaf.sum(), f"leaf_weights {here} has {leaves} entries for {leaf.sum()} leaves")
+        _require(((place >= 0) & (place < leaf.sum())).all(), f"a leaf {here} has no place among leaf_weights")
+    else:
+        _require((arrays["right_children"][leaf] == -1).all(), f"a node {here} has one child only")
+    for name in ("split_type", "default_left"):
+        _require(np.isin(arrays[name], (0, 1)).all(), f"{name} {here} is not 0 or 1")
+    _check_sets(tree, arrays["split_type"], leaf, here)
+    return _Tree(arrays["left_children"], arrays["right_children"], arrays["parents"], arrays["split_indices"], deleted)
+
+
+def _check_sets(tree: dict[str, Any], kind: NDArray[Any], leaf: NDArray[np.bool_], here: str) -> None:
+    """Check that the sets of categories are within their array, one for each split on categories."""
+    codes, nodes, begin, size = (_wholes(tree[name], name, dtype) for name, dtype in _SETS.items())
+    _require(nodes.size == begin.size == size.size, f"the sets of categories {here} are not as many as their nodes")
+    _require((nodes[1:] > nodes[:-1]).all(), f"categories_nodes {here} are not ascending")
+    _require(((nodes >= 0) & (nodes < kind.size)).all(), f"categories_nodes {here} name a node that is not there")
+    wrong = (begin < 0) | (size < 0) | (begin > codes.size) | (size > codes.size - begin)
+    _require(not wrong.any(), f"a set of categories {here} is beyond their end")
+    _require(((codes >= 0) & (codes < MOST_CATEGORIES)).all(), f"a category {here} is no code")
+    of_sets = np.zeros(kind.size, dtype=bool)
+    of_sets[nodes] = True
+    _require((of_sets | leaf)[kind == 1].all(), f"a split {here} is on categories, and has no set of them")
+    _require((kind[nodes[~leaf[nodes]]] == 1).all(), f"a split {here} has a set of categories, and is on none")
+
+
+def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
+    """Check the links of all trees at once: every node in use is the child of one, which it names as its parent."""
+    start = np.cumsum([0] + [tree.left.size for tree in trees])
+    left, right, parent, feature = (np.concatenate([tree[k] for tree in trees]) for k in range(4))
+    tree = np.repeat(np.arange(len(trees)), np.diff(start))
+    size = np.diff(start)[tree]
+
+    def of(wrong: NDArray[np.bool_]) -> str:
+        at = int(np.argmax(wrong))
+        return f"node {at - start[tree[at]]} of tree {tree[at]}"
+
+    split = left != -1
+    for child in (left, right):
+        wrong = split & ((child < 1) | (child >= size))
+        _require(not wrong.any(), f"{of(wrong)} has a child that is not in its tree")
+    wrong = ((parent < 0) | (parent >= size)) & ~np.isin(parent, NO_PARENT)
+    _require(not wrong.any(), f"{of(wrong)} has a parent that is not in its tree")
+    found, level = np.zeros(left.size, dtype=np.int64), start[:-1].copy()
+    _require(np.isin(parent[level], NO_PARENT).all(), "a root has a parent")
+    while level.size:
+        np.add.at(found, level, 1)
+        _require(found[level].max() == 1, "the nodes of a tree form no tree")
+        inner = level[split[level]]
+        begin = start[tree[inner]]
+        children = np.concatenate([begin + left[inner], begin + right[inner]])
+        _require(
+            (begin[:, None] + parent[children].reshape(2, -1).T == inner[:, None]).all(),
+            "a node names a parent that is not its own",
+        )
+        level = children
+    used = found == 1
+    wrong = used & split & ((feature < 0) | (feature >= sizes.features))
+    _require(not wrong.any(), f"{of(wrong)} splits on a feature the model does not have")
+    unused = np.bincount(tree[~used], minlength=len(trees))
+    wrong_tree = unused != np.array([each.deleted for each in trees])
+    _require(not wrong_tree.any(), f"nodes of tree {np.argmax(wrong_tree)} hang together with no other")
+
+
+def _check_labels(cats: dict[str, Any], sizes: Sizes) -> None:
+    """Check the labels of categorical columns, which XGBoost keeps from 3.1 on."""
+    encoded = cats.get("enc", [])
+    _require(type(encoded) is list and len(encoded) in (0, sizes.features), "labels are not of as many features")
+    counts = []
+    for each in encoded:
+        values = each["values"]
+        n_values = len(values)
+        if "offsets" in each:
+            values = _wholes(values, "the text of labels", np.int16)
+            offsets = _wholes(each["offsets"], "offsets of labels", np.int32)
+            ascending = (np.diff(offsets) >= 0).all() and (not offsets.size or offsets[0] == 0)
+            _require(
+                ascending and (offsets[-1] if offsets.size else 0) == n_values, "offsets of labels are beyond them"
+            )
+            counts.append(max(0, offsets.size - 1))
+        else:
+            _require(type(each["type"]) is int and 0 <= each["type"] < 32, "labels are of an unknown type")
+            _reals(values, "labels")
+            counts.append(n_values)
+    ends = _wholes(cats.get("feature_segments", []), "feature_segments", np.int32)
+    order = _wholes(cats.get("sorted_idx", []), "sorted_idx", np.int32)
+    expected = np.cumsum([0, *counts]) if encoded else np.zeros(0)
+    _require(np.array_equal(ends, expected) or not (ends.size or sum(counts)), "feature_segments are not the labels'")
+    _require(order.size == sum(counts), "sorted_idx has not one entry a label")
+    for begin, n in zip(expected[:-1], counts, strict=True):
+        part = np.sort(order[int(begin) : int(begin) + n])
+        _require(np.array_equal(part, np.arange(n)), "sorted_idx is no order of the labels")
+
+
+def _check_configuration(
+    config: Any, learner: dict[str, Any], of_model: tuple[str, ...] = ("learner_model_param",)
+) -> None:
+    """Check that a configuration claims no other sizes than its model, and no numbers of threads that cannot be."""
+    there = config["learner"]
+    for name in of_model:
+        _require(there[name] == learner[name], f"{name} of the configuration is not the model's")
+    _require(there["objective"] == learner["objective"], "the objective of the configuration is not the model's")
+    grown, mine = there["gradient_booster"], learner["gradient_booster"]
+    _require(grown["name"] == mine["name"], "the booster of the configuration is not the model's")
+    grown, mine = (each["gbtree"] if each["name"] == "dart" else each for each in (grown, mine))
+    _require(
+        grown["gbtree_model_param"] == mine["model"]["gbtree_model_param"],
+        "the trees of the configuration are not the model's",
+    )
+    for name in ("nthread", "n_jobs"):
+        if name in there["generic_param"]:
+            _whole(there["generic_param"], name, -1, MOST_THREADS)
+
+
+def _whole(of: dict[str, Any], name: str, least: int, most: int) -> int:
+    """Return a whole number that stands as text."""
+    text = of[name]
+    _require(type(text) is str and _is_whole(text), f"{name} is {str(text)[:40]!r}")
+    number = int(text)
+    _require(least <= number <= most, f"{name} is {number}")
+    return number
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"-?[0-9]{1,18}", text) is not None
+
+
+def _numbers(text: Any, name: str) -> list[float]:
+    """Return the finite numbers of a text, in brackets or without."""
+    _require(type(text) is str and re.fullmatch(r"\[[^\[\]]*\]|[^\[\],]+", text), f"{name} is {str(text)[:40]!r}")
+    words = text.strip("[]").split(",")
+    _require(
+        all(re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]{1,3})?", word) for word in words), f"{name} is {text[:40]!r}"
+    )
+    found = [float(word) for word in words]
+    _require(np.isfinite(found).all(), f"{name} is {text[:40]!r}")
+    return found
+
+
+def _wholes(found: Any, name: str, dtype: Any) -> NDArray[Any]:
+    """Return an array of whole numbers, each of which the type can hold."""
+    array = _flat(found, name)
+    _require(
+        array.dtype.kind in "iu" or not array.size, f"{name} is not of whole numbers, or has one that is too large"
+    )
+    limits = np.iinfo(dtype)
+    _require(((array >= limits.min) & (array <= limits.max)).all(), f"{name} has a number that is too large")
+    return array.astype(dtype)
+
+
+def _reals(found: Any, name: str) -> NDArray[np.float64]:
+    array = _flat(found, name)
+    _require(array.dtype.kind in "iuf", f"{name} is not of numbers")
+    return array.astype(np.float64)
+
+
+def _flat(found: Any, name: str) -> NDArray[Any]:
+    _require(isinstance(found, (list, np.ndarray)), f"{name} is no list")
+    array = np.asarray(found)  # of a list with anything but numbers, one that is of another kind
+    _require(array.ndim == 1, f"{name} is no list of numbers")
+    return array

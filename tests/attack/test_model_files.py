@@ -1,0 +1,58 @@
+"""Two thousand damaged files of every format of models: none crashes, hangs, runs code, or raises what nobody named.
+
+Run by ``pytest -m integration tests/attack/test_model_files.py -s``, which prints the table of docs/files.md.
+"""
+
+import re
+
+import model_mutants
+import mutants
+import pytest
+from threadpoolctl import threadpool_limits
+
+from debias.errors import UnsupportedModelError
+from debias.model_check import check
+
+pytestmark = pytest.mark.integration
+MUTANTS = 2000
+APART = ("model.cbm",)
+"""Formats that load_model itself loads in a process of their own first."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with a whole file of every format, and their bytes; processes are forked, so nothing uses threads."""
+    with threadpool_limits(1):
+        home = tmp_path_factory.mktemp("attack")
+        yield home, model_mutants.make_models(home)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """The rows of the table, printed when all are there."""
+    found = []
+    yield found
+    print("\n" + "\n".join([mutants.Table.heading(), *map(str, found)]))
+
+
+@pytest.mark.parametrize("name", model_mutants.FORMATS)
+def test_no_mutant_harms(whole, tables, name):
+    home, contents = whole
+    guard = model_mutants.guard(home, name) if name in APART else None
+    read = model_mutants.reader_after_a_guard(home, name) if guard else model_mutants.reader(home, name)
+    damaged = model_mutants.FORMATS[name](contents[name], MUTANTS, seed=18)
+    assert len(damaged) >= MUTANTS
+    refused = name == "model.pkl"
+    if not refused:  # what is imported and compiled here, no child has to
+        (guard or read)(contents[name])
+        read(contents[name])
+    original = contents["forest.skops"] if refused else contents[name]
+    table = mutants.run(damaged, read, original=original, name=name, guard=guard)
+    tables.append(table)
+    table.require()
+    assert not refused or table.counts["clear"] == MUTANTS
+    for case in [case for case in table.cases if case.outcome == "guarded"][:3]:
+        (home / name).write_bytes(damaged[case.number])  # the guard above is a fork; in use it is a process of its own
+        with pytest.raises(UnsupportedModelError, match=re.escape(name)):
+            check(home / name)
+    assert guard is None or table.counts["guarded"], "no mutant ends the guard, so this tries nothing"

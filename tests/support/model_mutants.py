@@ -1,0 +1,314 @@
+"""Whole files of every format of models, and readers that load, extract and predict with what they find."""
+
+import io
+import json
+import pickle
+import struct
+import zipfile
+
+import catboost
+import lightgbm
+import mutants
+import numpy as np
+import skops.io
+import xgboost
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+
+import debias
+from debias import model_check, model_files
+from debias.discovery import plugin_manager
+from debias.preparation import extract
+from debias.unwrapping import unwrap
+from debias_adapters import ubjson
+
+DESCRIPTION = """artifact_path: model
+flavors:
+  python_function:
+    env: {conda: conda.yaml, virtualenv: python_env.yaml}
+    loader_module: mlflow.sklearn
+    model_path: forest.skops
+    python_version: 3.11.7
+  sklearn:
+    code: null
+    pickled_model: forest.skops
+    serialization_format: skops
+    sklearn_version: 1.9.1
+mlflow_version: 3.17.0
+model_size_bytes: 12345
+model_uuid: 0123456789abcdef0123456789abcdef
+run_id: 0123456789abcdef0123456789abcdef
+signature:
+  inputs: '[{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1, 3]}}]'
+  outputs: '[{"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1]}}]'
+utc_time_created: '2026-01-01 00:00:00.000000'
+"""
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    return X, X[:, 0] + rng.normal(size=120)
+
+
+def make_models(home):
+    """Return the bytes of a small model of every format, and the name of each file."""
+    X, y = data()
+    small = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
+    booster, gbm = xgboost.XGBRegressor(**small).fit(X, y), lightgbm.LGBMRegressor(**small, verbose=-1).fit(X, y)
+    hist = HistGradientBoostingRegressor(max_iter=2, max_leaf_nodes=4).fit(X, y)
+    forest = RandomForestRegressor(2, max_depth=2, random_state=0).fit(X, y)
+    for name, model in (("forest", forest), ("hist", hist), ("xgboost", booster), ("lightgbm", gbm)):
+        skops.io.dump(model, home / f"{name}.skops")
+    booster.save_model(home / "model.json")
+    booster.save_model(home / "model.ubj")
+    gbm.booster_.save_model(home / "model.txt")
+    catboost.CatBoostRegressor(iterations=2, depth=2, thread_count=1, silent=True, allow_writing_files=False).fit(
+        X, y
+    ).save_model(home / "model.cbm")
+    (home / "model.pkl").write_bytes(pickle.dumps(forest))
+    (home / "MLmodel").write_text(DESCRIPTION)
+    return {path.name: path.read_bytes() for path in home.iterdir()}
+
+
+def reader(home, name):
+    """Return a target: bytes of a model file to the leaves and predictions of a few rows."""
+    path = home / name
+    given = home if name == "MLmodel" else path
+
+    def read(content):
+        path.write_bytes(content)
+        return answer(debias.load_model(given))
+
+    return read
+
+
+def reader_after_a_guard(home, name):
+    """Return a target for what has been tried in a child already, and is loaded as the parent then does."""
+    path = home / name
+    return lambda content: answer(model_files.load(path, guard=False))
+
+
+def answer(model):
+    """Return what tells one model from another: what it says of a few rows."""
+    hook, found = plugin_manager().hook, []
+    for member in unwrap(model):
+        ensemble = extract(member.model)
+        X = np.asarray(data()[0][:5], dtype=ensemble.routing_dtype)
+        if X.shape[1] != ensemble.n_features:
+            found.append(ensemble.value)
+            continue
+        found += [
+            hook.debias_predict_raw(model=member.model, X=X),
+            hook.debias_leaves(model=member.model, ensemble=ensemble, X=X),
+        ]
+    return mutants.answer_of(found)
+
+
+def guard(home, name):
+    """Return what a child does with a file, here: load it, and predict."""
+    path = home / name
+
+    def try_apart(content):
+        path.write_bytes(content)
+        model_check.load_and_predict(path)
+
+    return try_apart
+
+
+def archives(content, count, seed):
+    """Return mutants of a skops file: of the archive, of what is in it under a right checksum, of its schema."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def packed(changed):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, each in (members | changed).items():
+                archive.writestr(name, each)
+        return buffer.getvalue()
+
+    part, rng = count // 4, np.random.default_rng(seed)
+    found = mutants.damaged(content, part, seed)
+    schema = mutants.damaged_documents(json.loads(members["schema.json"]), part, seed)
+    found += [packed({"schema.json": json.dumps(each)}) for each in schema]
+    found += [packed({"schema.json": json.dumps(_with_texts_changed(members, rng))}) for _ in range(part)]
+    others = [name for name in members if name != "schema.json"] or ["schema.json"]
+    sizes = np.array([float(len(members[name])) for name in others])
+    for number in range(count - len(found)):
+        name = others[rng.choice(len(others), p=sizes / sizes.sum())]
+        damage = {"bin": binary_documents, "npy": _arrays}.get(name.rpartition(".")[2], mutants.damaged)
+        found.append(packed({name: damage(members[name], 2, seed + number)[number % 2]}))
+    return found
+
+
+def _arrays(content, count, seed):
+    """Return mutants of a file of numpy: of its bytes, and of its numbers alone, behind a header that is right."""
+    begin = content.index(b"\n") + 1
+    body = [content[:begin] + each for each in mutants.damaged_numbers(content[begin:], count - count // 2, seed)]
+    return mutants.damaged(content, count // 2, seed) + body
+
+
+def with_node(content, kind, changed):
+    """Return a skops file in which the first node of a class has other entries."""
+
+    def change(node):
+        if node.get("__class__") == kind:
+            node.update(changed)
+            return True
+        return False
+
+    return _with_schema(content, change)
+
+
+def with_text(content, name, text, keep_id=False):
+    """Return a skops file in which the first value of a name, which stands as JSON, is another."""
+
+    def change(node):
+        if isinstance(node.get(name), dict) and "content" in node[name]:
+            node[name]["content"] = text
+            if not keep_id:  # with it, the content is that of the first node of the same id
+                node[name].pop("__id__", None)
+            return True
+        return False
+
+    return _with_schema(content, change)
+
+
+def _with_schema(content, change):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(members["schema.json"])
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict) and change(node):
+            break
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, each in (members | {"schema.json": json.dumps(schema)}).items():
+            archive.writestr(name, each)
+    return buffer.getvalue()
+
+
+def _with_texts_changed(members, rng):
+    """Return a schema in which one value that stands as JSON in a text is another; a long text is damaged itself."""
+    schema, found = json.loads(members["schema.json"]), []
+
+    def look(node):
+        if isinstance(node, dict):
+            if node.get("__loader__") == "JsonNode":
+                found.append(node)
+            for each in node.values():
+                look(each)
+        elif isinstance(node, list):
+            for each in node:
+                look(each)
+
+    look(schema)
+    long = [node for node in found if len(node["content"]) > 500]
+    node = long[0] if long and rng.random() < 0.7 else found[rng.integers(len(found))]
+    node.pop("__id__", None)  # else the content is that of the first node of the same id
+    if len(node["content"]) > 500:
+        changed = texts(json.loads(node["content"]).encode(), 4, int(rng.integers(2**31)))[rng.integers(4)]
+        node["content"] = json.dumps(changed.decode(errors="replace"))
+    else:
+        value = rng.choice(np.array([*mutants.EXTREMES, *mutants.TEXTS, None, True, 0.5, 1e300], dtype=object))
+        node["content"] = json.dumps(value)
+    return schema
+
+
+def documents(content, count, seed):
+    """Return mutants of XGBoost's JSON: of the text, and of the document."""
+    found = mutants.damaged(content, count // 2, seed)
+    return found + [
+        json.dumps(each).encode() for each in mutants.damaged_documents(json.loads(content), count - len(found), seed)
+    ]
+
+
+def binary_documents(content, count, seed):
+    """Return mutants of XGBoost's UBJSON: of the bytes, and of the document, written as XGBoost writes it."""
+    found = mutants.damaged(content, count // 2, seed)
+    document, kinds = plain(ubjson.read(content))
+    assert written(document, kinds) == content, "the writer does not write what XGBoost does"
+    return found + [written(each, kinds) for each in mutants.damaged_documents(document, count - len(found), seed)]
+
+
+def plain(document, path=(), kinds=None):
+    """Return a document with lists in the place of arrays, and the type of each array by the name it has."""
+    kinds = {} if kinds is None else kinds
+    if isinstance(document, np.ndarray):
+        kinds[path] = document.dtype
+        return document.tolist(), kinds
+    if isinstance(document, dict):
+        return {name: plain(each, name, kinds)[0] for name, each in document.items()}, kinds
+    if isinstance(document, list):
+        return [plain(each, path, kinds)[0] for each in document], kinds
+    return document, kinds
+
+
+_MARKERS = {">i1": b"i", "|i1": b"i", "|u1": b"U", ">i2": b"I", ">i4": b"l", ">i8": b"L", ">f4": b"d", ">f8": b"D"}
+
+
+def written(value, kinds, name=None):
+    """Return a value as UBJSON; arrays are of the type they had, as far as their numbers are."""
+    if isinstance(value, dict):
+        return b"{" + b"".join(_text(key) + written(each, kinds, key) for key, each in value.items()) + b"}"
+    if isinstance(value, list):
+        if name in kinds and all(type(each) in (int, float) for each in value):
+            with np.errstate(all="ignore"):
+                whole = kinds[name].kind in "iu"
+                numbers = [int(each) % 2**64 if abs(each) < 1e30 else 0 for each in value] if whole else value
+                array = np.array(numbers, dtype=np.uint64 if whole else np.float64).astype(kinds[name])
+            return b"[$" + _MARKERS[kinds[name].str] + b"#" + b"L" + struct.pack(">q", len(value)) + array.tobytes()
+        return b"[#L" + struct.pack(">q", len(value)) + b"".join(written(each, kinds) for each in value)
+    if isinstance(value, str):
+        return b"S" + _text(value)
+    if value is None or isinstance(value, bool):
+        return {None: b"Z", True: b"T", False: b"F"}[value]
+    if isinstance(value, float):
+        return b"d" + struct.pack(">f", value if abs(value) < 1e38 else np.inf)
+    for marker, size in (("i", 8), ("I", 16), ("l", 32)):
+        if -(2 ** (size - 1)) <= value < 2 ** (size - 1):
+            return marker.encode() + struct.pack(">" + {"i": "b", "I": "h", "l": "i"}[marker], value)
+    return b"L" + struct.pack(">Q", value % 2**64)
+
+
+def _text(text):
+    encoded = text.encode(errors="replace")
+    return b"L" + struct.pack(">q", len(encoded)) + encoded
+
+
+def texts(content, count, seed):
+    """Return mutants of a LightGBM text: of its bytes, and of its lines, half of them with lengths that are right."""
+    found = mutants.damaged(content, count // 4, seed)
+    lines = mutants.damaged_lines(content, count - len(found), seed)
+    return found + [each if k % 2 else with_lengths(each) for k, each in enumerate(lines)]
+
+
+def with_lengths(content):
+    head, *trees = content.partition(b"\nend of trees")[0].split(b"\nTree=")
+    sizes = " ".join(str(len(tree) + 6) for tree in trees).encode()
+    return b"\n".join(
+        b"tree_sizes=" + sizes if line.startswith(b"tree_sizes=") else line for line in content.split(b"\n")
+    )
+
+
+def descriptions(content, count, seed):
+    """Return mutants of MLflow's YAML: of its bytes, and of its lines."""
+    return mutants.damaged(content, count // 2, seed) + mutants.damaged_lines(content, count - count // 2, seed)
+
+
+FORMATS = {
+    "forest.skops": archives,
+    "hist.skops": archives,
+    "xgboost.skops": archives,
+    "lightgbm.skops": archives,
+    "model.json": documents,
+    "model.ubj": binary_documents,
+    "model.txt": texts,
+    "model.cbm": mutants.damaged,
+    "MLmodel": descriptions,
+    "model.pkl": mutants.damaged,
+}
+"""What damages each."""
