@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import audit_words
+from debias import audit_words, names
 from debias.errors import DebiasError
 from debias.scores import SCHEMA_VERSION, Scores
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +138,7 @@ class Audit:
             figures = getattr(self.main, name)
             columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
         columns["verdict"] = self.verdict
-        frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
+        frame = pd.DataFrame(columns, index=names.feature_index(self.main.feature_names))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
@@ -174,8 +175,7 @@ class Audit:
         """Return the audit as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
+            write_text(path, text + "\n")
         return text
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
@@ -200,8 +200,18 @@ class Audit:
 
         text = page(self, title)
         if path is not None:
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            write_text(path, text)
+        return text
+
+    def to_csv(self, path: Any = None) -> str:
+        """Return the table as CSV, and write it to `path` if one is given.
+
+        A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
+        that are not seen are escaped. Numbers stay as they are. ``audit.table`` has the names as they are.
+        """
+        text = names.to_csv(self.table)
+        if path is not None:
+            write_text(path, text)
         return text
 
     def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -255,7 +265,7 @@ class Audit:
         try:
             return fragment(self)
         except ImportError:
-            return str(self.table.to_html())
+            return str(self.table.rename(index=names.shown).to_html())
 
     @classmethod
     def from_json(cls, text: str) -> Audit:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.names import shown
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -39,7 +41,7 @@ def print_table(console: Console, audit: Audit) -> None:
         _plain(f"{audit.main.settings['model']}, {audit.main.n_rows} {audit.rows_in_words} rows"), style="bold"
     )
     table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(16, max(map(len, frame.index))))
+    table.add_column("feature", overflow="fold", min_width=min(16, max(len(_plain(name)) for name in frame.index)))
     shown = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     if console.width < NARROW and audit.tested:
         shown = [name for name in shown if name not in audit.scores]
@@ -104,10 +106,10 @@ def _heading(audit: Audit, name: str) -> Text:
 
 
 def _plain(text: str) -> Text:
-    """Return text that is shown as it is: a feature may be called [red]."""
+    """Return text that is shown as it is: a feature may be called [red], or hold what would move the cursor."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(shown(text))
 
 
 def _p_values(values: object) -> list[str]:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from debias.names import shown, to_csv
+
 
 @dataclass(frozen=True)
 class Result:
@@ -90,10 +92,10 @@ class Gate:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Return the results as CSV, a line a rule."""
+        """Return the results as CSV, a line a rule, of which a spreadsheet runs nothing."""
         import pandas as pd
 
-        return pd.DataFrame([asdict(result) for result in self.results]).to_csv(index=False)
+        return to_csv(pd.DataFrame([asdict(result) for result in self.results], dtype=object), index=False)
 
     def to_junit(self) -> str:
         """Return the outcome as JUnit XML, a test case a rule."""
@@ -135,14 +137,14 @@ class Gate:
 
 
 def _in_line(result: Result) -> str:
-    return f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}"
+    return shown(f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}")
 
 
 def _for_xml(text: str) -> str:
-    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+    return re.sub("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", shown(text, keep="\n"))
 
 
 def _for_markdown(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
-    plain = re.sub(r"\s+", " ", text).replace("&", "&amp;").replace("<", "&lt;")
+    plain = re.sub(r"\s+", " ", shown(text)).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", plain)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from debias.names import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -181,14 +182,11 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:
-    """Return a name that fits, its middle left out if need be, without letters that draw nothing or turn the line."""
-    drawn = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNDRAWN else c for c in name)
+    """Return a name that fits, its middle left out if need be; letters that draw nothing or turn the line escaped."""
+    drawn = shown(name)
     if len(drawn) <= longest:
         return drawn
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
-
-
-_UNDRAWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def _dots(

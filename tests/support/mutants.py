@@ -1,0 +1,344 @@
+"""Damaged files, and what a reader does with each: tried in forked children, so that a crash ends one of them only.
+
+``run(mutants, target)`` hands each mutant (bytes) to ``target``, which reads it and returns what it found: arrays,
+numbers, texts. What a mutant does is one of
+
+- clear: a DebiasError or FileNotFoundError (or another error of `refusals`);
+- same: the answer of the original;
+- changed: another answer, as of a file with other numbers in it;
+- guarded: the child ended in `guard`, which stands for a process of its own there;
+- raw: another exception; crash: the child died; hang: no answer in time; code: a process, a pickle or a socket.
+
+Parents that fork should have used no threads: set OMP_NUM_THREADS=1 and import beforehand what the target needs.
+"""
+
+import faulthandler
+import gc
+import hashlib
+import json
+import os
+import pickle
+import random
+import re
+import resource
+import select
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from debias.errors import DebiasError
+
+OUTCOMES = ("clear", "same", "changed", "guarded", "raw", "crash", "hang", "code")
+BAD = ("raw", "crash", "hang", "code")
+CODE = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class")
+"""Audit events of Python that no reader of a file has reason to raise."""
+EXTREMES = (0, 1, -1, 2, 127, 255, 32767, 65536, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**32, 2**63 - 1, -(2**63))
+TEXTS = ("nan", "inf", "-inf", "1e300", "-1e300", "1e999", "", "x", "-0", "99999999999999999999", "2000000000")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one mutant did."""
+
+    number: int
+    outcome: str
+    detail: str
+    seconds: float
+
+
+@dataclass
+class Table:
+    """What all mutants of a format did; `str` is a row of the table, ``heading()`` what stands over it."""
+
+    name: str
+    cases: list[Case] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def counts(self):
+        """How many mutants did what."""
+        return Counter(case.outcome for case in self.cases)
+
+    @property
+    def bad(self):
+        """The cases that must not be."""
+        return [case for case in self.cases if case.outcome in BAD]
+
+    @staticmethod
+    def heading():
+        return "| format | mutants | " + " | ".join(OUTCOMES) + " | slowest, s | all, s |"
+
+    def __str__(self):
+        numbers = " | ".join(str(self.counts[outcome]) for outcome in OUTCOMES)
+        slowest = max((case.seconds for case in self.cases), default=0.0)
+        return f"| {self.name} | {len(self.cases)} | {numbers} | {slowest:.1f} | {self.seconds:.0f} |"
+
+    def require(self):
+        """Fail, and tell of the first cases, if one is there that must not be; or if no mutant was read or refused."""
+        told = "\n".join(f"  mutant {case.number}: {case.outcome}: {case.detail}" for case in self.bad[:10])
+        assert not self.bad, f"{self}\n{told}"
+        assert self.counts["clear"] + self.counts["guarded"], f"no mutant was refused: {self}"
+
+
+def run(mutants, target, *, original, name="", guard=None, seconds=10.0, memory=4 << 30, refusals=(FileNotFoundError,)):
+    """Hand every mutant to a reader, and tell what it did.
+
+    Parameters
+    ----------
+    mutants : sequence of bytes
+    target : callable
+        Takes the bytes of a mutant; what it returns is compared with what it returns for the original.
+    original : bytes
+        The whole file; the target must read it.
+    name : str
+        Of the format, for the table.
+    guard : callable, optional
+        Takes the bytes first. A crash or hang in it is the outcome "guarded": in use it runs in a process of its own.
+    seconds : float
+        What a mutant may take.
+    memory : int
+        Bytes a child may take beyond what it has when it begins.
+    refusals : tuple of type
+        Exceptions beside DebiasError that are clear.
+    """
+    files, table, begin, first = [original, *mutants], Table(name), time.monotonic(), 0
+    answer = None
+    while first < len(files):
+        for number, outcome, detail, took in _child(files, first, target, guard, seconds, memory, refusals):
+            first = number + 1
+            if number == 0:
+                assert outcome == "read", f"{name}: the original is not read: {outcome}: {detail}"
+                answer = detail
+                continue
+            if outcome == "read":
+                outcome, detail = ("same", "") if detail == answer else ("changed", "")
+            table.cases.append(Case(number - 1, outcome, detail, took))
+    table.seconds = time.monotonic() - begin
+    return table
+
+
+def _child(files, first, target, guard, seconds, memory, refusals):
+    """Yield what the files from the first on do, up to one that ends the child."""
+    readable, writable = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # forks beside threads, from Python 3.12 on
+        child = os.fork()
+    if child == 0:
+        os.close(readable)
+        _try_all(files, first, target, guard, memory, refusals, writable)
+    os.close(writable)
+    at, in_guard, begin, rest = first, False, time.monotonic(), b""
+    try:
+        while True:
+            ready, _, _ = select.select([readable], [], [], max(0.0, begin + seconds - time.monotonic()))
+            if not ready:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                child = None
+                yield at, "guarded" if in_guard else "hang", f"no answer in {seconds:g} s", seconds
+                return
+            rest += os.read(readable, 1 << 16)
+            *lines, rest = rest.split(b"\n")
+            for line in lines:
+                number, outcome, detail, took = json.loads(line)
+                if outcome == "guard":
+                    in_guard = True
+                elif outcome == "target":
+                    in_guard = False
+                else:
+                    at, in_guard, begin = number + 1, False, time.monotonic()
+                    yield number, outcome, detail, took
+            if not lines:  # the pipe is closed
+                status = os.waitpid(child, 0)[1]
+                child = None
+                if at < len(files):
+                    ended = signal.Signals(status & 127).name if status & 127 else f"exit code {status >> 8}"
+                    yield at, "guarded" if in_guard else "crash", ended, time.monotonic() - begin
+                return
+    finally:
+        os.close(readable)
+        if child is not None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _try_all(files, first, target, guard, memory, refusals, writable):
+    """Try one file after the other, write down what each did, and end the process."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    faulthandler.disable()  # pytest's would write to the terminal
+    gc.freeze()
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    seen = []
+    sys.addaudithook(lambda event, _: seen.append(event) if event in CODE else None)
+
+    def tell(*words):
+        os.write(writable, json.dumps(words).encode() + b"\n")
+
+    for number in range(first, len(files)):
+        seen.clear()
+        begin = time.monotonic()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if guard is not None:
+                    tell(number, "guard", "", 0)
+                    guard(files[number])
+                    tell(number, "target", "", 0)
+                found = target(files[number])
+            outcome, detail = "read", _digest(found)
+        except (DebiasError, *refusals) as error:
+            outcome, detail = "clear", f"{type(error).__name__}: {error}"[:300]
+        except BaseException as error:  # whatever else it is, it is no clear refusal
+            outcome, detail = "raw", f"{type(error).__name__}: {error}"[:300]
+        if seen:
+            outcome, detail = "code", ", ".join(seen)
+        tell(number, outcome, detail, time.monotonic() - begin)
+    os._exit(0)
+
+
+def _digest(found):
+    return hashlib.sha256(pickle.dumps(found)).hexdigest()
+
+
+# Damage ---------------------------------------------------------------------------------------------------------------
+
+
+def damaged(data, count, seed):
+    """Return mutants of any file: bytes flipped, spans cut off, removed, repeated or exchanged, numbers replaced."""
+    draw = random.Random(seed)
+    ways = (_flip, _flip, _cut_off, _remove, _repeat, _exchange, _replace_integer, _replace_number, _replace_number)
+    return [draw.choice(ways)(data, draw) for _ in range(count)]
+
+
+def damaged_lines(data, count, seed):
+    """Return mutants of a text of lines: a line removed, repeated, moved, or one of its words replaced."""
+    draw, mutants = random.Random(seed), []
+    for _ in range(count):
+        lines = data.split(b"\n")
+        for _ in range(draw.choice((1, 1, 1, 2, 4))):
+            at = draw.randrange(len(lines))
+            way = draw.randrange(4)
+            if way == 0 and len(lines) > 1:
+                del lines[at]
+            elif way == 1:
+                lines.insert(at, lines[draw.randrange(len(lines))])
+            else:
+                words = re.split(rb"([ =:,]+)", lines[at])
+                words[draw.randrange(0, len(words), 2)] = _number(draw)
+                lines[at] = b"".join(words)
+        mutants.append(b"\n".join(lines))
+    return mutants
+
+
+def damaged_documents(document, count, seed):
+    """Return mutants of what JSON holds: values replaced, removed, repeated, of another type, or nested deep.
+
+    Parameters
+    ----------
+    document : dict or list
+        Not changed.
+    count, seed : int
+    """
+    draw, text, mutants = random.Random(seed), json.dumps(document), []
+    for _ in range(count):
+        copy = json.loads(text)
+        for _ in range(draw.choice((1, 1, 1, 2, 4))):
+            _edit(copy, draw)
+        mutants.append(copy)
+    return mutants
+
+
+def _edit(document, draw):
+    """Change one place. Branches are as likely as their brothers, so that settings are met as often as long arrays."""
+    holder, key = None, None
+    here = document
+    while isinstance(here, (dict, list)) and len(here) and (holder is None or draw.random() < 0.9):
+        holder = here
+        key = draw.choice(list(here)) if isinstance(here, dict) else draw.randrange(len(here))
+        here = here[key]
+    if holder is None:
+        return
+    way = draw.randrange(8)
+    if way == 0:
+        del holder[key]
+    elif way == 1 and isinstance(here, list):
+        holder[key] = here[: draw.randrange(len(here) + 1)]
+    elif way == 2 and isinstance(here, list):
+        holder[key] = here + here
+    elif way == 3:
+        holder[key] = draw.choice(([], {}, None, True, "x", 1.5, [[]], [here], {"x": here}))
+    elif way == 4 and isinstance(holder, list):
+        holder.insert(key, here)
+    elif isinstance(here, str):
+        holder[key] = draw.choice((str(draw.choice(EXTREMES)), draw.choice(TEXTS), here[:-1], here * 2))
+    else:
+        holder[key] = draw.choice((*EXTREMES, 1e300, -1e300, 0.5, str(draw.choice(EXTREMES))))
+
+
+def _span(data, draw):
+    begin = draw.randrange(len(data))
+    return begin, min(len(data), begin + draw.choice((1, 2, 4, 8, 64, 1024)))
+
+
+def _flip(data, draw):
+    changed = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2, 8))):
+        changed[draw.randrange(len(data))] = draw.randrange(256)
+    return bytes(changed)
+
+
+def _cut_off(data, draw):
+    return data[: draw.randrange(len(data))]
+
+
+def _remove(data, draw):
+    begin, end = _span(data, draw)
+    return data[:begin] + data[end:]
+
+
+def _repeat(data, draw):
+    begin, end = _span(data, draw)
+    return data[:end] + data[begin:end] * draw.choice((1, 1, 3)) + data[end:]
+
+
+def _exchange(data, draw):
+    begin, end = _span(data, draw)
+    other = draw.randrange(len(data))
+    return data[:begin] + data[other : other + end - begin] + data[end:]
+
+
+def _replace_integer(data, draw):
+    """Write an extreme number over bytes, as a binary format would hold it."""
+    size, order = draw.choice((2, 4, 8)), draw.choice(("little", "big"))
+    number = draw.choice(EXTREMES) % 256**size
+    at = draw.randrange(max(1, len(data) - size))
+    return data[:at] + number.to_bytes(size, order) + data[at + size :]
+
+
+def _replace_number(data, draw):
+    """Replace a decimal number of a text; of a file without any, bytes."""
+    at = draw.randrange(len(data))
+    found = re.compile(rb"-?\d[\d.eE+-]*").search(data, at) or re.compile(rb"-?\d[\d.eE+-]*").search(data)
+    if found is None:
+        return _replace_integer(data, draw)
+    return data[: found.start()] + _number(draw) + data[found.end() :]
+
+
+def _number(draw):
+    return (str(draw.choice(EXTREMES)) if draw.random() < 0.6 else draw.choice(TEXTS)).encode()
+
+
+def answer_of(scores):
+    """Return what to compare of arrays: their bytes, so that NaN equals NaN."""
+    return [(np.asarray(each).shape, np.ascontiguousarray(each).tobytes()) for each in scores]
