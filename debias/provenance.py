@@ -244,8 +244,7 @@ def _refuse_training_rows(
 ) -> None:
     found = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
-        "Pass rows the model has not seen; or, if its trees were grown on bags, the training rows whole and in "
-        "training order, to score on out-of-bag rows"
+        "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
         if ensemble.averaged and ensemble.n_train is not None
         else "A model without bags has to be scored on rows it has not seen"
     )

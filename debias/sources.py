@@ -143,14 +143,14 @@ class _Batches:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _named(name: str, form: str = "") -> Iterator[None]:
     """Name a source that cannot be read: Arrow's errors are its own, ValueErrors, KeyErrors, OSErrors and more."""
     try:
         yield
     except RowsError:
         raise
     except Exception as error:
-        raise RowsError(f"{name} cannot be read: {error}") from None
+        raise RowsError(f"{name} cannot be read{form}: {error}") from None
 
 
 def _about(dataset: Any, name: str) -> tuple[list[str], list[str], int]:
@@ -214,7 +214,7 @@ def _dataset(path: Path) -> Any:
         from pyarrow import dataset
     except ImportError:
         raise ImportError("reading files in batches needs pyarrow: pip install debias-trees[files]") from None
-    with _named(f"{path}, as {form.capitalize()},"):
+    with _named(str(path), f" as {form.capitalize()}"):
         return dataset.dataset(path, format=form)
 
 
