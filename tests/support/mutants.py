@@ -9,7 +9,8 @@ numbers, texts. What a mutant does is one of
 - guarded: the child ended in `guard`, which stands for a process of its own there;
 - raw: another exception; crash: the child died; hang: no answer in time; code: a process, a pickle or a socket.
 
-Parents that fork should have used no threads: set OMP_NUM_THREADS=1 and import beforehand what the target needs.
+Parents that fork should have used no threads (``threadpool_limits(1)``), and should have called the target once: what
+it imports and compiles then, no child has to.
 """
 
 import faulthandler
@@ -219,6 +220,12 @@ def damaged(data, count, seed):
     draw = random.Random(seed)
     ways = (_flip, _flip, _cut_off, _remove, _repeat, _exchange, _replace_integer, _replace_number, _replace_number)
     return [draw.choice(ways)(data, draw) for _ in range(count)]
+
+
+def damaged_numbers(data, count, seed):
+    """Return mutants of binary numbers; as many bytes as there were, some of them replaced by extreme numbers."""
+    draw = random.Random(seed)
+    return [draw.choice((_flip, _replace_integer))(data, draw)[: len(data)] if data else data for _ in range(count)]
 
 
 def damaged_lines(data, count, seed):
