@@ -10,6 +10,7 @@ from debias.errors import CompositionError, RowsError, UnsupportedModelError
 from debias.experiment import Experiment
 from debias.groups import Grouping
 from debias.meta_methods import innermost
+from debias.names import feature_index
 from debias.node_sums import NodeSums
 from debias.notes import Notes
 from debias.preparation import extract, prepare, prepare_data
@@ -280,7 +281,7 @@ def contributions(
         part = member.weight * grouping.sum_columns(phi)
         total = part if total is None else total + part
     index = X.index if isinstance(X, pd.DataFrame) else None
-    return pd.DataFrame(total, index=index, columns=list(grouping.names))
+    return pd.DataFrame(total, index=index, columns=feature_index(grouping.names, None))
 
 
 def _needs_no_rows(scorer: Scorer, model: Any) -> bool:

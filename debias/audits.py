@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import audit_words, stored_results, untested
+from debias import audit_words, names, stored_results, untested
 from debias.scores import Scores
 from debias.stored_results import SCHEMA_VERSION
 from debias.wording import ROWS
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ class Audit:
         columns["verdict"] = self.verdict
         if not self.tested:
             columns["untested_because"] = self.untested_because
-        frame = pd.DataFrame(columns, index=pd.Index(self.main.feature_names, name="feature"))
+        frame = pd.DataFrame(columns, index=names.feature_index(self.main.feature_names))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
@@ -186,8 +187,7 @@ class Audit:
         """Return the audit as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
+            write_text(path, text + "\n")
         return text
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
@@ -212,8 +212,18 @@ class Audit:
 
         text = page(self, title)
         if path is not None:
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            write_text(path, text)
+        return text
+
+    def to_csv(self, path: Any = None) -> str:
+        """Return the table as CSV, and write it to `path` if one is given.
+
+        A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
+        that are not seen are escaped. Numbers stay as they are. ``audit.table`` has the names as they are.
+        """
+        text = names.to_csv(self.table)
+        if path is not None:
+            write_text(path, text)
         return text
 
     def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -267,7 +277,7 @@ class Audit:
         try:
             return fragment(self)
         except ImportError:
-            return str(self.table.to_html())
+            return str(self.table.rename(index=names.shown).to_html())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:

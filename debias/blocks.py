@@ -71,7 +71,7 @@ def warn_of_repeats(table: Table, notes: Notes) -> None:
     if n_rows < ROWS_TO_JUDGE:
         return
     joint, chance = np.zeros(n_rows, dtype=np.int64), 1.0
-    for codes, coincidence in table.fine_columns(FINE):
+    for codes, coincidence in table.fine_columns(FINE, REPEATED):
         codes = _without_masses(codes)
         if (np.bincount(codes)[codes] > 1).mean() <= REPEATED:
             continue

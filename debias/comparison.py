@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, UnsupportedModelError
+from debias.names import feature_index
 from debias.notes import Notes
 from debias.preparation import extract
 from debias.table import Table
@@ -193,7 +194,7 @@ def _inner(model: Any, X: Any) -> tuple[Any, Any]:
 def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:
     import pandas as pd
 
-    names = pd.Index(next(iter(scores.values())).feature_names, name="feature")
+    names = feature_index(next(iter(scores.values())).feature_names)
     related = pd.DataFrame(X).corr(method="spearman").abs().fillna(0.0).to_numpy(copy=True)
     np.fill_diagonal(related, -1.0)
     nearest = related.argmax(axis=1)

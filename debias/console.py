@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.names import shown
 from debias.wording import ROWS, counted, percent_in_table
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def print_table(console: Console, audit: Audit) -> None:
     frame = audit.table
     console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}"), style="bold")
     table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(14, max(map(len, frame.index))))
-    shown = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
+    table.add_column("feature", overflow="fold", min_width=min(14, max(len(_plain(name)) for name in frame.index)))
+    printed = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     if console.width < NARROW and audit.tested:
-        shown = [name for name in shown if name not in audit.scores]
+        printed = [name for name in printed if name not in audit.scores]
     columns = []
-    for name in shown:
+    for name in printed:
         justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
         written = cells(name, frame[name])
@@ -64,13 +65,13 @@ def print_scores(console: Console, scores: Scores) -> None:
     of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
     frame = scores.to_frame().iloc[order]
     hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p says both
-    shown = [name for name in frame.columns if name not in hidden]
+    printed = [name for name in frame.columns if name not in hidden]
     console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold")
-    for name in shown:
+    for name in printed:
         table.add_column(_plain(HEADING.get(name, name)), justify="right", overflow="fold")
-    columns = [cells(name, frame[name]) for name in shown]
+    columns = [cells(name, frame[name]) for name in printed]
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
@@ -82,8 +83,6 @@ def print_gate(console: Console, gate: Gate) -> None:
     """Print what became of each rule of a policy, and what changed against the baseline."""
     from rich.table import Table
 
-    from debias.gate_outcome import in_one_line
-
     table = Table(show_lines=True)
     for heading in ("rule", "result", "value", "limit", "reason"):
         table.add_column(heading, overflow="fold")
@@ -93,9 +92,9 @@ def print_gate(console: Console, gate: Gate) -> None:
     if gate.changes:
         console.print(_plain("Standing against the baseline:"))
     for change in gate.changes:
-        console.print(_plain(in_one_line(f"  {change.in_words()}")))
+        console.print(_plain(f"  {change.in_words()}"))
     verdict = f"failed: {', '.join(each.rule for each in gate.failures)}" if gate.failures else "passed"
-    console.print(_plain(in_one_line(f"The gate {verdict}.")))
+    console.print(_plain(f"The gate {verdict}."))
 
 
 def cells(name: str, values: object) -> list[str]:
@@ -112,10 +111,10 @@ def _rows(scores: Scores) -> str:
 
 
 def _plain(text: str) -> Text:
-    """Return text that is shown as it is: a feature may be called [red]."""
+    """Return text that is shown as it is: a feature may be called [red], or hold what would move the cursor."""
     from rich.text import Text
 
-    return Text(text)
+    return Text(shown(text))
 
 
 def _p_values(values: object) -> list[str]:

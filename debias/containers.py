@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ def repeated_columns(X: Any) -> list[str]:
     if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
         return []
     names = [str(name) for name in columns]
-    return sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
 def two_dimensional(X: Any) -> NDArray[Any]:

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from debias.names import shown, to_csv
+
 
 @dataclass(frozen=True)
 class Result:
@@ -101,10 +103,10 @@ class Gate:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Return the results as CSV, a line a rule."""
+        """Return the results as CSV, a line a rule, of which a spreadsheet runs nothing."""
         import pandas as pd
 
-        return pd.DataFrame([asdict(result) for result in self.results]).to_csv(index=False)
+        return to_csv(pd.DataFrame([asdict(result) for result in self.results], dtype=object), index=False)
 
     def to_junit(self) -> str:
         """Return the outcome as JUnit XML, a test case a rule; warnings are the error output of the suite."""
@@ -155,13 +157,8 @@ def junit_of_error(text: str) -> str:
     return _in_full(root)
 
 
-def in_one_line(text: str) -> str:
-    """Return text with line breaks and control characters escaped: a name may hold a line that looks like ours."""
-    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: ascii(found[0])[1:-1], text)
-
-
 def _in_line(result: Result) -> str:
-    return f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}"
+    return shown(f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}")
 
 
 def _in_full(root: ElementTree.Element) -> str:
@@ -170,14 +167,14 @@ def _in_full(root: ElementTree.Element) -> str:
 
 
 def _for_command(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return shown(text, keep="\n").replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _for_xml(text: str) -> str:
-    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)
+    return re.sub("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", shown(text, keep="\n"))
 
 
 def _for_markdown(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
-    plain = re.sub(r"\s+", " ", text).replace("&", "&amp;").replace("<", "&lt;")
+    plain = re.sub(r"\s+", " ", shown(text)).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", plain)

@@ -43,10 +43,11 @@ class Grouping:
         if not isinstance(groups, Mapping):
             raise RowsError("groups must be a mapping from the name of each group to the names of its columns")
         owner: dict[str, str] = {}
+        known = set(feature_names)
         for group, members in groups.items():
             single = isinstance(members, str) or not isinstance(members, Iterable)
             for member in [members] if single else members:
-                if str(member) not in feature_names:
+                if str(member) not in known:
                     hint = nearest(str(member), feature_names)
                     raise RowsError(f"group {group!r} has a column {member!r} that the model does not know.{hint}")
                 if str(member) in owner:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import RowsError
 from debias.routing import route_table
 
 if TYPE_CHECKING:
@@ -145,8 +146,18 @@ class LeafCounter:
         return {"leaf_counts": sums, "leaves_kept": kept, "rows_counted": np.array(self.n_rows)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take what :meth:`state` of another counter of the same trees returned in the place of one's own."""
-        edges = np.cumsum([leaf.size for leaf in self._leaf])[:-1]
+        """Take what :meth:`state` of another counter of the same trees returned in the place of one's own.
+
+        Raises
+        ------
+        RowsError
+            It is none of the same trees, or has numbers of leaves there are not: kernels would write beside the arrays.
+        """
+        sizes, kept = np.array([leaf.size for leaf in self._leaf], dtype=np.int64), state["leaves_kept"]
+        right = state["leaf_counts"].shape == (2, sizes.sum()) and kept.shape[1:] == sizes.shape
+        if not right or kept.min(initial=0) < 0 or (kept >= sizes).any():
+            raise RowsError("what was counted in the leaves is damaged, or was counted by another version of debias")
+        edges = np.cumsum(sizes)[:-1]
         self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 

@@ -149,7 +149,8 @@ class NodeSums(NodeArrays):
         Parameters
         ----------
         path : str or Path
-            Of a file in numpy's ``.npz`` format, without pickles; it is overwritten.
+            Of a file in numpy's ``.npz`` format, without pickles and with a digest of its contents. An old file is
+            replaced once the new one is whole.
         """
         from debias.sums_files import write
 
@@ -174,15 +175,16 @@ class NodeSums(NodeArrays):
         Raises
         ------
         RowsError
-            The file holds no node sums, those of another model, or was written by another version.
+            The file holds no node sums, those of another model, was written by another version, or is damaged.
+        OSError
+            The file cannot be read.
         """
-        from debias.sums_files import read, refuse_damaged
+        from debias.sums_files import read
 
-        about, state = read(path)
-        sums = cls(model, running_loss=about["running_loss"], n_jobs=n_jobs)
-        if about["trees_sha256"] != sums.trees_sha256:
-            raise RowsError(f"{path} holds node sums of another model than this {sums.ensemble.source}")
-        refuse_damaged(path, state, sums)
+        sums = cls(model, n_jobs=n_jobs)
+        about, state = read(path, sums)
+        if about["running_loss"]:
+            sums._drop = np.zeros(sums.ensemble.n_features + 1)
         sums.notes = NotesOnce(about["warnings"])
         sums.merge(state)
         return sums

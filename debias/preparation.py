@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _KNOWN = Provenance("train", "known", "debias has trained the model itself on these rows")
 _BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in parts")
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
+"""Between which the largest weight of a row must lie: sums of squares then neither overflow nor vanish."""
 TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
     "importance, and no judgement should rest on them"
@@ -259,6 +261,12 @@ def _weights(sample_weight: Any, n_rows: int, of_all: bool = True) -> NDArray[np
         raise RowsError("sample_weight must be one number a row") from None
     if weight.shape != (n_rows,):
         raise RowsError(f"sample_weight has shape {weight.shape} for {n_rows} rows")
-    if not np.isfinite(weight).all() or (weight < 0).any() or (of_all and weight.sum() == 0):
+    largest = weight.max(initial=0.0)
+    if not np.isfinite(largest) or np.isnan(weight).any() or (weight < 0).any() or (of_all and largest == 0):
         raise RowsError("sample_weight must be finite, not negative, and not all zero")
+    if largest and not LEAST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise RowsError(
+            f"sample_weight has {largest:.3g} as its largest weight, whose squares and sums a float64 does not hold: "
+            "divide the weights by it, and the scores stay the same"
+        )
     return weight

@@ -74,12 +74,15 @@ class Replicates:
         "all drawn", "budget" or "settled".
     failures : tuple of str
         A sentence for each replicate that failed: its number, seed and error.
+    n_damaged : int
+        Replicates in the checkpoint that were damaged, and drawn again if they were wanted.
     """
 
     values: NDArray[np.float64]
     n_wanted: int
     stopped: str
     failures: tuple[str, ...] = ()
+    n_damaged: int = 0
 
     def report(self) -> dict[str, Any]:
         """Return details for the scores; ``warnings`` among them, if there is cause."""
@@ -87,6 +90,10 @@ class Replicates:
         warned = []
         if self.stopped == "budget":
             warned.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
+        if self.n_damaged:
+            warned.append(
+                f"{self.n_damaged} of the replicates in the checkpoint were damaged: they are not used, and drawn again"
+            )
         if self.failures:
             found["failures"] = list(self.failures)
             warned.append(f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}")
@@ -153,7 +160,7 @@ def replicate(
     """
     engine = engine or Engine()
     run, begun, stopped = _Run(), perf_counter(), "all drawn"
-    with _checkpoint(engine, fingerprint) as (kept, keep), _progress(engine.progress) as show:
+    with _checkpoint(engine, fingerprint) as (kept, keep, n_damaged), _progress(engine.progress) as show:
         over = Event()
         todo = (number for number in range(n) if number not in kept and not over.is_set())
         fresh = results_in_order(function, arguments, todo, seed, engine.n_jobs)
@@ -173,7 +180,7 @@ def replicate(
                     break
     if not run.results:
         raise RefitError(f"none of {len(run.failures)} replicates could be run; the first: {run.failures[0]}")
-    return Replicates(np.array(run.results), n, stopped, tuple(run.failures))
+    return Replicates(np.array(run.results), n, stopped, tuple(run.failures), n_damaged)
 
 
 def child_seed(child: np.random.SeedSequence) -> int:
@@ -192,14 +199,15 @@ def child_seed(child: np.random.SeedSequence) -> int:
 
 
 @contextmanager
-def _checkpoint(engine: Engine, fingerprint: Callable[[], str] | None) -> Iterator[tuple[dict[int, Any], Any]]:
+def _checkpoint(engine: Engine, fingerprint: Callable[[], str] | None) -> Iterator[tuple[dict[int, Any], Any, int]]:
     if engine.checkpoint is None or fingerprint is None:
-        yield {}, lambda number, values: None
+        yield {}, lambda number, values: None, 0
         return
     from debias.checkpoint import Checkpoint
 
     with Checkpoint(engine.checkpoint, fingerprint()) as file:
-        yield file.read(), file.write
+        kept = file.read()
+        yield kept, file.write, file.n_damaged
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import stored_results
+from debias import names, stored_results
 from debias.errors import DebiasError
 from debias.stored_results import SCHEMA_VERSION
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ class Scores:
         for name in ("standard_error", "z", "p_value", "p_adjusted", "selected"):
             if getattr(self, name) is not None:
                 columns[name] = getattr(self, name)
-        return pd.DataFrame(columns, index=pd.Index(self.feature_names, name="feature"))
+        return pd.DataFrame(columns, index=names.feature_index(self.feature_names))
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Return confidence intervals of the score, from its standard error.
@@ -117,8 +118,9 @@ class Scores:
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         reach = float(ndtri((1 + level) / 2)) * self.standard_error
-        index = pd.Index(self.feature_names, name="feature")
-        return pd.DataFrame({"lower": self.values - reach, "upper": self.values + reach}, index=index)
+        return pd.DataFrame(
+            {"lower": self.values - reach, "upper": self.values + reach}, index=names.feature_index(self.feature_names)
+        )
 
     def mirrored(self, alpha: float = 0.05) -> Scores:
         """Return these scores with p-values against the mirror image of the non-positive ones.
@@ -177,7 +179,19 @@ class Scores:
     def _repr_html_(self) -> str:
         """Show the scores in a notebook, the largest first."""
         frame = self.to_frame()
-        return str(frame.sort_values(frame.columns[0], ascending=False, kind="stable").to_html())
+        largest_first = frame.sort_values(frame.columns[0], ascending=False, kind="stable")
+        return str(largest_first.rename(index=names.shown).to_html())
+
+    def to_csv(self, path: Any = None) -> str:
+        """Return the data frame as CSV, and write it to `path` if one is given.
+
+        A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
+        that are not seen are escaped. Numbers stay as they are. :meth:`to_frame` has the names as they are.
+        """
+        text = names.to_csv(self.to_frame())
+        if path is not None:
+            write_text(path, text)
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +81,13 @@ class _Columns:
         wanted: tuple[str, ...] | None,
         notes: Notes,
     ) -> None:
-        there = list(dataset.schema.names)
+        there, index, n_rows = _about(dataset, name)
         for what, column in (("y", y), ("sample_weight", sample_weight)):
             if what == "y" and not isinstance(column, str):
                 raise RowsError(f"rows come from {name}: pass the name of the column with the response, y='...'")
             if column is not None and (not isinstance(column, str) or column not in there):
                 raise RowsError(f"{name} has no column {column!r} for {what}; it has {', '.join(there)}")
-        index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
-        apart = {y, sample_weight, *(each for each in index if isinstance(each, str))}
+        apart = {y, sample_weight, *index}
         features = [column for column in there if column not in apart]
         if wanted is not None and set(wanted) <= set(features):
             unused = [column for column in features if column not in wanted]
@@ -99,26 +98,28 @@ class _Columns:
             raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")
         self._dataset, self._name = dataset, name
         self._features, self._y, self._weight = features, y, sample_weight
-        self.n_rows = int(dataset.count_rows())
+        self.n_rows = n_rows
 
     def __iter__(self) -> Iterator[Batch]:
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
-        for table in self._tables(columns):
-            for begin in range(0, table.num_rows, ROWS_AT_ONCE):
-                frame = table.slice(begin, ROWS_AT_ONCE).to_pandas(ignore_metadata=True)
-                yield Batch(
-                    frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight]
-                )
+        for frame in self._frames(columns):
+            yield Batch(frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight])
 
-    def _tables(self, columns: list[str]) -> Iterator[Any]:
-        """Read tables, and name the source where one cannot be read."""
-        from pyarrow import ArrowException
-
-        try:
+    def _frames(self, columns: list[str]) -> Iterator[Any]:
+        """Read the rows, and name the source where they cannot be read."""
+        with _named(self._name):
             _refuse_lacking(self._dataset, self._name, columns)
-            yield from _tables(self._dataset, columns)
-        except (ArrowException, OSError) as error:
-            raise RowsError(f"{self._name} cannot be read: {error}") from None
+            tables = _tables(self._dataset, columns)
+        while True:
+            with _named(self._name):
+                table = next(tables, None)
+                if table is None:
+                    return
+                table.validate(full=True)  # of a damaged one pandas would follow offsets out of memory
+            for begin in range(0, table.num_rows, ROWS_AT_ONCE):
+                with _named(self._name):
+                    frame = table.slice(begin, ROWS_AT_ONCE).to_pandas(ignore_metadata=True)
+                yield frame
 
 
 class _Batches:
@@ -139,6 +140,25 @@ class _Batches:
                 )
             if each[0].shape[0] if hasattr(each[0], "shape") else len(each[0]):
                 yield Batch(*each)
+
+
+@contextmanager
+def _named(name: str, form: str = "") -> Iterator[None]:
+    """Name a source that cannot be read: Arrow's errors are its own, ValueErrors, KeyErrors, OSErrors and more."""
+    try:
+        yield
+    except RowsError:
+        raise
+    except Exception as error:
+        raise RowsError(f"{name} cannot be read{form}: {error}") from None
+
+
+def _about(dataset: Any, name: str) -> tuple[list[str], list[str], int]:
+    """Return the columns of a dataset, those that are an index of pandas, and the number of rows."""
+    with _named(name):
+        about = dataset.schema.pandas_metadata or {}
+        index = [each for each in about.get("index_columns", []) if isinstance(each, str)]
+        return list(dataset.schema.names), index, int(dataset.count_rows())
 
 
 def _refuse_lacking(dataset: Any, name: str, columns: list[str]) -> None:
@@ -191,13 +211,11 @@ def _dataset(path: Path) -> Any:
             "other files yourself, whole or in batches (X, y)"
         )
     try:
-        from pyarrow import ArrowException, dataset
+        from pyarrow import dataset
     except ImportError:
         raise ImportError("reading files in batches needs pyarrow: pip install debias-trees[files]") from None
-    try:
+    with _named(str(path), f" as {form.capitalize()}"):
         return dataset.dataset(path, format=form)
-    except (ArrowException, OSError) as error:
-        raise RowsError(f"{path} cannot be read as {form.capitalize()}: {error}") from None
 
 
 def _is_dataset(X: Any) -> bool:

@@ -20,6 +20,7 @@ from debias.containers import (
     two_dimensional,
 )
 from debias.errors import RowsError, nearest
+from debias.names import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 LABELS_TO_CHECK = 32
 """Labels of a column of which a row is kept for the comparison with the library."""
+VALUES_AT_ONCE = 2**20
 
 
 class Table:
@@ -116,13 +118,15 @@ class Table:
         ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
 
-    def fine_columns(self, steps: float) -> Iterator[tuple[NDArray[np.int64], float]]:
-        """Go through the columns whose values are so fine that they tell rows apart.
+    def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Go through the columns whose values are so fine that they tell rows apart, and have repeats nevertheless.
 
         Parameters
         ----------
         steps : float
             A column is fine if its quartiles lie more than so many times its smallest gap between values apart.
+        repeated : float
+            Columns in which at most this share of the rows have a value of another row are left out.
 
         Yields
         ------
@@ -132,22 +136,29 @@ class Table:
             Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
         """
         labelled = {k if self._order is None else self._order[k] for k in self._codes}
-        for column in [k for k in range(self.shape[1]) if k not in labelled]:
-            if self._array is not None:
-                values = self._array[:, column].astype(np.float64)
-            elif self._sparse is not None:
-                values = self._sparse[:, [column]].toarray()[:, 0].astype(np.float64)
-            else:
-                values = frame_rows(self._frame[[self._frame.columns[column]]], None)[:, 0].astype(np.float64)
-            distinct, codes = np.unique(values, return_inverse=True)
-            finite = distinct[np.isfinite(distinct)]
-            if finite.size < steps:
-                continue
-            low, high = np.quantile(finite, [0.25, 0.75])
-            gaps = np.diff(finite)
-            gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
-            if high - low > steps * gap:
-                yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(gap / (high - low))
+        plain = [k for k in range(self.shape[1]) if k not in labelled]
+        at_once = max(1, VALUES_AT_ONCE // self.n_rows)  # pandas takes long to get a single column of very many
+        for begin in range(0, len(plain), at_once):
+            block = self._floats(plain[begin : begin + at_once])
+            for values in block[:, _repeated_share(block) > repeated].T:
+                distinct, codes = np.unique(values, return_inverse=True)
+                finite = distinct[np.isfinite(distinct)]
+                if finite.size < steps:
+                    continue
+                low, high = np.quantile(finite, [0.25, 0.75])
+                gaps = np.diff(finite)
+                gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
+                if high - low > steps * gap:
+                    yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(gap / (high - low))
+
+    def _floats(self, columns: list[int]) -> NDArray[np.float64]:
+        """Return some columns of X, by their place there."""
+        if self._array is not None:
+            return self._array[:, columns].astype(np.float64)
+        if self._sparse is not None:
+            dense: NDArray[np.float64] = self._sparse[:, columns].toarray().astype(np.float64)
+            return dense
+        return frame_rows(self._frame[:, columns], None)
 
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None
@@ -279,7 +290,7 @@ class Table:
         if unknown:
             notes.warn(
                 f"column {ensemble.feature_names[k]!r} has values the model never saw "
-                f"({_listed([repr(value) for value in unknown])}); to the model they are missing"
+                f"({listed([repr(value) for value in unknown])}); to the model they are missing"
             )
         encoded: NDArray[np.float64] = np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
         if None in code:  # to scikit-learn a category like others, where it was there in training
@@ -340,7 +351,8 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
         Columns are missing, or there are others; the message names them.
     """
     wanted = list(ensemble.feature_names)
-    have = [] if names is None else [_as_stored(name, wanted) for name in names]
+    known = set(wanted)
+    have = [] if names is None else [_as_stored(name, known) for name in names]
     # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
     if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
         if n_columns != ensemble.n_features:
@@ -348,17 +360,23 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
         return None
     if have == wanted:
         return None
-    missing = [name for name in wanted if name not in have]
-    extra = [name for name in have if name not in wanted]
+    place = {name: k for k, name in enumerate(have)}
+    missing = [name for name in wanted if name not in place]
+    extra = [name for name in have if name not in known]
     if missing or extra:
         hint = nearest(missing[0], extra) if missing and extra else ""
         raise RowsError(
             "X does not have the columns the model was trained on"
-            + (f"; missing: {_listed(missing)}" if missing else "")
-            + (f"; not known to the model: {_listed(extra)}" if extra else "")
+            + (f"; missing: {listed(missing)}" if missing else "")
+            + (f"; not known to the model: {listed(extra)}" if extra else "")
             + f".{hint} Pass the training columns, by their training names."
         )
-    return [have.index(name) for name in wanted]
+    if len(place) < len(have):
+        alike = next(name for k, name in enumerate(have) if place[name] != k)
+        raise RowsError(
+            f"several columns of X would be {alike!r} to the model, which knows no white space: rename them"
+        )
+    return [place[name] for name in wanted]
 
 
 def _kind(label: Any) -> type:
@@ -375,11 +393,15 @@ def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
     return row + (rows.start or 0) if isinstance(rows, slice) else int(rows[row])
 
 
-def _as_stored(name: str, wanted: list[str]) -> str:
+def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each column the share of rows that have a value of another row; missing values are never equal."""
+    ordered = np.sort(block, axis=0)
+    as_next = np.zeros((len(block) + 1, block.shape[1]), dtype=bool)
+    as_next[1:-1] = ordered[1:] == ordered[:-1]
+    share: NDArray[np.float64] = (as_next[1:] | as_next[:-1]).mean(axis=0)
+    return share
+
+
+def _as_stored(name: str, wanted: set[str]) -> str:
     """Return a name as the model stores it: LightGBM replaces white space."""
     return name if name in wanted else re.sub(r"\s", "_", name)
-
-
-def _listed(names: list[str], most: int = 8) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -48,7 +48,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         criterion=str(model.criterion),
         mean_values=values_are_means(model),
         n_train=getattr(model, "_n_samples", None),
-        uniform_rows=getattr(model, "_sample_weight", None) is None or not getattr(model, "bootstrap", False),
+        uniform_rows=getattr(model, "_sample_weight", None) is None or not _drew_bags(model),
         notes=_notes(model),
     )
 
@@ -82,7 +82,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Redraw the bootstrap samples from the trees' seeds, one tree at a time."""
     if not _is_mine(model):
         return None
-    if not getattr(model, "bootstrap", False):
+    if not _drew_bags(model):
         raise InBagUnavailableError(
             f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
             "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
@@ -171,6 +171,11 @@ def _is_mine(model: Any) -> bool:
             ensemble.ExtraTreesRegressor,
         ),
     )
+
+
+def _drew_bags(model: Any) -> bool:
+    """Whether the trees were grown on bootstrap samples: what was so when it was fitted, whatever was set since."""
+    return getattr(model, "_n_samples_bootstrap", getattr(model, "bootstrap", False) or None) is not None
 
 
 def _refuse(model: Any) -> None:

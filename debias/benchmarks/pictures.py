@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.benchmarks.measures import MEASURES
 from debias.benchmarks.summary import CORRELATION
+from debias.writing import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,8 @@ def draw(study: Study, of: list[Cell], numbers: list[Number], path: Path) -> Non
             kind(figure, study, there, numbers)
         else:
             figure.text(0.5, 0.5, "no scorer gave a score", ha="center")
-        figure.savefig(path, metadata={"Date": None})
+        with replacing(path) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def _dots(figure: Any, study: Study, of: list[Cell], numbers: list[Number]) -> None:

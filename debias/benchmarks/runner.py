@@ -13,6 +13,7 @@ from debias.benchmarks import markdown, pictures, summary
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
 from debias.errors import CompositionError
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,11 +75,11 @@ def run_study(
     trials = [trial for trial in file.trials if trial["repeat"] < count]
     of = summary.cells(study, trials, labels)
     numbers = summary.summarise(study, of)
-    summary.to_frame(numbers).to_csv(out / f"{study.name}.csv", index=False, float_format="%.6g", encoding="utf-8")
+    write_text(out / f"{study.name}.csv", summary.to_frame(numbers).to_csv(index=False, float_format="%.6g"))
     took = sum(trial["seconds"] for trial in trials)
     how = f"{count} repeats, seed {seed}; the trials took {took:.0f} s, one by one; {machine_line()}."
     page = markdown.page(study, of, numbers, how)
-    (out / f"{study.name}.md").write_text(page, encoding="utf-8")
+    write_text(out / f"{study.name}.md", page)
     try:
         pictures.draw(study, of, numbers, out / f"{study.name}.svg")
     except ImportError:
@@ -152,4 +153,4 @@ def write_index(out: Path) -> None:
     titles = [path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in pages]
     lines = [f"- [{title}]({path.name})" for title, path in zip(titles, pages, strict=True)]
     head = "# Results\n\nExperiments of the papers, rerun: written by `debias bench`, never by hand.\n\n"
-    (out / INDEX).write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+    write_text(out / INDEX, head + "\n".join(lines) + "\n")

@@ -21,6 +21,7 @@ from debias.benchmarks.runner import run_tasks, write_index
 from debias.benchmarks.significance_settings import N_TREES, Setting, forest, loh_rows, seed_of, settings
 from debias.benchmarks.trials import TrialFile
 from debias.nulls import false_discovery
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,7 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
             *_cost_lines(),
         ]
     )
-    (out / "significance.md").write_text(page + "\n", encoding="utf-8")
+    write_text(out / "significance.md", page + "\n")
     _write_figures(level, power, out / "significance.csv")
     write_index(out)
     return page + "\n"
@@ -256,7 +257,7 @@ def _write_figures(level: list[dict[str, Any]], power: list[dict[str, Any]], pat
         for name, (n, figures) in part.items()
         for figure, (value, error) in figures.items()
     ]
-    pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g", encoding="utf-8")
+    write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))
 
 
 def _rate(values: NDArray[Any]) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import subprocess
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from debias.benchmarks import speed_cases
 from debias.benchmarks.machine import machine_line
 from debias.benchmarks.runner import write_index
 from debias.children import command
+from debias.writing import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -189,7 +191,8 @@ def _write(out: Path, rows: list[Row], line: str) -> None:
         "below 1 where a part of the time is the same for every size.\n\n"
         f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
     )
-    (out / "speed.md").write_text(text, encoding="utf-8")
-    with open(out / "speed.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([HEADINGS, *rows])
+    write_text(out / "speed.md", text)
+    buffer = io.StringIO()
+    csv.writer(buffer).writerows([HEADINGS, *rows])
+    write_text(out / "speed.csv", buffer.getvalue())
     write_index(out)

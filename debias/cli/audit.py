@@ -57,4 +57,4 @@ def command(
         if form == "table":
             print_audit(terminal(), found)
         else:
-            click.echo(found.to_json() if form == "json" else found.table.to_csv(), nl=form == "json")
+            click.echo(found.to_json() if form == "json" else found.to_csv(), nl=form == "json")

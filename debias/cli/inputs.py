@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,13 +77,12 @@ class Source:
         frame, target, weight = _read(path), self.target, self.weight
         for column in (target, weight):
             if column is not None and column not in frame.columns:
-                raise click.UsageError(f"{path} has no column {column!r}; it has {', '.join(map(str, frame.columns))}")
+                raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}")
         X = frame.drop(columns=[column for column in (target, weight) if column is not None])
         if wanted is not None and set(wanted) <= set(X.columns):
             unused = [str(column) for column in X.columns if column not in wanted]
             if unused:
-                names = ", ".join(unused)
-                click.echo(f"note: columns of {path} the model does not know are left out: {names}", err=True)
+                click.echo(f"note: columns of {path} the model does not know are left out: {_listed(unused)}", err=True)
                 X = X[wanted]
         return X, frame[target], None if weight is None else frame[weight]
 
@@ -110,26 +110,46 @@ def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     frame = _read(path)
     absent = [name for name in drop if name not in frame.columns]
     if absent:
-        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(map(str, frame.columns))}")
+        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {_listed(frame.columns)}")
     frame = frame.drop(columns=list(drop))
     if not numeric:
         return frame
     numbers = frame.select_dtypes("number")
     other = [str(name) for name in frame.columns if name not in numbers.columns]
     if other:
-        click.echo(f"note: columns of {path} that hold no numbers are left out: {', '.join(other)}", err=True)
+        click.echo(f"note: columns of {path} that hold no numbers are left out: {_listed(other)}", err=True)
     return numbers
 
 
 def _read(path: str) -> pd.DataFrame:
     import pandas as pd
 
+    from debias.names import message
+
     ending = next((each for each in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(each)), ".csv")
     try:
         if ending == ".csv":
             return pd.read_csv(path)
-        return pd.read_parquet(path) if ending in (".parquet", ".pq") else pd.read_feather(path)
+        return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise
     except Exception as error:  # each reader has its own errors for a file that is not of its format
-        raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {error}") from None
+        raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
+
+
+def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:
+    """Read a table of Arrow's formats, checked whole: of a damaged one pandas would follow offsets out of memory."""
+    try:
+        from pyarrow import feather, parquet
+    except ImportError:
+        raise ImportError("reading Parquet and Feather needs pyarrow: pip install debias-trees[files]") from None
+    table = parquet.read_table(path) if is_parquet else feather.read_table(path, memory_map=False)
+    table.validate(full=True)
+    return table.to_pandas()
+
+
+def _listed(columns: Iterable[object]) -> str:
+    """Return names of columns; a table may have very many, and a name may hold anything."""
+    from debias.names import listed, shown
+
+    return shown(listed([str(name) for name in columns], 50))

@@ -28,15 +28,16 @@ def errors() -> Iterator[None]:
     Warnings are part of every result, and printed from there.
     """
     from debias.errors import CompositionError, DebiasError, PolicyError
+    from debias.names import message
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             yield
         except (CompositionError, PolicyError) as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(message(str(error))) from None
         except (DebiasError, OSError, ImportError) as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {message(str(error))}", err=True)
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -70,17 +71,18 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def write(path: str, text: str, mode: str = "w") -> None:
-    """Write a file."""
-    with open(path, mode, encoding="utf-8") as file:
-        file.write(text)
+    """Write a file whole or not at all; in mode "a" add to one."""
+    from debias.writing import append_text, write_text
+
+    (append_text if mode == "a" else write_text)(path, text)
 
 
 def warn(texts: tuple[str, ...]) -> None:
     """Print warnings, a line each."""
-    from debias.gate_outcome import in_one_line
+    from debias.names import shown
 
     for text in texts:
-        click.echo(in_one_line(f"warning: {text}"), err=True)
+        click.echo(shown(f"warning: {text}"), err=True)
 
 
 def terminal() -> Console:

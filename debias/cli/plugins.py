@@ -21,11 +21,12 @@ def command(form: str) -> None:
         from rich.text import Text
 
         import debias
+        from debias.names import to_csv
 
         found = debias.plugins()
         if form != "table":
             as_json = form == "json"
-            click.echo(found.to_json(orient="records", indent=2) if as_json else found.to_csv(index=False), nl=as_json)
+            click.echo(found.to_json(orient="records", indent=2) if as_json else to_csv(found, index=False), nl=as_json)
             return
         table = Table(box=None)
         for heading in ("name", "kind", "plugin", "from"):

@@ -37,4 +37,4 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         if form == "table":
             print_scores(terminal(), found)
         else:
-            click.echo(found.to_json(indent=2) if form == "json" else found.to_frame().to_csv(), nl=form == "json")
+            click.echo(found.to_json(indent=2) if form == "json" else found.to_csv(), nl=form == "json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.audit_words import z_that_is_found
+from debias.names import shown
 from debias.wording import percent_in_table
 
 if TYPE_CHECKING:
@@ -190,24 +190,21 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:
-    """Return a name that fits, its middle left out if need be, without letters that draw nothing or turn the line."""
-    drawn = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in _UNDRAWN else c for c in name)
+    """Return a name that fits, its middle left out if need be; letters that draw nothing or turn the line escaped."""
+    drawn = shown(name)
     if len(drawn) <= longest:
         return drawn
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
-_UNDRAWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-def _noise(audit: Audit, shown: list[int]) -> NDArray[np.float64]:
-    """Return between which z 90% of noise would lie, shape (2, n_shown)."""
+def _noise(audit: Audit, drawn: list[int]) -> NDArray[np.float64]:
+    """Return between which z 90% of noise would lie, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
     if audit.main.null is not None:
-        return np.quantile(audit.main.null[:, shown], [0.05, 0.95], axis=0)
+        return np.quantile(audit.main.null[:, drawn], [0.05, 0.95], axis=0)
     rows = _independent(audit)
-    upper = np.full(len(shown), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[shown]
+    upper = np.full(len(drawn), ndtri(0.95)) if rows is None else stdtrit(np.maximum(rows - 1, 1.0), 0.95)[drawn]
     return np.stack([-upper, upper])
 
 

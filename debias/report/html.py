@@ -12,6 +12,7 @@ import numpy as np
 
 from debias.audit_words import headline, procedure_in_words, z_that_is_found
 from debias.console import cells
+from debias.names import shown
 from debias.report import figures
 from debias.report.svg import Styles, to_svg
 
@@ -77,6 +78,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         loader=FunctionLoader(_resource),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: shown(value) if type(value) is str else value,  # markup is no name
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -148,8 +150,8 @@ def _order(audit: Audit) -> NDArray[np.int64]:
 
 def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[str, Any]:
     """Return headings and rows of formatted text for some features, in the order given."""
-    main = audit.main
-    columns: dict[str, list[str]] = {"feature": [main.feature_names[k] for k in which]}
+    main, verdict = audit.main, audit.verdict
+    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in which]}
     if audit.reported is not None:
         columns["reported"] = cells("reported", audit.reported[which])
     columns["debiased"] = cells("share", audit.share[which])
@@ -163,7 +165,7 @@ def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[s
         columns["values"] = [f"{count:,}" for count in audit.n_values[which]]
     if every:
         columns |= {name: cells(name, scores.values[which]) for name, scores in audit.scores.items()}
-    columns["verdict"] = [audit.verdict[k] for k in which]
+    columns["verdict"] = [verdict[k] for k in which]
     return {
         "headings": list(columns),
         "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],

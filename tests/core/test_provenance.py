@@ -490,3 +490,21 @@ def test_training_rows_of_stumps_are_taken_as_such_and_others_of_that_number_are
     }
     with told[library]:
         debias.score(model, X[300:], y[300:], "ufi", train=(X[100:400], y[100:400]))
+
+
+@pytest.mark.parametrize("kind", [ExtraTreesRegressor, ExtraTreesClassifier, RandomForestRegressor])
+def test_bootstrap_is_what_it_was_in_the_fit(kind):
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(200, 4)), rng.normal(size=(150, 4))
+    y, fresh_y = (X[:, 0] > 0).astype(int), (fresh[:, 0] > 0).astype(int)
+    without = kind(20, bootstrap=False, random_state=0).fit(X, y).set_params(bootstrap=True)
+    with pytest.raises(debias.ProvenanceError, match="training rows"):
+        debias.audit(without, X, y)
+    with pytest.raises(debias.InBagUnavailableError, match="grown without bootstrap"):
+        debias.score(without, X, y, rows="oob")
+    assert debias.score(without, fresh, fresh_y, rows="held-out").rows == "held-out"
+    bagged = kind(20, bootstrap=True, random_state=0).fit(X, y)
+    before = debias.score(bagged, X, y)
+    after = debias.score(bagged.set_params(bootstrap=False), X, y)
+    assert (before.rows, after.rows) == ("oob", "oob")
+    np.testing.assert_array_equal(after.values, before.values)

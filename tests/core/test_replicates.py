@@ -94,6 +94,65 @@ def test_a_checkpoint_spares_what_is_done_and_keeps_runs_apart(tmp_path):
         replicate(draw, 1.0, n=1, seed=0, engine=other, fingerprint=lambda: "a")
 
 
+def test_a_damaged_replicate_is_drawn_again_and_said(tmp_path):
+    path = tmp_path / "run.sqlite"
+    engine = Engine(checkpoint=path)
+    whole = replicate(draw, 1.0, n=4, seed=1, engine=engine, fingerprint=lambda: "a").values
+    data = path.read_bytes()
+    at = data.index(whole[2].astype("<f8").tobytes())
+    path.write_bytes(data[: at + 3] + bytes([data[at + 3] ^ 1]) + data[at + 4 :])
+    again = replicate(draw, 1.0, n=4, seed=1, engine=engine, fingerprint=lambda: "a")
+    assert again.values.tobytes() == whole.tobytes()
+    assert again.report()["warnings"] == [
+        "1 of the replicates in the checkpoint were damaged: they are not used, and drawn again"
+    ]
+    assert "warnings" not in replicate(draw, 1.0, n=4, seed=1, engine=engine, fingerprint=lambda: "a").report()
+
+
+@pytest.mark.parametrize("damage", ["page", "short", "trigger", "other table"])
+def test_a_damaged_checkpoint_is_refused_with_what_to_do(damage, tmp_path):
+    import sqlite3
+
+    path = tmp_path / "run.sqlite"
+    engine = Engine(checkpoint=path)
+    replicate(draw, 1.0, n=40, seed=1, engine=engine, fingerprint=lambda: "a")
+    data = path.read_bytes()
+    if damage == "page":
+        path.write_bytes(data[:4096] + bytes(64) + data[4160:])
+    elif damage == "short":
+        path.write_bytes(data[:5000])
+    else:
+        with sqlite3.connect(path) as file:
+            if damage == "trigger":
+                file.execute(
+                    "CREATE TRIGGER t AFTER INSERT ON sealed_replicate BEGIN DELETE FROM sealed_replicate; END"
+                )
+            else:
+                file.execute("DROP TABLE sealed_replicate")
+                file.execute("CREATE TABLE sealed_replicate (number INTEGER)")
+        file.close()
+    with pytest.raises(debias.RowsError, match=r"(?s)cannot be used.*delete the file"):
+        replicate(draw, 1.0, n=4, seed=1, engine=engine, fingerprint=lambda: "a")
+
+
+def test_a_checkpoint_of_an_older_debias_is_drawn_anew(tmp_path):
+    import sqlite3
+
+    path = tmp_path / "run.sqlite"
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE replicate (fingerprint TEXT, number INTEGER, shape TEXT, bytes BLOB)")
+        file.execute("INSERT INTO replicate VALUES ('a', 0, '2', ?)", (bytes(16),))
+    file.close()
+    found = replicate(draw, 1.0, n=2, seed=1, engine=Engine(checkpoint=path), fingerprint=lambda: "a")
+    assert found.values.tobytes() == replicate(draw, 1.0, n=2, seed=1).values.tobytes()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path):
+    engine = Engine(checkpoint=tmp_path / "none" / "run.sqlite")
+    with pytest.raises(debias.RowsError, match="a file that can be written"):
+        replicate(draw, 1.0, n=1, seed=0, engine=engine, fingerprint=lambda: "a")
+
+
 SCRIPT = """
 import sys, time, numpy as np, debias
 from debias.replicates import Engine, replicate

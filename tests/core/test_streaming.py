@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pyarrow.dataset
+import pyarrow.feather
+import pyarrow.parquet
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingRegressor
@@ -483,25 +485,133 @@ def test_what_looks_at_no_rows_scores_a_source_too(tmp_path):
         np.testing.assert_array_equal(debias.score(forest, source, name, scorer="mdi").values, expected)
 
 
-@pytest.mark.parametrize("damage", ["no s", "short s", "weights", "nan", "no names"])
-def test_damaged_sums_are_refused(tmp_path, damage):
+def forged(path, arrays):
+    """Write arrays as debias does, with the digest that is theirs."""
+    from debias.sums_files import _digest
+
+    arrays = {name: np.asarray(array, order="C") for name, array in arrays.items() if name != "sha256"}
+    np.savez(path, **arrays, sha256=np.array(_digest(arrays)))
+
+
+DAMAGES = {
+    "no s": lambda a: a.pop("s"),
+    "no names": lambda a: a.pop("names"),
+    "no digest": lambda a: a,
+    "another array": lambda a: a.update(further=np.zeros(3)),
+    "short s": lambda a: a.update(s=a["s"][:1]),
+    "s of other type": lambda a: a.update(s=a["s"].astype(np.float32)),
+    "s by columns": lambda a: a.update(n=a["n"].astype(">f8")),
+    "weights": lambda a: a.update(totals=2 * a["totals"]),
+    "half a row": lambda a: a.update(totals=a["totals"] + [0.5, 0, 0]),
+    "nan": lambda a: a["s"].__setitem__(0, np.nan),
+    "negative counts": lambda a: a.update(leaf_counts=-a["leaf_counts"]),
+    "leaves out of range": lambda a: a.update(leaves_kept=a["leaves_kept"] + 2**20),
+    "leaves below 0": lambda a: a.update(leaves_kept=-1 - a["leaves_kept"]),
+    "too few leaves": lambda a: a.update(leaves_kept=a["leaves_kept"][:-1]),
+    "leaves without counts": lambda a: a.pop("leaf_counts"),
+    "rows nobody added": lambda a: a.update(rows_counted=np.array(10**6)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_sums_are_refused_also_with_the_right_digest(tmp_path, damage):
     (X, y), (fresh, fresh_y) = small(), small(1)
     forest = small_forest().fit(X, y)
     sums = debias.NodeSums(forest)
     sums.update(fresh, fresh_y)
     sums.save(tmp_path / "s.npz")
     arrays = dict(np.load(tmp_path / "s.npz"))
-    if damage == "weights":
-        arrays["totals"] = 2 * arrays["totals"]
-    elif damage == "nan":
-        arrays["s"][0] = np.nan
-    elif damage == "short s":
-        arrays["s"] = arrays["s"][:1]
+    DAMAGES[damage](arrays)
+    if damage == "no digest":
+        np.savez(tmp_path / "damaged.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
     else:
-        del arrays[damage.removeprefix("no ")]
-    np.savez(tmp_path / "damaged.npz", **arrays)
-    with pytest.raises(debias.RowsError, match="is damaged"):
+        forged(tmp_path / "damaged.npz", arrays)
+    with pytest.raises(debias.RowsError, match=r"(?s)damaged.*NodeSums\(model\)\.update|no node sums|another version"):
         debias.NodeSums.load(tmp_path / "damaged.npz", forest)
+
+
+def test_a_changed_value_in_sums_is_found_by_their_digest(tmp_path):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest = small_forest().fit(X, y)
+    sums = debias.NodeSums(forest)
+    sums.update(fresh, fresh_y)
+    sums.save(tmp_path / "s.npz")
+    for name in ("s", "leaves_kept", "leaf_counts", "about", "names", "totals"):
+        arrays = dict(np.load(tmp_path / "s.npz"))
+        other = arrays[name].copy().reshape(-1)
+        other[0] = str(other[0]).replace('"warnings": []', '"warnings": ["a"]') if name == "about" else other[-1]
+        if name == "names":
+            other[0] = "z" * 5
+        elif name != "about" and other[0] == arrays[name].reshape(-1)[0]:
+            other[0] += 1
+        arrays[name] = other.reshape(arrays[name].shape)
+        np.savez(tmp_path / "changed.npz", **arrays)
+        with pytest.raises(debias.RowsError, match="damaged"):
+            debias.NodeSums.load(tmp_path / "changed.npz", forest)
+    (tmp_path / "again.npz").write_bytes((tmp_path / "s.npz").read_bytes())
+    assert debias.NodeSums.load(tmp_path / "again.npz", forest).n_rows == len(fresh)
+
+
+def test_sums_that_inflate_are_refused_before_they_are_read(tmp_path):
+    import tracemalloc
+    import zipfile
+
+    (X, y), _ = small(), small(1)
+    forest = small_forest().fit(X, y)
+    debias.NodeSums(forest).save(tmp_path / "s.npz")
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as bomb:
+        with zipfile.ZipFile(tmp_path / "s.npz") as whole:
+            for name in whole.namelist():
+                if name != "names.npy":
+                    bomb.writestr(name, whole.read(name))
+        bomb.writestr("names.npy", bytes(2**27))
+    assert (tmp_path / "bomb.npz").stat().st_size < 2**20
+    tracemalloc.start()
+    with pytest.raises(debias.RowsError, match="compressed"):
+        debias.NodeSums.load(tmp_path / "bomb.npz", forest)
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+def test_a_head_that_declares_more_than_there_is_is_refused(tmp_path):
+    (X, y), _ = small(), small(1)
+    forest = small_forest().fit(X, y)
+    debias.NodeSums(forest).save(tmp_path / "s.npz")
+    arrays = dict(np.load(tmp_path / "s.npz"))
+    import io
+    import zipfile
+
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<U100000", "fortran_order": False, "shape": arrays["names"].shape}
+    )
+    with zipfile.ZipFile(tmp_path / "s.npz") as whole, zipfile.ZipFile(tmp_path / "large.npz", "w") as large:
+        for name in whole.namelist():
+            large.writestr(name, head.getvalue() if name == "names.npy" else whole.read(name))
+    with pytest.raises(debias.RowsError, match="'names' is not what this model has"):
+        debias.NodeSums.load(tmp_path / "large.npz", forest)
+
+
+def test_sums_of_an_older_format_say_what_to_do(tmp_path):
+    (X, y), _ = small(), small(1)
+    forest = small_forest().fit(X, y)
+    debias.NodeSums(forest).save(tmp_path / "s.npz")
+    arrays = dict(np.load(tmp_path / "s.npz"))
+    arrays["about"] = np.array(str(arrays["about"]).replace('"format": 3', '"format": 2'))
+    np.savez(tmp_path / "old.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
+    with pytest.raises(debias.RowsError, match=r"of format 2.*add the rows up again"):
+        debias.NodeSums.load(tmp_path / "old.npz", forest)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+def test_a_file_whose_notes_for_pandas_are_damaged_is_named(ending, tmp_path):
+    (X, y), (fresh, fresh_y) = small(), small(1)
+    forest, path = small_forest().fit(X, y), tmp_path / f"rows.{ending}"
+    table = pyarrow.Table.from_pandas(fresh.assign(y=fresh_y)).replace_schema_metadata({"pandas": "{"})
+    write = pyarrow.parquet.write_table if ending == "parquet" else pyarrow.feather.write_feather
+    write(table, path)
+    with pytest.raises(debias.RowsError, match="cannot be read"):
+        debias.score(forest, path, "y", rows="held-out")
 
 
 def test_a_file_whose_columns_differ_in_kind_or_stand_in_the_index(tmp_path):

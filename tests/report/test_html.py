@@ -8,6 +8,7 @@ import pytest
 from audits import made
 
 import debias
+from debias.names import shown
 from debias.report import figures
 from debias.report.html import headline
 from debias.wording import percent_in_table
@@ -45,7 +46,7 @@ def test_hostile_names_stay_text():
     assert not {"script", "img", "iframe", "link", "object"} & {tag for tag, _ in read.tags}
     assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"]
     for name in HOSTILE:
-        assert name in read.text
+        assert shown(name) in read.text
     assert "49" not in "".join(t for t in read.text if "{{" in t)
     assert len(re.findall("<style>", text)) == 1
 
@@ -225,7 +226,7 @@ def test_the_dots_of_the_picture_are_the_scores():
 
 def test_long_names_lose_their_middle():
     assert figures.shortened("x" * 10 + "y" * 100 + "z" * 10, 12) == "xxxxxxx…zzzz"
-    assert figures.shortened("a\nb\u202e") == "a\ufffdb\ufffd"
+    assert figures.shortened("a\nb\u202e") == r"a\nb\u202e"
 
 
 def test_the_command_writes_the_report(tmp_path, diabetes, models):
