@@ -382,6 +382,7 @@ def none_read_as_missing(monkeypatch):
     return lambda: monkeypatch.setattr(Table, "_labels", wrong)
 
 
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")
 def test_a_reading_of_labels_that_is_wrong_is_seen_by_rare_rows(none_read_as_missing):
     """One row in 5,000 has the label that is read in another way than the model reads it."""
     (X, y), (_, y_new) = missing_text(0), missing_text(1)

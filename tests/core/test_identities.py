@@ -157,6 +157,7 @@ def shift_tolerance(y, c):
     return 1e-10 + 10 * np.finfo(float).eps * abs(c) / np.std(y)
 
 
+@pytest.mark.filterwarnings("ignore:y does not look like the response:debias.DebiasWarning")
 @FEW
 @given(seed=SEEDS, c=SHIFTS, deep=st.booleans())
 def test_shifted_response_of_a_forest(seed, c, deep):
@@ -168,6 +169,7 @@ def test_shifted_response_of_a_forest(seed, c, deep):
         assert_close(held_out(model, X_held, y_held + c, name), expected, shift_tolerance(y, c))
 
 
+@pytest.mark.filterwarnings("ignore:y does not look like the response:debias.DebiasWarning")
 @FEW
 @given(seed=SEEDS, c=SHIFTS, kind=st.sampled_from(["xgboost", "lightgbm"]))
 def test_shifted_response_of_a_booster(seed, c, kind):
@@ -179,6 +181,7 @@ def test_shifted_response_of_a_booster(seed, c, kind):
         assert_close(held_out(model, X_held, y_held + c, name), expected, shift_tolerance(y, c))
 
 
+@pytest.mark.filterwarnings("ignore:y does not look like the response:debias.DebiasWarning")
 def test_equation_14_to_the_letter_is_not_shift_invariant():
     # So the tests above would see it if the centring were lost.
     X, y = draw(5)

@@ -33,7 +33,10 @@ def with_one_row_changed(X):
 PERTURBED = {
     "y permuted": (lambda X, y: (X, y.to_numpy()[shuffled(len(y))]), "y was changed or permuted"),
     "one y changed": (lambda X, y: (X, y.where(y.index != 3, 400.0)), "y was changed or permuted"),
-    "X permuted": (lambda X, y: (X.iloc[shuffled(len(X))], y), "rows of X are in another order, or several"),
+    "X permuted": (
+        lambda X, y: (X.iloc[shuffled(len(X))].reset_index(drop=True), y),
+        "rows of X are in another order, or several",
+    ),
     "one column permuted": (lambda X, y: (with_one_column_permuted(X), y), r"columns of X differ: \['bmi'\]"),
     "one row of X changed": (lambda X, y: (with_one_row_changed(X), y), "a few rows of X were changed"),
     "columns reversed": (lambda X, y: (X.to_numpy()[:, ::-1], y), "rows of X are in another order, or several"),
