@@ -38,6 +38,7 @@ class Unseen:
 
 
 SELECTED = "fresh, of one class or y high"
+RECODED = "codes of a category permuted"
 UNSEEN = (
     Unseen(
         ("validation rows of early stopping",),
@@ -61,9 +62,10 @@ UNSEEN = (
         "training rows chosen by their response: they fill the leaves of that response, as no random part of them does",
     ),
     Unseen(
-        ("codes of a category permuted",),
-        GROUPS[3:6],
-        "splits by sets of categories, or on few of the rows: the shares of the two sides may change little",
+        (RECODED,),
+        (GROUPS[0], *GROUPS[3:6]),
+        "splits by sets of categories or by one-hot columns, or on few of the rows: the shares of the two sides may "
+        "change little",
     ),
     Unseen(
         ("y x 1000", "log of y"),

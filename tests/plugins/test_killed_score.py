@@ -30,7 +30,7 @@ print(scores.null.tobytes().hex(), scores.values.tobytes().hex(), scores.selecte
 
 def kept(path):
     with contextlib.closing(sqlite3.connect(path)) as file:
-        return file.execute("SELECT count(*) FROM replicate").fetchone()[0]
+        return file.execute("SELECT count(*) FROM sealed_replicate").fetchone()[0]
 
 
 def test_a_score_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
