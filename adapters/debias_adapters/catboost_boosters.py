@@ -138,7 +138,8 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins, by one thread; categories have to be text or whole numbers."""
     if not _is_mine(model) or not is_plain(X):
         return None
-    floats = [str(dtype).startswith("float") for dtype in getattr(X, "dtypes", [X.dtype] * X.shape[1])]
+    dtypes = X.dtypes if hasattr(X, "dtypes") else [X.dtype] * X.shape[1]
+    floats = [str(dtype).startswith("float") for dtype in dtypes]
     if any(floats[feature] for feature in model.get_cat_feature_indices()):
         return None  # codes that came as floats, which CatBoost takes in no container
     raw = model.predict(X, prediction_type="RawFormulaVal", thread_count=1)
