@@ -84,7 +84,11 @@ def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[n
     # XGBoost adds up float32 margins; one rounding a tree is allowed for.
     precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9
     scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
-    gap: NDArray[np.float64] = np.abs(found - expected).max(axis=1) / (precision * scale * (4 + ensemble.n_trees))
+    difference: NDArray[np.float64] = np.abs(found - expected).max(axis=1)
+    difference[np.isnan(difference)] = np.inf
+    if scale == 0:  # a model that predicts 0 for every row
+        return np.where(difference > 0, np.inf, 0.0)
+    gap: NDArray[np.float64] = difference / (precision * scale * (4 + ensemble.n_trees))
     return np.where(np.isnan(gap), np.inf, gap)
 
 

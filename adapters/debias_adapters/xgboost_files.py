@@ -114,6 +114,8 @@ def _guarded(check: Any, *arguments: Any, source: str) -> None:
     """Run a check; what is missing or of another type is told like what is wrong."""
     try:
         check(*arguments)
+    except UnsupportedModelError as error:
+        raise UnsupportedModelError(f"{source} holds {error}") from None
     except _Wrong as error:
         raise UnsupportedModelError(f"{source} is damaged: {error}") from None
     except KeyError as error:
@@ -143,7 +145,7 @@ def _check_document(document: dict[str, Any]) -> None:
     _check_objective(learner["objective"], sizes)
     grown = learner["gradient_booster"]
     if grown["name"] == "gblinear":
-        raise _Wrong("booster='gblinear' is linear and has no trees")
+        raise UnsupportedModelError("a model with booster='gblinear', which is linear and has no trees")
     _require(grown["name"] in ("gbtree", "dart"), f"it has no booster {grown['name']!r}")
     inner = grown["gbtree"] if grown["name"] == "dart" else grown
     _require(inner["name"] == "gbtree" or inner is grown, "a booster in a booster is no gbtree")
@@ -184,6 +186,9 @@ def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
     _require(type(objective["name"]) is str, "its objective has no name")
     for group, values in objective.items():
         if group == "name":
+            continue
+        if isinstance(values, (list, np.ndarray)):
+            _reals(values, group)  # the position bias of lambdarank_unbiased
             continue
         for key, text in values.items():
             _require(type(text) is str and len(text) < 100_000, f"{key} of its objective is no text")
@@ -242,7 +247,7 @@ def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
     deleted = _whole(of, "num_deleted", 0, n_nodes - 1)
     _require(_whole(of, "num_feature", 0, MOST_FEATURES) == sizes.features, f"num_feature {here} is another's")
     width = _whole(of, "size_leaf_vector", 0, MOST_OUTPUTS)
-    _require(width <= 1 or width == sizes.targets, f"size_leaf_vector {here} is {width} for {sizes.targets} targets")
+    _require(width <= 1 or width == sizes.outputs, f"size_leaf_vector {here} is {width} for {sizes.outputs} outputs")
     arrays = {name: _wholes(tree[name], name, dtype) for name, dtype in _WHOLE.items()}
     for name, array in arrays.items():
         _require(array.size == n_nodes, f"{name} {here} has {array.size} entries for {n_nodes} nodes")

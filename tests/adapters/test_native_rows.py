@@ -326,6 +326,24 @@ def test_rows_are_read_as_the_model_reads_them_or_refused(case):
     assert set(found.values()) <= {"as the model", "refused", "no such model"}, found
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FIT)
+def test_ordinary_rows_are_not_refused(name):
+    for container in ("array", "pandas", "polars", "Arrow"):
+        made = numbers(CONTAINERS["pandas" if container != "array" else "array"])
+        assert outcome(FIT[name], made, numbers(CONTAINERS[container]), False) == "as the model", container
+    if name not in ("forest", "boosting"):
+        made = category()
+        assert outcome(FIT[name], made, made, True) == "as the model"
+
+
+@pytest.mark.parametrize("name", ["forest", "boosting", "histograms", "XGBRegressor", "LGBMRegressor"])
+def test_a_model_that_predicts_0_for_every_row_is_scored(name):
+    X = numbers(CONTAINERS["pandas"])(draw(0)[0])
+    model = FIT[name](X, np.zeros(N), False)
+    assert np.array_equal(debias.score(model, X, np.arange(N) % 2.0, rows="held-out").values, np.zeros(3))
+
+
 def missing_text(seed):
     """Rows in which only a missing label says something."""
     rng = np.random.default_rng(seed)

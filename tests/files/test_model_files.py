@@ -95,6 +95,37 @@ def test_the_command_ends_with_3_on_a_crafted_file(home, name):
     assert name in done.stderr
 
 
+@pytest.mark.parametrize("ending", ["json", "ubj"])
+def test_a_tree_for_several_classes_is_read(tmp_path, data, ending):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = data
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, multi_strategy="multi_output_tree", n_jobs=1)
+    model.fit(X, np.digitize(y, [-1, 1]))
+    path = tmp_path / f"model.{ending}"
+    model.save_model(path)
+    rows = xgboost.DMatrix(X)
+    assert np.array_equal(debias.load_model(path).predict(rows), model.get_booster().predict(rows))
+
+
+@pytest.mark.parametrize("ending", ["json", "ubj"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"booster": "gblinear"}, "'gblinear', which is linear and has no trees"),
+        ({"objective": "rank:ndcg", "lambdarank_unbiased": True}, "a ranking loss compares rows"),
+    ],
+)
+def test_a_model_that_cannot_be_audited_is_not_called_damaged(tmp_path, data, settings, message, ending):
+    xgboost = pytest.importorskip("xgboost")
+    X, y = data
+    path = tmp_path / f"model.{ending}"
+    rows = xgboost.DMatrix(X, (y > 0).astype(int), qid=np.repeat(np.arange(30), 10))
+    xgboost.train(settings | {"nthread": 1}, rows, 2).save_model(path)
+    with pytest.raises(debias.UnsupportedModelError, match=message) as caught:
+        debias.load_model(path)
+    assert "damaged" not in str(caught.value)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CRAFTED + CRASHING)
 def test_the_command_ends_with_3_on_every_crafted_file(home, name):
