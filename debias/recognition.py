@@ -80,7 +80,7 @@ class Recognition:
     repeats : bool
         Each row shares all its leaves with three others or more, on average.
     false_alarm : float
-        Value of `p_fresh` below which rows are refused.
+        Value of `p_fresh` below which rows are refused, however small the share of training rows among them.
     untold : str or None
         Why nothing could be told of any number of rows but whether they are all training rows; None if it can.
     shift : Shift or None
@@ -109,7 +109,10 @@ class Recognition:
     @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
-        return self.exact or (self.suspicious and self.p_fresh < self.false_alarm)
+        if self.exact or not self.suspicious:
+            return self.exact
+        mostly = not self.repeats and self.share is not None and self.share > THRESHOLD
+        return self.p_fresh < (FALSE_ALARM if mostly else self.false_alarm)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
