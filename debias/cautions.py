@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.effective_rows import effective_rows
 from debias.errors import CompositionError, RowsError
 
 if TYPE_CHECKING:
@@ -77,6 +78,23 @@ def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Group
         f"is rare{others}: Student's law is an approximation then, and noise may come out too often. On held-out rows "
         "in memory se='permutation' is exact"
     )
+
+
+def warn_of_few_rows_in_blocks(rows: Rows, notes: Notes) -> None:
+    """Warn where few held-out rows carry the response, and lie in blocks that cannot change places in a permutation.
+
+    Sums over blocks look normal then, and scores are as skewed as without blocks: of forests of depth 3 with balanced
+    weights and a class of 1 in 20 noise was found in 0.17 (SE 0.03) of sets of 2,400 rows in 40 or in 200 blocks.
+    """
+    if rows.blocks is None or np.ptp(np.unique(rows.blocks, return_counts=True)[1]) == 0:
+        return
+    n, effective = int((rows.weight > 0).sum()), effective_rows(rows, by_block=False)
+    if effective < n / 10:
+        notes.warn(
+            f"few rows carry the response, effectively {effective:.3g} of {n}, as where a class is rare, and blocks of "
+            "different sizes cannot change places in a permutation: Student's law is an approximation then, and noise "
+            "may come out too often. With blocks of one size the response is permuted instead"
+        )
 
 
 def refuse_unequal_blocks(rows: Rows) -> None:

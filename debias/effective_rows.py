@@ -46,15 +46,19 @@ def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     return number
 
 
-def effective_rows(rows: Rows) -> float:
-    """Return the effective number of held-out rows (blocks): the least of any column of the response.
+def effective_rows(rows: Rows, by_block: bool = True) -> float:
+    """Return the effective number of held-out rows (of blocks, `by_block`): the least of any column of the response.
 
     The values are deviations from the mean, times the weight of the row, summed by block. They depend on the response
     and on weights, not on what goes with what, so a choice made by the number is the same for permuted responses.
     """
     used = rows.weight > 0
     weight = rows.weight[used] / rows.weight.max()
-    block = np.arange(used.sum()) if rows.blocks is None else np.unique(rows.blocks[used], return_inverse=True)[1]
+    block = (
+        np.arange(used.sum())
+        if rows.blocks is None or not by_block
+        else np.unique(rows.blocks[used], return_inverse=True)[1]
+    )
     numbers = []
     for column in _columns(rows, used):
         value = np.bincount(block, weights=weight * (column - np.average(column, weights=weight)))

@@ -175,7 +175,7 @@ def _shift(audit: Audit, limit: float) -> Result:
         return _result(rule, False, str(shift), asked, "the shift of the rows is no number")
     names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
     reason = (
-        f"splits on {_first(names)} part these rows otherwise than the training rows (Cohen's w)"
+        f"splits on {_first(names)} part these rows otherwise than the training rows (effect size w)"
         if names
         else "splits on no feature part these rows otherwise than the training rows by more than chance"
     )

@@ -61,8 +61,8 @@ class Policy:
         to know of these; "proven": training rows scored out of bag. Without this rule, rows that look like training
         rows and are only stated to be held out fail; "stated" lets them pass.
     max_shift : float
-        Most by which the rows may differ from those of training at the splits on any one feature: Cohen's w, from 0 (no
-        difference beyond chance) to 1; 0.1 is small, 0.3 is medium, 0.5 is large.
+        Most by which the rows may differ from those of training at the splits on any one feature: an effect size,
+        from 0 (no difference beyond chance) to 2; 0.1 is small, 0.3 is medium, 0.5 is large.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class Policy:
                     raise PolicyError(f"{name} is a share from 0 to 1, not {value!r}")
             elif kind == "effect":
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                    raise PolicyError(f"{name} is an effect size (Cohen's w) from 0 to 1, 0.5 is large; not {value!r}")
+                    raise PolicyError(f"{name} is an effect size from 0 to 1, 0.5 is large; not {value!r}")
             elif kind == "count":
                 if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                     raise PolicyError(f"{name} is a whole number from 0, not {value!r}")

@@ -48,7 +48,8 @@ class Provenance:
         Estimated share of the rows that are training rows, where it was estimated.
     shift : float or None
         How differently these rows and the training rows are divided by the splits on the feature for which they differ
-        most: Cohen's w, 0 if no difference is more than chance. None for training rows, and where it cannot be told.
+        most, from 0 (no difference is more than chance) to 2, see :mod:`debias.shift`. None for training rows, and
+        where it cannot be told.
     shifted_features : tuple of str
         Features for which they differ by more than chance, the largest difference first.
     """

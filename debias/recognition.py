@@ -16,7 +16,8 @@ taken among the leaves that speak for one class, with as many degrees of freedom
 
 Where rows repeat, as with categories only, all trees tell of the same few counts, and the probability that fresh rows
 look like training rows is the nominal one. Rows that share all their leaves are such repetitions: where each has
-three or more, rows are refused at a smaller probability.
+three or more, rows are refused at a smaller probability; so they are where there are many more of them than training
+rows, since a small share of training rows is enough to refuse them then.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ THRESHOLD = 0.4
 with more rows it falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
 """Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
-FALSE_ALARM_OF_REPEATED_ROWS = 0.01
+LOW_FALSE_ALARM = 0.01
 """The same where rows repeat: a stratified split of such rows lowers their dispersion further."""
+MANY_ROWS = 1.5
+"""Number of rows, per training row, from which the same holds: the threshold of g / r is so low then that it refuses
+hardly fewer fresh rows than the probability does (5 % of four times as many fresh as training rows at 0.05)."""
 FEW_ROWS = 0.4
 """Number of rows, per row a tree was grown on, below which the overlap of trees is not estimated."""
 MIXED = "what the model stores of its training rows mixes their number with weights, labels or the response"
@@ -75,6 +79,8 @@ class Recognition:
         Every leaf holds just its training rows, be it that the trees are stumps and this may be chance.
     repeats : bool
         Each row shares all its leaves with three others or more, on average.
+    false_alarm : float
+        Value of `p_fresh` below which rows are refused, however small the share of training rows among them.
     untold : str or None
         Why nothing could be told of any number of rows but whether they are all training rows; None if it can.
     shift : Shift or None
@@ -91,6 +97,7 @@ class Recognition:
     power: float
     agrees: bool = False
     repeats: bool = False
+    false_alarm: float = FALSE_ALARM
     untold: str | None = None
     shift: Shift | None = None
 
@@ -102,8 +109,10 @@ class Recognition:
     @property
     def largely_training(self) -> bool:
         """Whether the rows are the training set, or largely part of it."""
-        false_alarm = FALSE_ALARM_OF_REPEATED_ROWS if self.repeats else FALSE_ALARM
-        return self.exact or (self.suspicious and self.p_fresh < false_alarm)
+        if self.exact or not self.suspicious:
+            return self.exact
+        mostly = not self.repeats and self.share is not None and self.share > THRESHOLD
+        return self.p_fresh < (FALSE_ALARM if mostly else self.false_alarm)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -147,6 +156,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(told)
+    repeats = _mostly_repeated(told)
+    false_alarm = LOW_FALSE_ALARM if repeats or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
         exact=exact,
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
@@ -155,9 +166,10 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         n_rows=n_rows,
         n_grown=n_grown,
         p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
-        power=_power(r, kappa, min(1.0, n_rows / n_train), freedom),
+        power=_power(r, kappa, min(1.0, n_rows / n_train), freedom, false_alarm),
         agrees=_all_agree(counted),
-        repeats=_mostly_repeated(told),
+        repeats=repeats,
+        false_alarm=false_alarm,
         shift=shift,
     )
 
@@ -260,12 +272,12 @@ def _chi2_cdf(ratio: float, freedom: float) -> float:
     return float(chi2.cdf(ratio * freedom, freedom))
 
 
-def _power(r: float, kappa: float, present: float, freedom: float) -> float:
+def _power(r: float, kappa: float, present: float, freedom: float, false_alarm: float) -> float:
     from scipy.stats import chi2
 
     # Alarm takes both a small p and a share beyond the threshold.
     least = THRESHOLD * min(1.0, 1 / r) * r
     at_threshold = 1 + kappa * r - 2 * kappa * least - (1 - kappa) * least**2 / r
-    limit = min(chi2.ppf(FALSE_ALARM, freedom) * (1 + kappa * r), at_threshold * freedom)
+    limit = min(chi2.ppf(false_alarm, freedom) * (1 + kappa * r), at_threshold * freedom)
     expected = 1 + kappa * r - 2 * kappa * present - (1 - kappa) * present**2 / r
     return float(chi2.cdf(limit / max(expected, 1e-3), freedom))

@@ -2,8 +2,13 @@
 
 A split that sent a share p of n training rows to the left sends a share of m fresh rows there that differs from p by
 chance alone: the difference has variance q (1 - q) (1 / m + 1 / n), q being the share of all m + n rows. Squared and
-divided by this variance it is 1 on average. What is above that, over q (1 - q), is the square of Cohen's w, an effect
-size that does not depend on the number of rows: shares of .5 and .55 have w = .1, shares of .5 and .75 have w = .5.
+divided by this variance it is 1 on average. What is above that, times (1 / m + 1 / n) q (1 - q) / (a (1 - a)), a being
+the mean of the two shares, is the square of an effect size w that does not depend on the numbers of rows: shares of .5
+and .55 have w = .1, of .5 and .75 w = .52, of 0 and 1 w = 2, the largest. (With q in the place of a it grew like
+sqrt(m / n) where all rows went to a side that few training rows went to.)
+
+Where fewer than five rows are expected on a side of a split, the square is that of the normal value with the same tail
+as the exact law of the rows on that side: a category of 1 % of the training rows that all of 200 rows have is told.
 """
 
 from __future__ import annotations
@@ -22,9 +27,12 @@ if TYPE_CHECKING:
 FALSE_ALARM = 0.001
 """Probability, at most, with which a feature of fresh rows is called shifted, all features together."""
 SMALLEST = 0.1
-"""Cohen's w from which a shift is told: what is smaller is real in large samples, and changes little."""
+"""Value of w from which a shift is told: what is smaller is real in large samples, and changes little."""
 ROWS_ON_EACH_SIDE = 5
-"""A split is compared where so many rows are expected on each side, of the training rows and of the others."""
+"""A split is compared by the normal law where so many rows are expected on each side, of the training rows and of the
+others; by the exact law where twice as many of both together are."""
+ROWS_AT_SPLIT = 20
+"""Training rows, and others, that must reach a split for the exact law."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class ShiftedFeature:
     ----------
     name : str
     size : float
-        Cohen's w, averaged over the splits on the feature, each weighed by the rows that reach it.
+        Effect size w, averaged over the splits on the feature, each weighed by the rows that reach it.
     split : str
         The split at which the shares differ most.
     left_in_training, left_here : float
@@ -63,7 +71,7 @@ class Shift:
     Parameters
     ----------
     size : float
-        The largest Cohen's w of a feature that is shifted by more than chance; 0 if there is none.
+        The largest w of a feature that is shifted by more than chance; 0 if there is none.
     features : tuple of ShiftedFeature
         These features, the largest shift first.
     """
@@ -84,6 +92,8 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     Returns
     -------
     Shift or None
+        None too where sums of hessians weigh the positive class (``scale_pos_weight``): the splits were chosen by where
+        the few heavy rows lie, so that other rows of the same law part otherwise.
 
     Notes
     -----
@@ -93,6 +103,8 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     """
     from scipy.stats import chi2
 
+    if ensemble.count is None and ensemble.positive_weight != 1:
+        return None
     splits = _Splits.of(ensemble, counted)
     if not splits.node.size:
         return None
@@ -146,12 +158,38 @@ class _Splits:
         nodes, trees = np.concatenate(node), np.concatenate(tree)
         n, n_left, m, m_left = np.concatenate(sums, axis=1)
         pooled = (n_left + m_left) / np.maximum(n + m, 1e-300)
-        enough = np.minimum(pooled, 1 - pooled) * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
-        n, n_left, m, m_left, pooled = (each[enough] for each in (n, n_left, m, m_left, pooled))
+        rarer = np.minimum(pooled, 1 - pooled)
+        normal = rarer * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
+        exact = (rarer * (n + m) >= 2 * ROWS_ON_EACH_SIDE) & (np.minimum(n, m) >= ROWS_AT_SPLIT)
+        used = normal | exact
+        n, n_left, m, m_left, pooled, normal = (each[used] for each in (n, n_left, m, m_left, pooled, normal))
         p, p_here = n_left / n, m_left / m
-        scale, chance = pooled * (1 - pooled), 1 / m + 1 / n
-        squared = (p_here - p) ** 2 / scale
-        return cls(nodes[enough], trees[enough], m, p, p_here, squared / chance, squared - chance)
+        mean, variance = (p + p_here) / 2, pooled * (1 - pooled) * (1 / m + 1 / n)
+        squared = (p_here - p) ** 2
+        squared_z = np.where(normal, squared / variance, _exact_squares(n, n_left, m, m_left))
+        squared_w = (squared - variance) / (mean * (1 - mean))
+        return cls(nodes[used], trees[used], m, p, p_here, squared_z, squared_w)
+
+
+def _exact_squares(
+    n: NDArray[np.float64], n_left: NDArray[np.float64], m: NDArray[np.float64], m_left: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return squares of normal values with the two-sided tails of the rows on the rarer side, given both sets' sum.
+
+    The law is binomial: that of so many rows, each of which is one of the m with probability m / (m + n). It takes
+    numbers that are not whole, and is wider than the hypergeometric one.
+    """
+    from scipy.special import betainc
+    from scipy.stats import chi2
+
+    left = n_left + m_left <= (n + m) / 2
+    here = np.where(left, m_left, m - m_left)
+    both = np.where(left, n_left + m_left, n + m - n_left - m_left)
+    chance = m / (n + m)
+    as_many = np.where(here > 0, betainc(np.maximum(here, 1e-9), both - here + 1, chance), 1.0)
+    as_few = np.where(here < both, betainc(np.maximum(both - here, 1e-9), here + 1, 1 - chance), 1.0)
+    squares: NDArray[np.float64] = chi2.isf(np.minimum(1.0, 2 * np.minimum(as_many, as_few)), 1)
+    return np.minimum(squares, 1e6)  # of a tail that underflows
 
 
 def _summed_up(

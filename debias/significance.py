@@ -22,6 +22,7 @@ from debias.cautions import (
     warn_of_classes_rarely_out,
     warn_of_few_blocks_out,
     warn_of_few_carriers,
+    warn_of_few_rows_in_blocks,
 )
 from debias.contributions import influence_error, standard_error, z_scores
 from debias.effective_rows import effective_rows, is_constant
@@ -263,7 +264,10 @@ def _by_law(
 ) -> _Found:
     inflated = procedure.se == "conservative" or rows.kind != "oob"
     z, effective = z_scores(rows.paths, rows, node_weight, grouping, inflated)
-    return by_students_law(z, effective, rows.paths.n_blocks, rows.kind, grouping, procedure, notes)
+    found = by_students_law(z, effective, rows.paths.n_blocks, rows.kind, grouping, procedure, notes)
+    if rows.kind != "oob" and (found.p_adjusted <= procedure.alpha).any():
+        warn_of_few_rows_in_blocks(rows, notes)
+    return found
 
 
 def by_students_law(

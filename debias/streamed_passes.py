@@ -19,6 +19,7 @@ from debias.proof import proof_of, trees_to_prove
 from debias.provenance import Provenance, as_out_of_bag, without_bags
 from debias.recognition import recognised
 from debias.response import Response, warn_of_codes
+from debias.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.routing import route_table
 from debias.row_order import refuse_other_order
 from debias.streamed_errors import Steps
@@ -54,6 +55,8 @@ class Stream:
     seed: int | None
     passed: tuple[int, str] | None = None
     """Number and digest of the rows of the first whole pass: later ones must be the same."""
+    unlike: tuple[str, ...] = ()
+    """What speaks against y, were these rows held out, in the first batch with enough rows to tell."""
 
     @property
     def once(self) -> bool:
@@ -80,6 +83,9 @@ class Stream:
             kind, provenance = without_bags(sums.ensemble, recognition, rows, sums.n_rows, self.notes)
         if kind == "train":
             self.notes.warn(TRAIN_WARNING)
+        if kind == "held-out":
+            for text in self.unlike:
+                self.notes.warn(text)
         beside = None
         if train is not None:
             beside = training_rows(sums.ensemble, self.member.model, train, self.n_jobs, self.notes, False)
@@ -106,9 +112,12 @@ class Stream:
                 for text in texts:
                     self.notes.warn(text)
             return
+        looked = in_bag is not None
         for given in self._batches(sums.ensemble, in_bag):
             sums.ensemble = given.ensemble
             sums.add_rows(given)
+            if not looked and given.table.n_rows >= ROWS_AT_LEAST:
+                looked, self.unlike = True, _against_response(given)
 
     def _seeing(self, ensemble: TreeEnsemble) -> _Seeing:
         return _Seeing(self.of, self.number, self.member.model, ensemble, self.n_jobs)
@@ -202,6 +211,12 @@ def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[
     sums.ensemble = rows.ensemble
     sums.add_rows(rows)
     return sums.state(), notes.texts
+
+
+def _against_response(rows: Rows) -> tuple[str, ...]:
+    notes = NotesOnce(quiet=True)
+    warn_of_another_response(rows.ensemble, rows.table, rows.response, notes)
+    return tuple(notes.texts)
 
 
 def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:

@@ -366,6 +366,19 @@ def test_fresh_rows_of_few_distinct_values_are_hardly_ever_refused(library, mode
     assert refused < 4
 
 
+def test_many_more_fresh_rows_than_training_rows_are_hardly_ever_refused(models):
+    """Of four times as many 6 % were: the share in question is small then, and chance alone has to keep them."""
+    refused = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1500, 5))
+        y = X[:, 0] + rng.normal(size=1500)
+        model = models("lightgbm", n_estimators=20).fit(X[:300], y[:300])
+        refused += verdict(model, X[300:], y[300:]) == "refused"
+        assert verdict(model, X[299::-1], y[299::-1]) == "refused"
+    assert refused < 3
+
+
 def test_gradient_sampling_of_lightgbm_does_not_hide_the_training_rows(cancer, models):
     X, y = cancer
     model = models("lightgbm", "classification", data_sample_strategy="goss").fit(X[:400], y[:400])

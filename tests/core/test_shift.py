@@ -10,7 +10,7 @@ import debias
 from debias.leaf_counts import LeafCounter
 from debias.response import encode
 from debias.routing import route
-from debias.shift import FALSE_ALARM, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
+from debias.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
 
 N = 600
 
@@ -102,7 +102,7 @@ def test_shares_and_sizes_are_those_of_a_count_by_hand(models):
 
 
 def by_hand(ensemble, trained_on, rows):
-    """Return Cohen's w of every feature, and its largest split, from the rows that go through each tree."""
+    """Return the effect size w of every feature, and its largest split, from the rows that go through each tree."""
     weighed, largest = {}, {}
     for t in range(ensemble.n_trees):
         tree = ensemble.tree(t)
@@ -114,14 +114,57 @@ def by_hand(ensemble, trained_on, rows):
             here[tree.right[node]] = tuple(part[~at] for part, at in zip(here[node], goes_left, strict=True))
             n, m = map(len, here[node])
             q = np.concatenate(goes_left).mean()
-            if min(q, 1 - q) * min(n, m) < ROWS_ON_EACH_SIDE:
+            rarer = min(q, 1 - q)
+            few = min(n, m) < ROWS_AT_SPLIT or rarer * (n + m) < 2 * ROWS_ON_EACH_SIDE
+            if rarer * min(n, m) < ROWS_ON_EACH_SIDE and few:
                 continue
             p, p_here = (at.mean() for at in goes_left)
-            w = (p_here - p) ** 2 / (q * (1 - q)) - 1 / m - 1 / n
+            a = (p + p_here) / 2
+            w = ((p_here - p) ** 2 - q * (1 - q) * (1 / m + 1 / n)) / (a * (1 - a))
             weighed.setdefault(name, []).append((w * m, m))
             largest[name] = max(largest.get(name, (-np.inf,)), (w * m, threshold, p, p_here))
     sizes = {name: np.sqrt(max(0, sum(w for w, _ in each) / sum(m for _, m in each))) for name, each in weighed.items()}
     return sizes, {name: each[1:] for name, each in largest.items()}
+
+
+@pytest.mark.parametrize("change", ["another unit", "times 1,000", "all zeros", "shifted by a standard deviation"])
+def test_the_size_does_not_depend_on_the_number_of_rows(change, models):
+    model = models("lightgbm").fit(*draw(0))
+    sizes = []
+    for n in (300, 1000, 30_000):
+        X, y = draw(1, n)
+        sizes.append(score_held_out(model, WRONG[change][0](X), y)[0].provenance["shift"])
+    assert max(sizes) < 1.2 * min(sizes)
+    assert max(sizes) <= 2
+
+
+def test_a_rare_category_that_most_rows_have_is_told(models):
+    """Of 200 rows fewer than five are expected to have it, by the shares in both sets together."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, share):
+        X = np.column_stack([rng.normal(size=n), rng.random(n) < share])
+        return X, X[:, 0] + 3 * X[:, 1] + rng.normal(size=n)
+
+    model = models("lightgbm").fit(*rows(20_000, 0.01))
+    for share in (0.2, 1.0):
+        scores, warned = score_held_out(model, *rows(200, share))
+        assert len(warned) == 1
+        assert scores.provenance["shifted_features"] == [scores.feature_names[1]]
+    told = [bool(score_held_out(model, *rows(200, 0.01))[1]) for _ in range(200)]
+    assert sum(told) < 3
+
+
+def test_sums_of_hessians_that_weigh_the_positive_class_tell_no_shift():
+    """Of fresh rows of this kind 88 % were called shifted: splits isolate the few heavy rows of the training set."""
+    from xgboost import XGBClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 5))
+    y = (rng.random(6000) < 1 / (1 + np.exp(6 - X[:, 0] - X[:, 1]))).astype(int)
+    model = XGBClassifier(n_estimators=20, scale_pos_weight=20, n_jobs=1).fit(X[:1500], y[:1500])
+    scores, warned = score_held_out(model, X[1500:], y[1500:])
+    assert (scores.provenance["shift"], scores.provenance["shifted_features"], warned) == (None, [], [])
 
 
 def test_categories_that_were_coded_anew_are_told():
@@ -150,6 +193,18 @@ def test_rows_in_batches_are_told_with_the_numbers_of_rows_in_memory(models):
     assert parts.provenance["shift"] == pytest.approx(whole.provenance["shift"], rel=1e-12)
     assert parts.provenance["shifted_features"] == whole.provenance["shifted_features"]
     assert len(warned) == 1
+
+
+@pytest.mark.parametrize("change", [np.negative, lambda y: y + 1e4])
+def test_a_response_the_model_cannot_have_been_trained_on_is_told_of_rows_in_batches(change, models):
+    X, y = draw(1)
+    model = models("lightgbm").fit(*draw(0))
+    batches = [(X[:10], change(y[:10])), (X[10:300], change(y[10:300])), (X[300:], change(y[300:]))]
+    with pytest.warns(debias.DebiasWarning, match="y does not look like|y goes down where"):
+        scores = debias.score(model, iter(batches), None, rows="held-out")
+    assert any(text.startswith(("y does not look like", "y goes down")) for text in scores.warnings)
+    right = debias.score(model, iter([(X, y)]), None, rows="held-out")
+    assert not any(text.startswith("y ") for text in right.warnings)
 
 
 def test_training_rows_have_no_shift(models):
