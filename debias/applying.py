@@ -45,7 +45,7 @@ def scored(
         scorer=scorer.name,
         unit=scorer.unit,
         rows="data" if isinstance(data, Data) else None if proven is None else proven.kind,
-        n_rows=data.n_rows if isinstance(data, Data) else None if proven is None else proven.n_rows,
+        n_rows=data.n_rows if isinstance(data, Data) else None if proven is None else proven.n_evaluated,
         provenance={} if proven is None else proven.provenance.to_dict(),
         details=details,
         warnings=tuple(notes.texts),

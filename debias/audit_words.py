@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.names import shown
 from debias.wording import all_are, capital, counted, percent
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     inflated = doubled & (reported - share > NOTABLE)
     largest = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
     lines = [
-        f"{names[k]} {rank_in_words(reported, k)} by {audit.reported_kind} "
+        f"{shown(names[k])} {rank_in_words(reported, k)} by {audit.reported_kind} "
         f"({percent(reported[k])} of the reported importance); debiased it has {in_words(share[k])}."
         for k in largest[:MOST_NAMED]
     ]

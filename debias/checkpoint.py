@@ -26,6 +26,8 @@ _TABLE = (
     "CREATE TABLE sealed_replicate "
     "(fingerprint TEXT, number INTEGER, shape TEXT, bytes BLOB, sha256 TEXT, PRIMARY KEY (fingerprint, number))"
 )
+_OWN_TABLES = (b"sealed_replicate", b"replicate")
+"""Today's, and that of earlier versions, whose replicates were not sealed and are drawn again."""
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
@@ -74,6 +76,11 @@ class Checkpoint:
             if digest == self._digest(number, shape, values).encode():
                 sizes = [int(size) for size in shape.decode().split("x") if size]
                 found[number] = np.frombuffer(values, dtype="<f8").reshape(sizes)
+            else:  # it is drawn again, or its number is none of this run's
+                with self._named_errors():
+                    self._file.execute(
+                        "DELETE FROM sealed_replicate WHERE fingerprint = ? AND number IS ?", (self.fingerprint, number)
+                    )
         self.n_damaged = len(rows) - len(found)
         return found
 
@@ -99,6 +106,8 @@ class Checkpoint:
             raise sqlite3.DatabaseError(damage[0] if damage else "no answer to a check")
         schema = dict(self._file.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
         others = self._file.execute("SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')").fetchone()
+        if foreign := [name.decode("utf-8", "replace") for name in schema if name not in _OWN_TABLES]:
+            raise sqlite3.DatabaseError(f"it holds the table {foreign[0]!r}, which debias does not make")
         if b"sealed_replicate" not in schema:
             self._file.execute(_TABLE)
         elif schema[b"sealed_replicate"] != _TABLE.encode():

@@ -95,8 +95,8 @@ class Policy:
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                     raise PolicyError(f"{name} is a share from 0 to 1, not {value!r}")
             elif kind == "effect":
-                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                    raise PolicyError(f"{name} is an effect size from 0 to 1, 0.5 is large; not {value!r}")
+                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
+                    raise PolicyError(f"{name} is an effect size from 0 to 2, 0.5 is large; not {value!r}")
             elif kind == "count":
                 if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                     raise PolicyError(f"{name} is a whole number from 0, not {value!r}")

@@ -85,13 +85,19 @@ class Proof:
             return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
         if self.y_in_order:
             if 0 < len(self.columns) <= 3:
-                return f"y is the training response in training order, but these columns of X differ: {self.columns}"
+                differ = f"y is the training response in training order, but these columns of X differ: {self.columns}"
+                return f"{differ}. {_FOLDS}"
             return (
                 "y is the training response in training order, but the rows of X are in another order, or several of "
-                "its columns have other values than in training. Behind an encoder that was fitted across folds, such "
-                "as TargetEncoder, columns have other values: score such a model on rows it has not seen"
+                f"its columns have other values than in training. {_FOLDS}"
             )
         return f"only {self.counts:.0%} of the nodes hold their training rows: the rows are in another order"
+
+
+_FOLDS = (
+    "If they come out of an encoder that is fitted across folds, such as TargetEncoder, the trees were grown on other "
+    "values than it gives now: score such a model on rows it has not seen"
+)
 
 
 def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Response) -> Proof:

@@ -270,7 +270,7 @@ def _shifted_in_words(shift: Shift) -> str:
         f"these rows differ from the training rows where the model splits: {told}"
         + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
         + ". Check that columns, their order and their units are those of training. If they are, the data have "
-        "shifted, and the scores hold for these rows"
+        "shifted, and the scores hold for these rows; or the model was trained with weights, which it does not tell"
     )
 
 

@@ -157,7 +157,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(told)
     repeats = _mostly_repeated(told)
-    false_alarm = LOW_FALSE_ALARM if repeats or n_rows > MANY_ROWS * n_train else FALSE_ALARM
+    false_alarm = LOW_FALSE_ALARM if repeats or n_rows > MANY_ROWS * n_train or _sparse(told) else FALSE_ALARM
     return Recognition(
         exact=exact,
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
@@ -226,6 +226,11 @@ def _mostly_repeated(counted: list[LeafCounts]) -> bool:
         for tree in counted:
             mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + tree.at.astype(np.uint64) + np.uint64(1)
     return 4 * np.unique(mixed).size < n_rows
+
+
+def _sparse(counted: list[LeafCounts]) -> bool:
+    """Whether one tree has more leaves than there are rows: most are empty then, and chi-square is a poor law."""
+    return len(counted) == 1 and counted[0].stored.size > counted[0].found.sum()
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:

@@ -90,6 +90,9 @@ def _check_test(main: Scores) -> None:
     if lacking or not isinstance(test, dict):
         lacking = lacking or ["details.test"]
         raise DebiasError(f"scores.mdi_oob are tested, but have no {', '.join(lacking)}")
+    drawn = test.get("n_permutations", 1)
+    if isinstance(drawn, bool) or not isinstance(drawn, int) or drawn < 1:
+        raise DebiasError(f"scores.mdi_oob.details.test.n_permutations is no number of permutations: {drawn!r}")
     alpha = test.get("alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise DebiasError(f"scores.mdi_oob.details.test.alpha is no error rate: {alpha!r}")

@@ -78,6 +78,14 @@ class Rows:
         """Number of rows."""
         return self.table.n_rows
 
+    @property
+    def n_evaluated(self) -> int:
+        """Number of rows with a weight above 0, less those without weight in training, which are in no evaluation."""
+        counts = self.weight > 0
+        if self.in_bag is not None and self.in_bag.excluded is not None:
+            counts &= ~self.in_bag.excluded
+        return int(counts.sum())
+
     @cached_property
     def node_sums(self) -> NodeArrays:
         """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""

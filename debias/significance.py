@@ -54,6 +54,9 @@ CONSTANT = (
     "the response is the same in all rows that are evaluated, so nothing can be told about any feature. Pass rows in "
     "which it differs (of a classifier: rows of two classes or more)"
 )
+FEWEST = 4
+"""Fewer rows (blocks) have so few orders that no permutation can find anything at 5 %."""
+TOO_FEW = "independent rows or blocks are too few to tell any feature from noise: pass more"
 LARGEST_DRAWS = 2
 """So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
 
@@ -156,6 +159,8 @@ def significance(
         warn_of_classes_rarely_out(rows, notes)
     if is_constant(rows):
         return without_verdict(scores, notes)
+    if rows.paths.n_blocks < FEWEST:
+        return without_verdict(scores, notes, f"{rows.paths.n_blocks} {TOO_FEW}")
     paths, shrinking = rows.paths, shrunk(rows)
     chosen = procedure.method(rows)
     procedure = replace(procedure, se=chosen)
@@ -201,10 +206,10 @@ def refuse_training_rows(rows: Rows) -> None:
         )
 
 
-def without_verdict(scores: Scores, notes: Notes) -> Scores:
-    """Return scores that were not tested, since the response is the same in all rows; say so."""
-    notes.warn(f"nothing was tested: {CONSTANT}")
-    details = {**scores.details, "untested_because": CONSTANT}
+def without_verdict(scores: Scores, notes: Notes, reason: str = CONSTANT) -> Scores:
+    """Return scores that were not tested, by default since the response is the same in all rows; say why."""
+    notes.warn(f"nothing was tested: {reason}")
+    details = {**scores.details, "untested_because": reason}
     return replace(scores, warnings=tuple(notes.texts), details=details)
 
 

@@ -39,6 +39,11 @@ class StreamedRows(Rows):
         return self.sums.n_rows
 
     @property
+    def n_evaluated(self) -> int:
+        """Number of rows; how many of them have no weight is not kept."""
+        return self.sums.n_rows
+
+    @property
     def running_loss(self) -> NDArray[np.float64]:
         """As for any rows."""
         drop = self.sums.running_loss

@@ -243,12 +243,13 @@ def test_models_without_bags_are_not_asked_for_their_training_rows(diabetes):
         assert "in training order" not in str(refused.value)
 
 
-def test_an_encoder_fitted_across_folds_is_named_as_a_reason(diabetes):
+@pytest.mark.parametrize("n_features", [1, 5])
+def test_an_encoder_fitted_across_folds_is_named_as_a_reason(n_features):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import TargetEncoder
 
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 30, (400, 5))
+    X = rng.integers(0, 30, (400, n_features))
     y = X[:, 0] % 3 + rng.normal(size=400)
     forest = RandomForestRegressor(20, random_state=0)
     model = make_pipeline(TargetEncoder(target_type="continuous"), forest).fit(X, y)
@@ -524,3 +525,44 @@ def test_bootstrap_is_what_it_was_in_the_fit(kind):
     after = debias.score(bagged.set_params(bootstrap=False), X, y)
     assert (before.rows, after.rows) == ("oob", "oob")
     np.testing.assert_array_equal(after.values, before.values)
+
+
+def test_rows_without_weight_are_no_evaluation_rows_of_a_summary_or_a_gate(diabetes, models):
+    X, y = diabetes
+    weight = (np.arange(142) < 40).astype(float)
+    model = models("xgboost", n_estimators=5).fit(X[:300], y[:300])
+    audit = debias.audit(model, X[300:], y[300:], sample_weight=weight, rows="held-out", n_permutations=50)
+    assert audit.main.n_rows == 40
+    assert audit.summary()[0].startswith("Scored on 40 held-out rows")
+    assert not audit.check({"min_rows": 100}).passed
+    weight = (np.arange(442) < 200).astype(float)
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y, sample_weight=weight)
+    assert debias.score(forest, X, y, rows="oob").n_rows == 200
+
+
+@pytest.mark.parametrize("n_rows", [2, 3])
+def test_too_few_rows_to_find_anything_give_no_verdict(n_rows, diabetes, models):
+    X, y = diabetes
+    model = models("xgboost", n_estimators=5).fit(X[:300], y[:300])
+    with pytest.warns(debias.DebiasWarning, match="too few to tell any feature"):
+        audit = debias.audit(model, X[300 : 300 + n_rows], y[300 : 300 + n_rows], rows="held-out")
+    assert set(audit.verdict) == {"untested"}
+    assert "too few to tell any feature" in audit.untested_because
+
+
+def test_deep_single_trees_and_few_fresh_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    y = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
+    from sklearn.tree import DecisionTreeClassifier
+
+    refused = 0
+    for seed in range(60):
+        order = np.random.default_rng(seed).permutation(2000)
+        if seed % 10 == 0:
+            tree = DecisionTreeClassifier(random_state=seed).fit(X[order[:1500]], y[order[:1500]])
+            unseen = order[1500:]
+        some = np.random.default_rng(seed).choice(unseen, 30, replace=False)
+        refused += verdict(tree, X[some], y[some]) == "refused"
+    # At the bound of 1 % four or more of 60 have a probability of 0.3 %.
+    assert refused < 4

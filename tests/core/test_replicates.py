@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import debias
+from debias.checkpoint import Checkpoint
 from debias.fingerprint import fingerprint
 from debias.replicates import Engine, child_seed, replicate
 
@@ -280,3 +282,30 @@ def test_replicates_of_a_worker_that_died_are_handed_out_again(tmp_path):
     assert found.values.tobytes() == whole.values.tobytes()
     with pytest.raises(Exception, match="(?i)terminated|killed"):
         replicate(always_killing, n=2, seed=0, engine=Engine(n_jobs=2))
+
+
+def test_a_database_of_another_program_is_no_checkpoint(tmp_path):
+    import sqlite3
+
+    path = tmp_path / "runs.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("CREATE TABLE runs (a)")
+    before = path.read_bytes()
+    with pytest.raises(debias.RowsError, match="holds the table 'runs', which debias does not make"):
+        Checkpoint(path, "this run")
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_replicate_is_deleted(tmp_path):
+    import sqlite3
+
+    path = tmp_path / "kept.sqlite"
+    with Checkpoint(path, "this run") as kept:
+        kept.write(0, np.arange(3.0))
+        kept.write(1, np.arange(3.0))
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("UPDATE sealed_replicate SET number = 99 WHERE number = 1")
+    for n_damaged in (1, 0):  # it is told once
+        with Checkpoint(path, "this run") as kept:
+            assert list(kept.read()) == [0]
+            assert kept.n_damaged == n_damaged

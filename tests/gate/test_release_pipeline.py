@@ -118,7 +118,7 @@ def test_a_name_that_is_no_feature_stops_the_release(check, rule, name, likely):
         ("", "debias.toml", "without rules would pass everything"),
         ("min_rows = 5\nmin_rows = 9999", "debias.toml", "cannot be read"),
         ("min_rows = 5".encode("utf-16"), "debias.toml", "cannot be read"),
-        ("max_shift = 2.0", "debias.toml", "max_shift is an effect size"),
+        ("max_shift = 20.0", "debias.toml", "max_shift is an effect size"),
         ("max_shift = nan", "debias.toml", "max_shift is an effect size"),
         ("must_not_matter = [{name = 'a', optinal = true}]", "debias.toml", "optional = true}"),
         ("must_not_matter = [{name = 'a', optional = 'no'}]", "debias.toml", "optional is true or false"),
