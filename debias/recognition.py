@@ -49,6 +49,8 @@ hardly fewer fresh rows than the probability does (5 % of four times as many fre
 FEW_ROWS = 0.4
 """Number of rows, per row a tree was grown on, below which the overlap of trees is not estimated."""
 MIXED = "what the model stores of its training rows mixes their number with weights, labels or the response"
+ROWS_TO_COMPARE = 5000
+"""Of more rows so many, evenly spaced, show whether they repeat: then there are few different ones."""
 ROWS_AT_LEAST = 20
 """With fewer rows there is no telling."""
 
@@ -220,12 +222,12 @@ def _all_agree(counted: list[LeafCounts]) -> bool:
 
 def _mostly_repeated(counted: list[LeafCounts]) -> bool:
     """Whether each row shares all its leaves with three others or more, on average."""
-    n_rows = counted[0].at.size
-    mixed = np.zeros(n_rows, dtype=np.uint64)
+    some = slice(None, None, -(-counted[0].at.size // ROWS_TO_COMPARE) or 1)
+    mixed = np.zeros(counted[0].at[some].size, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for tree in counted:
-            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + tree.at.astype(np.uint64) + np.uint64(1)
-    return 4 * np.unique(mixed).size < n_rows
+            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + tree.at[some].astype(np.uint64) + np.uint64(1)
+    return 4 * np.unique(mixed).size < mixed.size
 
 
 def _sparse(counted: list[LeafCounts]) -> bool:
