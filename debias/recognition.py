@@ -16,8 +16,8 @@ taken among the leaves that speak for one class, with as many degrees of freedom
 
 Where rows repeat, as with categories only, all trees tell of the same few counts, and the probability that fresh rows
 look like training rows is the nominal one. Rows that share all their leaves are such repetitions: where each has
-three or more, rows are refused at a smaller probability; so they are where there are many more of them than training
-rows, since a small share of training rows is enough to refuse them then.
+three or more, rows are refused at a smaller probability, unless no leaf has fewer rows than in training. So they are
+where there are many more of them than training rows: a small share of training rows is enough to refuse them then.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(told)
     repeats = _mostly_repeated(told)
-    false_alarm = LOW_FALSE_ALARM if repeats or n_rows > MANY_ROWS * n_train or _sparse(told) else FALSE_ALARM
+    doubtful = (repeats or _sparse(told)) and _short_somewhere(counted)
+    false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
         exact=exact,
         share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
@@ -206,7 +207,7 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     if _all_agree(counted):
         # One stump may agree by chance, and so may all that split alike.
         return any(tree.stored.size > 2 for tree in counted) or len({tuple(tree.stored) for tree in counted}) > 2
-    if any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted):
+    if _short_somewhere(counted):
         return False
     from scipy.stats import nbinom
 
@@ -214,6 +215,11 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
     return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(0.01))
+
+
+def _short_somewhere(counted: list[LeafCounts]) -> bool:
+    """Whether a leaf has fewer rows than it held in training: then not all training rows are there."""
+    return any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
 
 
 def _all_agree(counted: list[LeafCounts]) -> bool:
