@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TREES_AT_MOST = 30
 SMALLEST_LEAF = 5
 """Of trees with empty leaves: smaller ones are counted together, with the smallest that is none of them."""
+LIKE_THE_LARGEST = 0.8
+"""Share of the largest number of rows from which a booster's tree was grown on as good a sample."""
 ROUNDS_AT_MOST = 10
 """Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
 
@@ -213,7 +215,8 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     trees = np.arange(ensemble.n_trees)
     if ensemble.count is not None and not ensemble.averaged:
         at_root = ensemble.count[ensemble.tree_start[:-1]]
-        trees = trees[at_root == at_root.max()]  # LightGBM's goss takes all rows at first, and some by gradient later
+        # LightGBM's goss takes all rows at first, and fewer by gradient later; bags differ by a few rows.
+        trees = trees[at_root >= LIKE_THE_LARGEST * at_root.max()]
     return trees[np.unique(np.linspace(0, trees.size - 1, min(TREES_AT_MOST, trees.size)).astype(np.int64))]
 
 

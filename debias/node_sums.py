@@ -74,7 +74,7 @@ class NodeSums(NodeArrays):
         self._squares: NDArray[np.float64] | None = None
         self._counter: LeafCounter | None = None
         self._drop = np.zeros(self.ensemble.n_features + 1) if running_loss and not self.ensemble.averaged else None
-        self._totals = np.zeros(3)  # rows; weight; rows with label 0
+        self._totals = np.zeros(4)  # rows; weight; rows with label 0; rows that are evaluated
 
     def update(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         """Add rows the model has not seen.
@@ -130,7 +130,8 @@ class NodeSums(NodeArrays):
             if counting and self._counter is not None and self._counter.trees.size:
                 self._counter.add(router.leaves(self._counter.trees), rows.response.part(part))
         codes = rows.response.codes
-        self._totals += rows.n_rows, rows.weight.sum(), 0 if codes is None else np.sum(codes == 0)
+        of_first_label = 0 if codes is None else np.sum(codes == 0)
+        self._totals += rows.n_rows, rows.weight.sum(), of_first_label, rows.n_evaluated
 
     def __add__(self, other: Any) -> NodeSums:
         """Return the sums over the rows of both."""
@@ -239,7 +240,7 @@ class NodeSums(NodeArrays):
         sums._n, sums._s, sums._q = np.zeros_like(self._n), np.zeros_like(self._s), np.zeros_like(self._q)
         sums._drop = None if self._drop is None else np.zeros_like(self._drop)
         sums._squares = sums._counter = None
-        sums._totals, sums._summed_up = np.zeros(3), True
+        sums._totals, sums._summed_up = np.zeros(4), True
         sums.notes = NotesOnce(self.notes.texts)
         return sums
 
@@ -268,6 +269,11 @@ class NodeSums(NodeArrays):
     def n_of_first_label(self) -> int:
         """Number of them with the first of the labels."""
         return int(self._totals[2])
+
+    @property
+    def n_evaluated(self) -> int:
+        """Number of them with a weight above 0, less those without weight in training."""
+        return int(self._totals[3])
 
     @property
     def running_loss(self) -> NDArray[np.float64] | None:

@@ -40,8 +40,8 @@ class StreamedRows(Rows):
 
     @property
     def n_evaluated(self) -> int:
-        """Number of rows; how many of them have no weight is not kept."""
-        return self.sums.n_rows
+        """As for any rows."""
+        return self.sums.n_evaluated
 
     @property
     def running_loss(self) -> NDArray[np.float64]:

@@ -198,8 +198,8 @@ def _refuse_out_of_range(state: dict[str, NDArray[Any]], sums: NodeSums) -> None
     for name in ("n", "q", "squares", "totals", "leaf_counts"):
         if name in state and state[name].min(initial=0.0) < 0:
             raise _Damage(f"its array {name!r} has values below 0")
-    n_rows, weight, first = state["totals"]
-    if n_rows != np.floor(n_rows) or first != np.floor(first) or not first <= n_rows < 2**53:
+    n_rows, weight, *of_these = state["totals"]
+    if n_rows != np.floor(n_rows) or n_rows >= 2**53 or any(n != np.floor(n) or n > n_rows for n in of_these):
         raise _Damage("its numbers of rows are none")
     ensemble = sums.ensemble
     leaves = np.flatnonzero(ensemble.left < 0)

@@ -502,7 +502,7 @@ DAMAGES = {
     "s of other type": lambda a: a.update(s=a["s"].astype(np.float32)),
     "s by columns": lambda a: a.update(n=a["n"].astype(">f8")),
     "weights": lambda a: a.update(totals=2 * a["totals"]),
-    "half a row": lambda a: a.update(totals=a["totals"] + [0.5, 0, 0]),
+    "half a row": lambda a: a.update(totals=a["totals"] + [0.5, 0, 0, 0]),
     "nan": lambda a: a["s"].__setitem__(0, np.nan),
     "negative counts": lambda a: a.update(leaf_counts=-a["leaf_counts"]),
     "leaves out of range": lambda a: a.update(leaves_kept=a["leaves_kept"] + 2**20),
