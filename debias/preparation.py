@@ -13,7 +13,7 @@ from debias.errors import RowsError, UnsupportedModelError
 from debias.notes import Notes
 from debias.provenance import Provenance, resolve
 from debias.response import encode
-from debias.response_check import warn_of_another_response
+from debias.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.row_order import refuse_other_order
 from debias.rows import Rows
 from debias.table import Table
@@ -117,6 +117,7 @@ def prepare(
         kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
         if kind == "held-out":
             warn_of_another_response(ensemble, table, response, notes)
+            warn_of_shifted_response(ensemble, response, notes)
     if kind == "train":
         notes.warn(TRAIN_WARNING)
     block = encode_blocks(blocks, table.n_rows)

@@ -1,7 +1,7 @@
 """Does y look like the response this model predicts? Leaf counts are of X alone, and say nothing of y.
 
 Two signs show that y is in other units, transformed, or has its labels exchanged, and noise shows neither: predictions
-that lie far from all of y, and predictions that go down where y goes up.
+that lie far from all of y, and predictions that go down where y goes up. A forest also stores the mean of y.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ FAR = 3.0
 y is another response. It is 0 on average where y is that of training, whatever the noise."""
 ONE_SIDED = ("quantile", "expectile")
 """Losses whose predictions are meant to lie to one side of most rows."""
+BAGS_AT_LEAST = 10
+"""Of fewer bags the variance of y is not estimated from the means of their roots."""
+SHIFTED_Z, SHIFTED_SIZE = 4.0, 0.3
+"""z-value, and size in standard deviations of y, from which the mean of y is another than in training."""
 AGAINST = -5.0
 """z-value of the covariance of predictions and y below which they go against one another: 3e-7 of models of noise."""
 
@@ -75,6 +79,66 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
             "y goes down where the predictions of the model go up, so it may not be the response the model was trained "
             "on: check that y belongs to these rows, and that its labels or signs are those of training"
         )
+
+
+def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: Notes) -> None:
+    """Warn where the mean of y, or the share of a class, is another than in training; for forests that store it.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    response : Response
+        Of all rows: those of a batch may be sorted.
+    notes : Notes
+    """
+    in_training = _training_mean(ensemble)
+    if in_training is None or response.n_rows < ROWS_AT_LEAST:
+        return
+    mean, variance, n_trained = in_training
+    values = response.values if response.values is not None else np.eye(ensemble.n_outputs)[response.codes]
+    variance = np.maximum(variance, values.var(axis=0))
+    size = np.abs(values.mean(axis=0) - mean) / np.sqrt(np.maximum(variance, 1e-300))
+    if ((size >= SHIFTED_SIZE) & (size >= SHIFTED_Z * np.sqrt(1 / response.n_rows + 1 / n_trained))).any():
+        k = int(size.argmax())
+        centre = ensemble.centre[k] if ensemble.centre.size > k else 0.0
+        here, before = float(values[:, k].mean() + centre), float(mean[k] + centre)
+        what = (
+            f"the share of class {ensemble.classes[k]!s} is {here:.1%} among these rows and {before:.1%} in training"
+            if ensemble.classes is not None
+            else f"the mean of y is {here:.4g} among these rows and {before:.4g} in training"
+        )
+        notes.warn(
+            f"{what}: if these rows were not drawn as the training rows were, or were chosen by y, the scores hold for "
+            "such rows only"
+        )
+
+
+def _training_mean(ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64], int] | None:
+    """Return mean and variance of the training response, and the number of rows; None where nodes do not tell them.
+
+    The roots of bags have means that vary like a mean over the bag; those of bags that are balanced by class do not
+    vary, and weights of rows show in the weight of the roots.
+    """
+    if not (ensemble.averaged and ensemble.mean_values and ensemble.uniform_rows):
+        return None
+    if ensemble.weight is None or ensemble.count is None or ensemble.class_sets is not None:
+        return None
+    roots = ensemble.tree_start[:-1]
+    weight, count, value = ensemble.weight[roots], ensemble.count[roots], ensemble.centred_value[roots]
+    mean = value.mean(axis=0)
+    if np.array_equal(weight, count):  # all rows, each once
+        n = int(count[0])
+        if ensemble.classes is not None:
+            return mean, mean * (1 - mean), n
+        if ensemble.impurity is None or ensemble.criterion != "squared_error":
+            return None
+        return mean, np.full(mean.size, float(ensemble.impurity[roots].mean()) * mean.size), n
+    n = int(weight[0])
+    weighted = (weight != n).any() or (ensemble.n_train is not None and n > ensemble.n_train)
+    if weighted or ensemble.n_trees < BAGS_AT_LEAST:
+        return None
+    variance = value.var(axis=0, ddof=1) * n
+    return None if (variance <= 1e-9 * mean**2).any() else (mean, variance, n)
 
 
 def _z_of_covariance(predicted: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
