@@ -42,7 +42,7 @@ with more rows it falls in proportion, as g / r of the whole training set does."
 FALSE_ALARM = 0.05
 """Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
 LOW_FALSE_ALARM = 0.01
-"""The same where rows repeat: a stratified split of such rows lowers their dispersion further."""
+"""The same of doubtful rows, see `Recognition`, and of many."""
 MANY_ROWS = 1.5
 """Number of rows, per training row, from which the same holds: the threshold of g / r is so low then that it refuses
 hardly fewer fresh rows than the probability does (5 % of four times as many fresh as training rows at 0.05)."""
@@ -79,8 +79,9 @@ class Recognition:
         Probability that a mere subset of the training rows of this size would have been recognised.
     agrees : bool
         Every leaf holds just its training rows, be it that the trees are stumps and this may be chance.
-    repeats : bool
-        Each row shares all its leaves with three others or more, on average.
+    doubtful : bool
+        Some leaf has fewer rows than in training, and either each row shares all its leaves with three others or more,
+        on average, or one tree has more leaves than there are rows: `p_fresh` is too small then.
     false_alarm : float
         Value of `p_fresh` below which rows are refused, however small the share of training rows among them.
     untold : str or None
@@ -98,7 +99,7 @@ class Recognition:
     p_fresh: float
     power: float
     agrees: bool = False
-    repeats: bool = False
+    doubtful: bool = False
     false_alarm: float = FALSE_ALARM
     untold: str | None = None
     shift: Shift | None = None
@@ -113,7 +114,7 @@ class Recognition:
         """Whether the rows are the training set, or largely part of it."""
         if self.exact or not self.suspicious:
             return self.exact
-        mostly = not self.repeats and self.share is not None and self.share > THRESHOLD
+        mostly = not self.doubtful and self.share is not None and self.share > THRESHOLD
         return self.p_fresh < (FALSE_ALARM if mostly else self.false_alarm)
 
 
@@ -140,9 +141,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         return _untold(False, "the model stores no numbers of training rows in its leaves")
     exact = _all_there(ensemble, counted)
     if not ensemble.uniform_rows:
-        return _untold(
-            exact, "what it stores of its training rows mixes their number with weights, labels or the response"
-        )
+        return _untold(exact, MIXED)
     shift = shift_of(ensemble, counted)
     told = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
     if not told:
@@ -158,8 +157,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(told)
-    repeats = _mostly_repeated(told)
-    doubtful = (repeats or _sparse(told)) and _short_somewhere(counted)
+    doubtful = (_mostly_repeated(told) or _sparse(told)) and _short_somewhere(counted)
     false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
         exact=exact,
@@ -171,7 +169,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
         power=_power(r, kappa, min(1.0, n_rows / n_train), freedom, false_alarm),
         agrees=_all_agree(counted),
-        repeats=repeats,
+        doubtful=doubtful,
         false_alarm=false_alarm,
         shift=shift,
     )

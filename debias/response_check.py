@@ -132,6 +132,7 @@ def _training_mean(ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray
             return mean, mean * (1 - mean), n
         if ensemble.impurity is None or ensemble.criterion != "squared_error":
             return None
+        # Of several responses the impurity is the mean of their variances: none of them is more than the sum.
         return mean, np.full(mean.size, float(ensemble.impurity[roots].mean()) * mean.size), n
     n = int(weight[0])
     weighted = (weight != n).any() or (ensemble.n_train is not None and n > ensemble.n_train)

@@ -1,4 +1,7 @@
-"""Scores of boosted models against what defines them: gradients, losses, weights, bags, margins of rows."""
+"""Scores of boosted models against what defines them: gradients, losses, weights, bags, margins of rows.
+
+One file for all objectives and libraries, since they go through the same checks.
+"""
 
 from __future__ import annotations
 

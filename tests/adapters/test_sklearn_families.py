@@ -1,4 +1,7 @@
-"""Bagging, boosting and forests of several responses: the common form says what scikit-learn says."""
+"""Bagging, boosting and forests of several responses: the common form says what scikit-learn says.
+
+One file for all families, since they go through the same checks.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""What is proven about rows, told of them or refused.
+
+One file, since all cases ask the same question of the same models.
+"""
+
 import warnings
 
 import numpy as np
@@ -551,18 +556,18 @@ def test_too_few_rows_to_find_anything_give_no_verdict(n_rows, diabetes, models)
 
 
 def test_deep_single_trees_and_few_fresh_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 5))
-    y = (X[:, 0] + rng.normal(size=2000) > 0).astype(int)
     from sklearn.tree import DecisionTreeClassifier
 
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5))
+    y = (X[:, 0] + rng.normal(size=5000) > 0).astype(int)
     refused = 0
-    for seed in range(60):
-        order = np.random.default_rng(seed).permutation(2000)
-        if seed % 10 == 0:
-            tree = DecisionTreeClassifier(random_state=seed).fit(X[order[:1500]], y[order[:1500]])
-            unseen = order[1500:]
-        some = np.random.default_rng(seed).choice(unseen, 30, replace=False)
+    for seed in range(400):
+        draws = np.random.default_rng(seed)
+        if seed % 40 == 0:
+            order = draws.permutation(5000)
+            tree = DecisionTreeClassifier(random_state=seed).fit(X[order[:4000]], y[order[:4000]])
+        some = draws.choice(order[4000:], 30, replace=False)
         refused += verdict(tree, X[some], y[some]) == "refused"
-    # At the bound of 1 % four or more of 60 have a probability of 0.3 %.
-    assert refused < 4
+    # At the bound of 1 % eleven or more of 400 have a probability of 0.3 %.
+    assert refused < 11, refused

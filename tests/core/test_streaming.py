@@ -1,4 +1,7 @@
-"""Rows that come in parts give the numbers of rows in memory, and what cannot be streamed is refused."""
+"""Rows that come in parts give the numbers of rows in memory, and what cannot be streamed is refused.
+
+Sources, sums and their files stand in one file: all are compared with the same scores in memory.
+"""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 """Every sentence about an audit, read back and computed again from its table.
 
 A sentence is a pattern with a check. A sentence that fits no pattern fails the tests, as does a pattern no sentence
-ever fits, and a check that lets a changed number pass.
+ever fits, and a check that lets a changed number pass. Patterns and checks stand together, so that none is forgotten.
 """
 
 import io

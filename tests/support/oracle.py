@@ -3,6 +3,7 @@
 Nothing here comes from debias. Rows walk down one at a time, every sum is a loop over the rows of a node, and
 the formulas are written as methods.md defines them (shares of rows, means, impurities), not as debias rearranges
 them. Slow, and meant to be: where debias and this file disagree, one of them is wrong.
+One file, since all scores share the walk and the sums.
 """
 
 from __future__ import annotations
