@@ -6,13 +6,10 @@
 """
 
 from debias import selection as selection
-from debias.api import contributions, score
-from debias.auditing import audit
-from debias.audits import Audit
-from debias.comparison import Comparison, compare
-from debias.data import Data
-from debias.discovery import register
-from debias.ensemble import TreeEnsemble
+from debias._version import __version__ as __version__
+from debias.api.audit import audit
+from debias.api.score import contributions, score
+from debias.data.dataset import Data
 from debias.errors import (
     CompositionError,
     DebiasError,
@@ -27,20 +24,22 @@ from debias.errors import (
     UnsupportedModelError,
     UntrustedModelError,
 )
-from debias.experiment import Experiment
-from debias.inbag import InBag
-from debias.listing import plugins
-from debias.markers import hookimpl
-from debias.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
-from debias.model_files import load_model
-from debias.node_sums import NodeSums
-from debias.preparation import extract
-from debias.refitting import refit
-from debias.rows import Rows
-from debias.scores import Scores
-from debias.scoring import Scorer, scorer, scorer_plugin
-
-__version__ = "0.1.0"
+from debias.hooks.listing import plugins
+from debias.hooks.markers import hookimpl
+from debias.hooks.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
+from debias.hooks.registry import register
+from debias.hooks.scorers import Scorer, scorer, scorer_plugin
+from debias.models.files import load_model
+from debias.models.refitting import refit
+from debias.results.audit import Audit
+from debias.results.comparison import Comparison, compare
+from debias.results.scores import Scores
+from debias.retraining.experiment import Experiment
+from debias.rows.preparation import extract
+from debias.rows.rows import Rows
+from debias.rows.streamed_sums import NodeSums
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
 
 __all__ = [
     "Audit",

@@ -38,7 +38,7 @@ def files(tmp_path_factory, models):
 @pytest.fixture(autouse=True)
 def loaded_at_once(monkeypatch):
     """Without the child process that tries a model file first, which has its own tests in tests/files."""
-    monkeypatch.setattr("debias.model_check.check", lambda *_: None)
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
 
 
 def run(*arguments):
@@ -141,7 +141,7 @@ def test_plugins_are_listed_for_programs_too():
 def test_feature_names_are_shown_as_they_are(models):
     from rich.console import Console
 
-    from debias.console import print_audit
+    from debias.results.console import print_audit
 
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["[red]", "[/]"])

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from debias.benchmarks.demo import UNIQUE, demo_audits
 from debias.cli import main
-from debias.demo import UNIQUE, demo_audits
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

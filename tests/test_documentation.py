@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import debias
-import debias.simulate
+import debias.benchmarks.simulate
 import debias.testing
 import debias_adapters
 import debias_plugins
-from debias import hookspecs
-from debias.discovery import meta_methods, plugin_manager, scorers
+from debias.hooks import specs as hookspecs
+from debias.hooks.registry import meta_methods, plugin_manager, scorers
 
 HERE = Path(__file__).parent.parent
 INTEGRATIONS = ("mlflow_evaluator", "skore_check")
@@ -235,7 +235,7 @@ def test_the_api_page_is_what_is_public():
     names = documented()
     assert len(set(names)) == len(names)
     assert sorted(name for name in names if name.count(".") == 1) == [f"debias.{name}" for name in debias.__all__]
-    for module in (debias.testing, debias.simulate):
+    for module in (debias.testing, debias.benchmarks.simulate):
         there = {name for name in names if name.startswith(f"{module.__name__}.")}
         assert there == {f"{module.__name__}.{name}" for name in module.__all__}
 
@@ -248,9 +248,9 @@ def resolved(name):
 FUNCTIONS = [name for name in documented() if inspect.isfunction(resolved(name))]
 CLASSES_OF_API = [name for name in documented() if inspect.isclass(resolved(name))]
 RAISES_NOTHING = {
-    "debias.plugins", "debias.scorer_plugin", "debias.meta_method_plugin", "debias.replicates.child_seed",
-    "debias.simulate.deng_t1", "debias.simulate.deng_t2", "debias.simulate.hong_case", "debias.simulate.hong_exor",
-    "debias.simulate.loh", "debias.simulate.loh_missing", "debias.simulate.rannum", "debias.simulate.strobl",
+    "debias.plugins", "debias.scorer_plugin", "debias.meta_method_plugin", "debias.retraining.replicates.child_seed",
+    "debias.benchmarks.simulate.deng_t1", "debias.benchmarks.simulate.deng_t2", "debias.benchmarks.simulate.hong_case", "debias.benchmarks.simulate.hong_exor",
+    "debias.benchmarks.simulate.loh", "debias.benchmarks.simulate.loh_missing", "debias.benchmarks.simulate.rannum", "debias.benchmarks.simulate.strobl",
 }  # fmt: skip
 SOURCES = r"\b(19|20)\d\d\b"
 """A year: whose formula it is."""
@@ -285,7 +285,7 @@ def test_public_classes_and_their_methods_are_documented(name):
         assert inspect.getdoc(member), f"{name}.{each}"
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("debias.simulate.")])
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name.startswith("debias.benchmarks.simulate.")])
 def test_simulations_name_their_source(name):
     text = inspect.getdoc(resolved(name)) + inspect.getdoc(inspect.getmodule(resolved(name)))
     assert re.search(SOURCES, text)

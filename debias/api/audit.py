@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api import score
-from debias.applying import scored, tested, whole_seed
-from debias.audits import Audit
-from debias.blocks import warn_of_repeats
-from debias.discovery import plugin_manager
+from debias.api.evaluation import scored, tested, whole_seed
+from debias.api.score import score
+from debias.data.blocks import warn_of_repeats
+from debias.data.row_order import refuse_other_order
 from debias.errors import CompositionError, RowsError
-from debias.fingerprints import Fingerprints, distinct_values
-from debias.preparation import extract, prepare
-from debias.refitting import with_params
-from debias.row_order import refuse_other_order
-from debias.scores import Scores
-from debias.scoring import Scorer, scorer
-from debias.significance import Procedure
-from debias.threads import in_threads, meanwhile
-from debias.untested import NOT_ASKED, TRAINING_ROWS, members_in_words, with_reason
-from debias.unwrapping import combined, is_one, require_one_scale, unwrap
+from debias.hooks.registry import plugin_manager
+from debias.hooks.scorers import Scorer, scorer
+from debias.models.refitting import with_params
+from debias.models.wrappers import combined, is_one, require_one_scale, unwrap
+from debias.parallel import in_threads, meanwhile
+from debias.results.audit import Audit
+from debias.results.scores import Scores
+from debias.results.untested import NOT_ASKED, TRAINING_ROWS, members_in_words, with_reason
+from debias.rows.preparation import extract, prepare
+from debias.significance.verdict import Procedure
+from debias.trees.fingerprint import Fingerprints, distinct_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data import Data
+from debias.data.dataset import Data
 from debias.errors import CompositionError, RowsError
-from debias.rows import Rows
-from debias.scores import Scores
-from debias.scoring import Scorer, decided
-from debias.significance import Procedure, significance
-from debias.untested import unless_tested
+from debias.hooks.scorers import Scorer, decided
+from debias.results.scores import Scores
+from debias.results.untested import unless_tested
+from debias.rows.rows import Rows
+from debias.significance.verdict import Procedure, significance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.groups import Grouping
-    from debias.notes import Notes
+    from debias.data.groups import Grouping
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import Notes
 
 
 def scored(
@@ -31,7 +31,7 @@ def scored(
     seed: int | None,
 ) -> Scores:
     """Score rows, or data, and say with what."""
-    from debias import __version__
+    from debias._version import __version__
 
     data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
     values, found = scorer.score(None if isinstance(data, Data) else ensemble, data)

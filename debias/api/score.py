@@ -5,27 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.applying import node_weight_of, scored, tested, whole_seed
+from debias.api.evaluation import node_weight_of, scored, tested, whole_seed
+from debias.api.streaming import streamed_scores
+from debias.data.groups import Grouping
+from debias.data.row_order import refuse_other_order
+from debias.data.sources import is_source
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.experiment import Experiment
-from debias.groups import Grouping
-from debias.meta_methods import innermost
+from debias.hooks.meta_methods import innermost
+from debias.hooks.scorers import Scorer, refitted
+from debias.hooks.scorers import scorer as read_scorer
+from debias.models.refitting import with_params
+from debias.models.wrappers import combined, is_one, is_wrapper, require_one_scale, unwrap
 from debias.names import feature_index
-from debias.node_sums import NodeSums
-from debias.notes import Notes
-from debias.preparation import extract, prepare, prepare_data
-from debias.refitting import with_params
-from debias.replicates import Engine
-from debias.row_order import refuse_other_order
-from debias.scores import Scores
-from debias.scoring import Scorer, refitted
-from debias.scoring import scorer as read_scorer
-from debias.significance import Procedure
-from debias.sources import is_source
-from debias.streaming import streamed_scores
-from debias.threads import in_threads, threads
-from debias.untested import members_in_words
-from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
+from debias.parallel import in_threads, threads
+from debias.results.scores import Scores
+from debias.results.untested import members_in_words
+from debias.retraining.experiment import Experiment
+from debias.retraining.replicates import Engine
+from debias.rows.preparation import extract, prepare, prepare_data
+from debias.rows.streamed_sums import NodeSums
+from debias.significance.verdict import Procedure
+from debias.warning_log import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.replicates import Progress
+    from debias.retraining.replicates import Progress
 
 
 @in_threads
@@ -262,7 +262,7 @@ def contributions(
     """
     import pandas as pd
 
-    from debias.contributions import contributions as contributions_of
+    from debias.significance.contributions import contributions as contributions_of
 
     refuse_other_order(X, train, y=y, sample_weight=sample_weight, blocks=blocks)
     chosen = read_scorer(scorer)

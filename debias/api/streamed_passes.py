@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.batches import Batch, Source
-from debias.dask_rows import DaskRows
+from debias.data.batches import Batch, Source
+from debias.data.dask_rows import DaskRows
+from debias.data.response import Response, warn_of_codes
+from debias.data.row_order import refuse_other_order
 from debias.errors import RowsError
-from debias.node_sums import NodeSums, added
-from debias.notes import Notes, NotesOnce
-from debias.preparation import TRAIN_WARNING, batch_rows, training_rows
-from debias.proof import proof_of, trees_to_prove
-from debias.provenance import Provenance, as_out_of_bag, without_bags
-from debias.recognition import recognised
-from debias.response import Response, warn_of_codes
-from debias.response_check import ROWS_AT_LEAST, warn_of_another_response
-from debias.routing import route_table
-from debias.row_order import refuse_other_order
-from debias.streamed_errors import Steps
-from debias.streamed_rows import StreamedRows
-from debias.unwrapping import unwrap
+from debias.models.wrappers import unwrap
+from debias.rows.bag_proof import proof_of, trees_to_prove
+from debias.rows.preparation import TRAIN_WARNING, batch_rows, training_rows
+from debias.rows.provenance import Provenance, as_out_of_bag, without_bags
+from debias.rows.recognition import recognised
+from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
+from debias.rows.streamed_rows import StreamedRows
+from debias.rows.streamed_sums import NodeSums, added
+from debias.significance.streamed import Steps
+from debias.trees.routing import route_table
+from debias.warning_log import Notes, NotesOnce
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.rows import Rows
-    from debias.scoring import Scorer
-    from debias.unwrapping import Member
+    from debias.hooks.scorers import Scorer
+    from debias.models.wrappers import Member
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
 
 AGAIN = (
     "these can be read once only; pass a list of batches, an object that yields them anew each time it is iterated "

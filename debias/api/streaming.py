@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.applying import node_weight_of, scored
+from debias.api.evaluation import node_weight_of, scored
+from debias.api.streamed_passes import AGAIN, Stream
+from debias.data.sources import source_of
 from debias.errors import CompositionError, RowsError
-from debias.fingerprints import trees_sha256
-from debias.node_sums import NodeSums
-from debias.notes import NotesOnce
-from debias.preparation import extract
-from debias.provenance import check_kind
-from debias.sources import source_of
-from debias.streamed_errors import streamed_significance
-from debias.streamed_passes import AGAIN, Stream
-from debias.untested import members_in_words, unless_tested
-from debias.unwrapping import combined, is_one, is_wrapper, require_one_scale, unwrap
+from debias.models.wrappers import combined, is_one, is_wrapper, require_one_scale, unwrap
+from debias.results.untested import members_in_words, unless_tested
+from debias.rows.preparation import extract
+from debias.rows.provenance import check_kind
+from debias.rows.streamed_sums import NodeSums
+from debias.significance.streamed import streamed_significance
+from debias.trees.fingerprint import trees_sha256
+from debias.warning_log import NotesOnce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from debias.ensemble import TreeEnsemble
-    from debias.scores import Scores
-    from debias.scoring import Scorer
-    from debias.significance import Procedure
-    from debias.unwrapping import Member
+    from debias.hooks.scorers import Scorer
+    from debias.models.wrappers import Member
+    from debias.results.scores import Scores
+    from debias.significance.verdict import Procedure
+    from debias.trees.ensemble import TreeEnsemble
 
 
 def streamed_scores(
@@ -48,7 +48,7 @@ def streamed_scores(
     model, rows, train, groups, seed
         As for :func:`debias.score`.
     X : source or NodeSums
-        See :mod:`debias.sources`.
+        See :mod:`debias.data.sources`.
     y, sample_weight : str or None
         Columns of a file or dataset.
     scorer : Scorer

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.audit_words import in_words, rank_in_words
-from debias.audits import Audit
+from debias.results.audit import Audit
+from debias.results.audit_words import in_words, rank_in_words
 from debias.wording import percent
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.atomic_files import replacing
 from debias.benchmarks.measures import MEASURES
 from debias.benchmarks.summary import CORRELATION
-from debias.writing import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

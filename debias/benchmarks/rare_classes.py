@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.applying import scored, tested
+from debias.api.evaluation import scored, tested
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.markdown import markdown_table
 from debias.benchmarks.runner import run_tasks, write_index
 from debias.benchmarks.significance_settings import seed_of
 from debias.benchmarks.trials import TrialFile
-from debias.groups import Grouping
-from debias.preparation import prepare
-from debias.significance import Procedure
+from debias.data.groups import Grouping
+from debias.rows.preparation import prepare
+from debias.significance.verdict import Procedure
 
 if TYPE_CHECKING:
     from pathlib import Path

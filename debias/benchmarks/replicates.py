@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.children import command
-from debias.replicates import child_seed
+from debias.child_process import command
+from debias.retraining.replicates import child_seed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

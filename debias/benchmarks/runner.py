@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias import discovery
+from debias.atomic_files import write_text
 from debias.benchmarks import markdown, pictures, summary
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
 from debias.errors import CompositionError
-from debias.writing import write_text
+from debias.hooks import registry as discovery
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.atomic_files import write_text
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.markdown import markdown_table
 from debias.benchmarks.runner import run_tasks, write_index
 from debias.benchmarks.significance_settings import N_TREES, Setting, forest, loh_rows, seed_of, settings
 from debias.benchmarks.trials import TrialFile
-from debias.nulls import false_discovery
-from debias.writing import write_text
+from debias.p_values import false_discovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

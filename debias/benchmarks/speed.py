@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.atomic_files import write_text
 from debias.benchmarks import speed_cases
 from debias.benchmarks.machine import machine_line
 from debias.benchmarks.runner import write_index
-from debias.children import command
-from debias.writing import write_text
+from debias.child_process import command
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -101,7 +101,7 @@ def many_small_trees(full: bool) -> Iterator[Case]:
     """Set all that 5,000 trees cost beside routing alone: extraction, proofs, sums, scores."""
     from lightgbm import LGBMRegressor
 
-    from debias.routing import route
+    from debias.trees.routing import route
 
     n_trees = 5000 if full else 1000
     X, y = classification(4_000, 20)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from debias.simulate import Simulation
+    from debias.benchmarks.simulate import Simulation
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from debias import __version__
-from debias.children import safe_path
+from debias.child_process import safe_path
 from debias.cli import audit, bench, check, demo, plugins, score
 
 

@@ -44,7 +44,7 @@ def command(
     distinct_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():
         import debias
-        from debias.console import print_audit
+        from debias.results.console import print_audit
 
         fitted, X, y, given = source.read()
         given |= {"alpha": alpha, "error": error}

@@ -59,9 +59,9 @@ def command(
     distinct_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
     with errors(), _told_in(junit):
         import debias
-        from debias.console import print_gate
-        from debias.gate import read_audit
-        from debias.policy import Policy
+        from debias.results.console import print_gate
+        from debias.results.gate import read_audit
+        from debias.results.policy import Policy
 
         rules = Policy.of(policy)  # before the audit, which takes longer
         old = None if baseline is None else read_audit(baseline)
@@ -100,7 +100,7 @@ def _told_in(junit: str | None) -> Iterator[None]:
         yield
     except Exception as error:
         if junit is not None:
-            from debias.gate_outcome import junit_of_error
+            from debias.results.gate_outcome import junit_of_error
 
             write(junit, junit_of_error(f"{type(error).__name__}: {error}"))
         raise

@@ -29,8 +29,8 @@ def command(seed: int, jobs: int, html: str) -> None:
     Example: debias demo --html report.html
     """
     with errors():
-        from debias.console import print_table
-        from debias.demo import BINARY, UNIQUE, demo_audits, on_noise
+        from debias.benchmarks.demo import BINARY, UNIQUE, demo_audits, on_noise
+        from debias.results.console import print_table
 
         console = terminal()
         console.print(

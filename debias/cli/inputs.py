@@ -58,8 +58,8 @@ class Source:
     def _load(self) -> Any:
         """Load the model twice: in a child that may crash, and if it did not, here."""
         import debias
-        from debias.model_check import check
-        from debias.model_files import load
+        from debias.models.files import load
+        from debias.models.sandbox import check
 
         path, allow_pickle = self.model, self.allow_pickle
         params = None if self.params is None else read_params(self.params)

@@ -72,7 +72,7 @@ def _same_file(one: str, other: str) -> bool:
 
 def write(path: str, text: str, mode: str = "w") -> None:
     """Write a file whole or not at all; in mode "a" add to one."""
-    from debias.writing import append_text, write_text
+    from debias.atomic_files import append_text, write_text
 
     (append_text if mode == "a" else write_text)(path, text)
 

@@ -24,7 +24,7 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         raise click.UsageError("give MODEL and DATA, or --no-model and DATA alone")
     with errors():
         import debias
-        from debias.console import print_scores
+        from debias.results.console import print_scores
 
         if no_model and "data-only" not in debias.scorer(scorer).needs:
             raise click.UsageError(f"{scorer} scores a model: give MODEL and DATA, without --no-model")

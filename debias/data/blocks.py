@@ -11,8 +11,8 @@ from debias.errors import RowsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.notes import Notes
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.warning_log import Notes
 
 FINE = 20
 """A column tells rows apart if its values lie on a grid of more steps than this within the quartiles,"""

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from debias.batches import Batch
+from debias.data.batches import Batch
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from debias.notes import Notes
+    from debias.warning_log import Notes
 
 ADDED_AT_ONCE = 4
 """Partial sums added in one step: what one worker must have in memory at a time."""

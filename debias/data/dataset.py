@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.containers import rows_and_columns
+from debias.data.containers import rows_and_columns
+from debias.data.response import one_column, refuse_missing
+from debias.data.row_order import refuse_other_order
+from debias.data.table import column_order
 from debias.errors import RowsError
-from debias.replicates import Engine
-from debias.response import one_column, refuse_missing
-from debias.row_order import refuse_other_order
-from debias.table import column_order
+from debias.retraining.replicates import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.scoring import Scorer
+    from debias.hooks.scorers import Scorer
+    from debias.trees.ensemble import TreeEnsemble
 
 FEW = 20
 """Whole numbers with at most this many distinct values are taken for classes where nothing else says."""
@@ -179,8 +179,8 @@ class Data:
 
     def fingerprint(self) -> str:
         """Return a text that names the data and the version."""
-        from debias import __version__
-        from debias.fingerprint import fingerprint
+        from debias._version import __version__
+        from debias.digest import fingerprint
 
         return fingerprint(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
 

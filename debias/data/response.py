@@ -12,8 +12,8 @@ from debias.errors import RowsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.notes import Notes
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import Notes
 
 
 SMALLEST_SPREAD = 1e-70

@@ -8,12 +8,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.batches import Batch, Source
-from debias.dask_rows import DaskRows, is_dask
+from debias.data.batches import Batch, Source
+from debias.data.dask_rows import DaskRows, is_dask
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from debias.notes import Notes
+    from debias.warning_log import Notes
 
 ROWS_AT_ONCE = 65536
 ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}

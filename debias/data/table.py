@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.containers import (
+from debias.data.containers import (
     frame_rows,
     is_pandas,
     refuse_non_numeric,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.notes import Notes
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import Notes
 
 
 LABELS_TO_CHECK = 32

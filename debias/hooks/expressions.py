@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from debias.errors import CompositionError
 
 if TYPE_CHECKING:
-    from debias.scoring import Scorer
+    from debias.hooks.scorers import Scorer
 
 LONGEST = 5_000
 """Characters; what is longer is no expression somebody wrote."""
@@ -44,7 +44,7 @@ def parse(text: str) -> Scorer:
 
 
 def _scorer(node: ast.expr, line: str) -> Scorer:
-    from debias.discovery import find_scorer, meta_methods, scorers
+    from debias.hooks.registry import find_scorer, meta_methods, scorers
 
     if isinstance(node, ast.Name):
         head, arguments, keywords = node, [], []

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from debias.discovery import plugin_manager
+from debias.hooks.registry import plugin_manager
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
 
-    from debias.meta_methods import MetaMethod
-    from debias.scoring import Scorer
+    from debias.hooks.meta_methods import MetaMethod
+    from debias.hooks.scorers import Scorer
 
 
 def plugins() -> pd.DataFrame:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.scoring import Scorer, plain_options, shown_options
+from debias.hooks.scorers import Scorer, plain_options, shown_options
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.replicates import Engine
-    from debias.scoring import FunctionScorer
+    from debias.hooks.scorers import FunctionScorer
+    from debias.retraining.replicates import Engine
 
     Details = dict[str, Any]
     MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]
@@ -269,7 +269,7 @@ def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
     >>> debias.scorer(wrapped.name) == wrapped
     True
     """
-    from debias.discovery import meta_methods
+    from debias.hooks.registry import meta_methods
 
     if isinstance(name, str):
         known = meta_methods()

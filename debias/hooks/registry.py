@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 
 import pluggy
 
-from debias import hookspecs
 from debias.errors import CompositionError, PluginError, nearest
-from debias.markers import PROJECT
+from debias.hooks import specs as hookspecs
+from debias.hooks.markers import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from debias.meta_methods import MetaMethod
-    from debias.scoring import Scorer
+    from debias.hooks.meta_methods import MetaMethod
+    from debias.hooks.scorers import Scorer
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
 
@@ -187,8 +187,8 @@ def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
 
 def _catalogue_of(plugin: Any) -> Any:
     """Wrap a bare scorer or meta-method as a plugin that offers just it."""
-    from debias.meta_methods import MetaMethod
-    from debias.scoring import Scorer
+    from debias.hooks.meta_methods import MetaMethod
+    from debias.hooks.scorers import Scorer
 
     if isinstance(plugin, Scorer):
         return _Catalogue([plugin], [])

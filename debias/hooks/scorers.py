@@ -14,12 +14,12 @@ from debias.errors import CompositionError, DebiasError, nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data import Data
-    from debias.ensemble import TreeEnsemble
-    from debias.experiment import Experiment
-    from debias.meta_methods import Problem
-    from debias.rows import Rows
-    from debias.scores import Scores
+    from debias.data.dataset import Data
+    from debias.hooks.meta_methods import Problem
+    from debias.results.scores import Scores
+    from debias.retraining.experiment import Experiment
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     NullMean = Callable[..., NDArray[np.float64] | None]
     NodeWeight = Callable[..., NDArray[np.float64] | None]
@@ -144,7 +144,7 @@ class FunctionScorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name where the function's module has it, so that processes need no copy of the code."""
-        from debias.meta_methods import by_name
+        from debias.hooks.meta_methods import by_name
 
         return by_name(self) or (type(self), tuple(getattr(self, name) for name in self.__dataclass_fields__))
 
@@ -226,7 +226,7 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     >>> debias.scorer("mdi_oob(shrinkage=100)").name
     'mdi_oob(shrinkage=100)'
     """
-    from debias.expressions import parse
+    from debias.hooks.expressions import parse
 
     if isinstance(expression, str):
         found = parse(expression)
@@ -253,7 +253,7 @@ def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list
 
 def refitted(scorer: Scorer, experiment: Experiment, observed: Scores) -> Scores:
     """Score an experiment; `observed` are the scores of the model as it is, with what is known of the rows."""
-    from debias.notes import Notes
+    from debias.warning_log import Notes
 
     values, found = scorer.score(None, experiment)
     details, fields, warned = decided(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.markers import hookspec
+from debias.hooks.markers import hookspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.meta_methods import MetaMethod
-    from debias.scoring import Scorer
-    from debias.unwrapping import Unwrapped
+    from debias.hooks.meta_methods import MetaMethod
+    from debias.hooks.scorers import Scorer
+    from debias.models.wrappers import Unwrapped
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
 
 
 @hookspec(firstresult=True)

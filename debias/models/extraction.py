@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, ExtractionError, RowsError
-from debias.odd_rows import odd_rows
-from debias.routing import raw_output, route
+from debias.models.odd_rows import odd_rows
+from debias.trees.routing import raw_output, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.bins import Bins
-    from debias.ensemble import TreeEnsemble
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.trees.bins import Bins
+    from debias.trees.ensemble import TreeEnsemble
 
 ROWS_TO_CHECK = 64
 LEAVES_TO_CHECK = 3200
@@ -44,7 +44,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     RowsError
         The library does not predict for these rows.
     """
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     if rows is None:
         rows = np.union1d(_rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
@@ -103,7 +103,7 @@ def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArra
     RowsError
         It takes neither.
     """
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     predict = plugin_manager().hook.debias_predict_native
     refused: Exception | None = None

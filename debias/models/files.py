@@ -6,11 +6,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.discovery import plugin_manager
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
-from debias.preparation import extract
-from debias.refitting import restored
-from debias.unwrapping import unwrap
+from debias.hooks.registry import plugin_manager
+from debias.models.refitting import restored
+from debias.models.wrappers import unwrap
+from debias.rows.preparation import extract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     -----
     XGBoost's and LightGBM's files are checked whole before the libraries read them, also those inside skops files.
     CatBoost's are of a form only CatBoost reads: such a file is loaded in a process of its own first, as
-    ``debias.model_check.check`` does, which takes some seconds. The command line does so with every file.
+    ``debias.models.sandbox.check`` does, which takes some seconds. The command line does so with every file.
     """
     return load(Path(path), tuple(trust), allow_pickle, params)
 
@@ -70,7 +70,7 @@ def load(
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
-        from debias.mlflow_directory import model_file
+        from debias.models.mlflow_directory import model_file
 
         path = model_file(path)
     with warnings.catch_warnings(record=True) as caught:
@@ -97,7 +97,7 @@ def load(
 def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -> Any:
     def try_apart() -> None:
         if guard:
-            from debias.model_check import check
+            from debias.models.sandbox import check
 
             check(path, trust)
 

@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
 
 MOST = 64
 """Rows that are chosen at most."""

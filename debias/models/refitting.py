@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.discovery import plugin_manager
+from debias.data.row_order import refuse_other_order
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
-from debias.row_order import refuse_other_order
-from debias.unwrapping import Again
+from debias.hooks.registry import plugin_manager
+from debias.models.wrappers import Again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from debias.unwrapping import Unwrapped
+    from debias.models.wrappers import Unwrapped
 
 
 def refit(

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias import errors
-from debias.children import command
+from debias.child_process import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from debias.ensemble import TreeEnsemble
+    from debias.trees.ensemble import TreeEnsemble
 
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
 """What a child may take by default; damaged trees with cycles are walked without end."""
@@ -55,7 +55,7 @@ def check(
     file = Path(path).absolute()
     seconds = SECONDS + SECONDS_A_MEGABYTE * _size(file) / 1e6 if seconds is None else seconds
     flags = [*(f"--trust={name}" for name in trust), *(["--allow-pickle"] if allow_pickle else [])]
-    words = command("from debias.model_check import main; sys.exit(main(sys.argv[1:]))", *flags, "--", str(file))
+    words = command("from debias.models.sandbox import main; sys.exit(main(sys.argv[1:]))", *flags, "--", str(file))
     try:
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=seconds, errors="replace", stdin=subprocess.DEVNULL
@@ -98,10 +98,10 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
     """
     import warnings
 
-    from debias.discovery import plugin_manager
-    from debias.model_files import load
-    from debias.preparation import extract
-    from debias.unwrapping import unwrap
+    from debias.hooks.registry import plugin_manager
+    from debias.models.files import load
+    from debias.models.wrappers import unwrap
+    from debias.rows.preparation import extract
 
     hook = plugin_manager().hook
     with warnings.catch_warnings():
@@ -115,7 +115,7 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
                     _require_alike(path, ensemble, X, leaves, raw)
 
 
-_MARK = "debias.model_check refused: "
+_MARK = "debias.models.sandbox refused: "
 """Before the name of the error, which libraries may have printed lines before."""
 
 
@@ -130,7 +130,7 @@ def _said(call: Callable[[], Any]) -> Any:
 
 
 def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
-    from debias.routing import raw_output, route
+    from debias.trees.routing import raw_output, route
 
     ours = route(ensemble, X)
     found = raw_output(ensemble, ours)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from debias.data.groups import Grouping
 from debias.errors import CompositionError, DebiasError, RowsError, UnsupportedModelError
-from debias.groups import Grouping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.scores import Scores
+    from debias.results.scores import Scores
+    from debias.trees.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     RowsError
         A transformer does not take X, or y.
     """
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if found is None:
@@ -164,7 +164,7 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
 
 def is_wrapper(model: Any) -> bool:
     """Whether a model is a wrapper that can be taken off."""
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     return model is not None and plugin_manager().hook.debias_unwrap(model=model) is not None
 
@@ -255,7 +255,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
 
 def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what the member says of the rows that knows least of them, and the largest shift."""
-    from debias.policy import PROVENANCE
+    from debias.results.policy import PROVENANCE
 
     order = [status for level in PROVENANCE.values() for status in level]
     weakest = min(found, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import audit_words, names, stored_results, untested
-from debias.scores import Scores
-from debias.stored_results import SCHEMA_VERSION
+from debias import names
+from debias.atomic_files import write_text
+from debias.results import audit_words, untested
+from debias.results import stored as stored_results
+from debias.results.scores import Scores
+from debias.results.stored import SCHEMA_VERSION
 from debias.wording import ROWS
-from debias.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.gate_outcome import Gate
+    from debias.results.gate_outcome import Gate
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +210,7 @@ class Audit:
         ImportError
             matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
         """
-        from debias.report.html import page
+        from debias.results.report.html import page
 
         text = page(self, title)
         if path is not None:
@@ -232,7 +234,7 @@ class Audit:
         Parameters
         ----------
         policy : mapping of rules, or path of a TOML file
-            Rules are the parameters of :class:`debias.policy.Policy`.
+            Rules are the parameters of :class:`debias.results.policy.Policy`.
         baseline : Audit, optional
             Of the model before, for rules that compare.
 
@@ -248,7 +250,7 @@ class Audit:
         RowsError
             The audit is of training rows.
         """
-        from debias.gate import check
+        from debias.results.gate import check
 
         return check(self, policy, baseline)
 
@@ -266,13 +268,13 @@ class Audit:
         -------
         matplotlib Axes
         """
-        from debias.report import figures
+        from debias.results.report import figures
 
         return figures.on_axes(figures.draw_shares, self, axes, most)
 
     def _repr_html_(self) -> str:
         """Show the audit in a notebook; without the packages of reports, its table."""
-        from debias.report.html import fragment
+        from debias.results.report.html import fragment
 
         try:
             return fragment(self)

@@ -16,7 +16,7 @@ from debias.wording import all_are, capital, counted, percent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.audits import Audit
+    from debias.results.audit import Audit
 
 ROWS_TO_JUDGE = 30
 """With fewer rows the summary names no features."""

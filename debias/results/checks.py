@@ -9,8 +9,8 @@ import numpy as np
 from debias.errors import DebiasError
 
 if TYPE_CHECKING:
-    from debias.audits import Audit
-    from debias.scores import Scores
+    from debias.results.audit import Audit
+    from debias.results.scores import Scores
 
 ROUNDING = 1e-6
 """Shares sum to 1, and lie between 0 and 1, but for this."""

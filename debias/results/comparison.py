@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
+from debias.models.wrappers import unwrap
 from debias.names import feature_index
-from debias.notes import Notes
-from debias.preparation import extract
-from debias.table import Table
-from debias.unwrapping import unwrap
+from debias.rows.preparation import extract
+from debias.warning_log import Notes
 from debias.wording import CLOSE, percent
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.scores import Scores
-    from debias.scoring import Scorer
+    from debias.hooks.scorers import Scorer
+    from debias.results.scores import Scores
+    from debias.trees.ensemble import TreeEnsemble
 
 DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
 EXPLAINED = 500
@@ -156,8 +156,8 @@ def compare(
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
-    from debias.api import score
-    from debias.scoring import scorer
+    from debias.api.score import score
+    from debias.hooks.scorers import scorer
 
     chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
     names = [each.name for each in chosen]
@@ -229,7 +229,7 @@ def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArra
     Without interactions the SHAP value is a function of the feature alone, and so nearly constant within a bin. Sums of
     squares are over their degrees of freedom, so that many bins of few rows do not look like a function.
     """
-    from debias.shapley import shapley_values
+    from debias.trees.shapley import shapley_values
 
     phi = shapley_values(ensemble, X)
     share = np.full(ensemble.n_features, np.nan)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from debias.audits import Audit
-    from debias.gate_outcome import Gate
-    from debias.scores import Scores
+    from debias.results.audit import Audit
+    from debias.results.gate_outcome import Gate
+    from debias.results.scores import Scores
 
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}

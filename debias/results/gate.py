@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, PolicyError, RowsError
-from debias.feature_likeness import alike
-from debias.gate_outcome import Change, Gate, Result
-from debias.policy import PROVENANCE, Feature, Policy
-from debias.result_checks import check_audit
+from debias.results.checks import check_audit
+from debias.results.feature_likeness import alike
+from debias.results.gate_outcome import Change, Gate, Result
+from debias.results.policy import PROVENANCE, Feature, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from debias.audits import Audit
+    from debias.results.audit import Audit
 
 NAMED = 5
 """At most so many features are named in a reason."""
@@ -73,7 +73,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
 
 def _require_usable(what: str, audit: Any) -> None:
     """Raise unless this is an audit whose figures fit together, and not one of training rows."""
-    from debias.audits import Audit
+    from debias.results.audit import Audit
 
     if not isinstance(audit, Audit):
         raise PolicyError(
@@ -379,7 +379,7 @@ def read_audit(path: Any) -> Audit:
     DebiasError
         The file is none, or of another schema version.
     """
-    from debias.audits import Audit
+    from debias.results.audit import Audit
 
     with open(path, "rb") as file:  # a shell may have written it as UTF-16, which JSON tells by itself
         text = file.read()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import names, stored_results
+from debias import names
+from debias.atomic_files import write_text
 from debias.errors import DebiasError
-from debias.stored_results import SCHEMA_VERSION
-from debias.writing import write_text
+from debias.results import stored as stored_results
+from debias.results.stored import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,9 +140,9 @@ class Scores:
             `p_value` and `selected` are set, other figures of significance None. `warnings` says so if fewer than 100
             scores are not positive.
         """
-        from debias import nulls
+        from debias import p_values
 
-        p_value, null = nulls.mirrored_p_values(self.values)
+        p_value, null = p_values.mirrored_p_values(self.values)
         found = int((self.values <= 0).sum())
         what = "score is" if found == 1 else "scores are"
         few = f"only {found} {what} not positive: the mirrored null is coarse below about 100"
@@ -172,7 +173,7 @@ class Scores:
         -------
         matplotlib Axes
         """
-        from debias.report import figures
+        from debias.results.report import figures
 
         return figures.on_axes(figures.draw_scores, self, axes, most)
 

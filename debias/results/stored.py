@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
-from debias.result_checks import check_audit, check_scores
+from debias.results.checks import check_audit, check_scores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from debias.audits import Audit
-    from debias.scores import Scores
+    from debias.results.audit import Audit
+    from debias.results.scores import Scores
 
 SCHEMA_VERSION = 3
 DEEPEST = 50

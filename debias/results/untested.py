@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from debias.unwrapping import names_of
+from debias.models.wrappers import names_of
 
 if TYPE_CHECKING:
-    from debias.scores import Scores
-    from debias.unwrapping import Member
+    from debias.models.wrappers import Member
+    from debias.results.scores import Scores
 
 NOT_ASKED = "no test was asked for (se=None). Audit again with se='auto', which is the default"
 TRAINING_ROWS = (

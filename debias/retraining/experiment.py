@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from debias.data import as_frame
+from debias.data.dataset import as_frame
+from debias.data.groups import Grouping
 from debias.errors import RowsError
-from debias.experiment_checks import (
+from debias.models.refitting import refit
+from debias.models.wrappers import Member, unwrap
+from debias.retraining.experiment_checks import (
     refuse_class_weights,
     refuse_forgotten_weights,
     refuse_more_columns,
     require_training,
 )
-from debias.groups import Grouping
-from debias.preparation import extract, prepare
-from debias.refitting import refit
-from debias.replicates import Engine
-from debias.unwrapping import Member, unwrap
+from debias.retraining.replicates import Engine
+from debias.rows.preparation import extract, prepare
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.scores import Scores
-    from debias.scoring import Scorer
+    from debias.hooks.scorers import Scorer
+    from debias.results.scores import Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +218,8 @@ class Experiment:
 
     def fingerprint(self) -> str:
         """Return a text that names data, model, settings and versions."""
-        from debias import __version__
-        from debias.fingerprint import fingerprint
+        from debias._version import __version__
+        from debias.digest import fingerprint
 
         trees = [extract(member.model) for member in unwrap(self.model)]
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data import as_frame
+from debias.data.dataset import as_frame
 from debias.errors import CompositionError, RowsError
-from debias.notes import Notes
-from debias.preparation import extract, training_rows
-from debias.unwrapping import unwrap
+from debias.models.wrappers import unwrap
+from debias.rows.preparation import extract, training_rows
+from debias.warning_log import Notes
 
 if TYPE_CHECKING:
-    from debias.experiment import Part
+    from debias.retraining.experiment import Part
 
 
 def require_training(model: Any, part: Part) -> None:

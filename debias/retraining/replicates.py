@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, RefitError, RowsError, UnsupportedModelError
-from debias.workers import ended, results_in_order
+from debias.retraining.workers import ended, results_in_order
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,7 +203,7 @@ def _checkpoint(engine: Engine, fingerprint: Callable[[], str] | None) -> Iterat
     if engine.checkpoint is None or fingerprint is None:
         yield {}, lambda number, values: None, 0
         return
-    from debias.checkpoint import Checkpoint
+    from debias.retraining.checkpoint import Checkpoint
 
     with Checkpoint(engine.checkpoint, fingerprint()) as file:
         kept = file.read()

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import Router, route_table, row_blocks
+from debias.trees.routing import Router, route_table, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
 
 ROOTS_TO_CHECK = 10
 LEAST_CORRELATION = 0.6
@@ -253,7 +253,7 @@ def _compare_tree(
     tolerance: float,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Return which nodes keep their count, which their value, and the features of splits that lose or keep rows."""
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
     left, right = ensemble.left[nodes], ensemble.right[nodes]

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.routing import route_table
+from debias.trees.routing import route_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
 
 TREES_AT_MOST = 30
 SMALLEST_LEAF = 5
@@ -107,7 +107,7 @@ class LeafCounter:
 
     def add(self, leaves: NDArray[np.int32], response: Response) -> None:
         """Count rows whose leaves in `trees` are known, shape (n_rows, len(trees)); `response` is theirs."""
-        from debias import leaf_kernels
+        from debias.rows.kernels import leaf_counts as leaf_kernels
 
         ones = np.zeros(0)
         counting = self.ensemble.count is not None or _unit_curvature(self.ensemble)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.threads import over_parts
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.response import Response
-    from debias.routing import Router
+    from debias.data.response import Response
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.routing import Router
 
 
 class NodeArrays:
@@ -54,7 +54,7 @@ class NodeArrays:
         trees : array of int64, optional
             Which trees the columns of `leaves` are; all by default.
         """
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         ensemble = self.ensemble
         which = np.arange(ensemble.n_trees) if trees is None else trees
@@ -114,7 +114,7 @@ class NodeArrays:
     def _sum_up(self) -> None:
         if self._summed_up:
             return
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         ensemble = self.ensemble
         given = (ensemble.left, ensemble.right, self._n, self._s, self._q)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
-from debias.routing import route_table
-from debias.threads import allowed
+from debias.parallel import allowed
+from debias.trees.routing import route_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 LEAST_ROWS = 512
 MOST_PARTS = 64
@@ -26,7 +26,7 @@ MOST_PARTS = 64
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.path_kernels).
+    """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.rows.kernels.paths).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Paths:
 
         Rows that take no part, because they had no weight in training, are left out.
         """
-        from debias import path_kernels
+        from debias.rows.kernels import paths as path_kernels
 
         ensemble = rows.ensemble
         used = np.ones(rows.n_rows, dtype=bool)
@@ -214,7 +214,7 @@ class Paths:
         -------
         array of shape (n_slots of all trees, width)
         """
-        from debias import path_kernels
+        from debias.rows.kernels import paths as path_kernels
 
         first = np.zeros(self.ensemble.n_trees, dtype=np.int32) if tree_output is None else tree_output
         sums = np.empty((self.first_slot[-1], y.shape[1] if width is None else width))
@@ -235,7 +235,7 @@ class Paths:
     @cached_property
     def _squares_of_blocks(self) -> NDArray[np.float64]:
         """Sums of the squared evaluation weights of blocks in every slot of all trees, shape (n_slots,)."""
-        from debias import path_kernels
+        from debias.rows.kernels import paths as path_kernels
 
         squares = np.empty(self.first_slot[-1])
         arrays = (self.slots, self.evaluated, self.weight, self.block, self.start, self.slot_of_split, squares)

@@ -6,29 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.blocks import encode_blocks
-from debias.data import Data
-from debias.discovery import adapters_loaded, plugin_manager
+from debias.data.blocks import encode_blocks
+from debias.data.dataset import Data
+from debias.data.response import encode
+from debias.data.row_order import refuse_other_order
+from debias.data.table import Table
 from debias.errors import RowsError, UnsupportedModelError
-from debias.notes import Notes
-from debias.provenance import Provenance, resolve
-from debias.response import encode
-from debias.response_check import warn_of_another_response, warn_of_shifted_response
-from debias.row_order import refuse_other_order
-from debias.rows import Rows
-from debias.table import Table
-from debias.threads import threads
-from debias.train_rows import known_bags, prove_training
-from debias.unwrapping import names_of, unwrap
-from debias.verify import verify_prediction
+from debias.hooks.registry import adapters_loaded, plugin_manager
+from debias.models.extraction import verify_prediction
+from debias.models.wrappers import names_of, unwrap
+from debias.parallel import threads
+from debias.rows.provenance import Provenance, resolve
+from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
+from debias.rows.rows import Rows
+from debias.rows.train_rows import known_bags, prove_training
+from debias.warning_log import Notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.replicates import Engine
-    from debias.scoring import Scorer
+    from debias.hooks.scorers import Scorer
+    from debias.retraining.replicates import Engine
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
 
 _KNOWN = Provenance("train", "known", "debias has trained the model itself on these rows")
 _BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in parts")

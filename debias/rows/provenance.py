@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import InBagUnavailableError, ProvenanceError, RowsError
-from debias.proof import Proof, prove
-from debias.recognition import Recognition, recognise
+from debias.rows.bag_proof import Proof, prove
+from debias.rows.recognition import Recognition, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.notes import Notes
-    from debias.response import Response
-    from debias.shift import Shift
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.rows.shift import Shift
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
+    from debias.warning_log import Notes
 
 DOUBT = 0.3
 """Probability under fresh rows below which rows that look like training rows are warned of."""
@@ -48,7 +48,7 @@ class Provenance:
         Estimated share of the rows that are training rows, where it was estimated.
     shift : float or None
         How differently these rows and the training rows are divided by the splits on the feature for which they differ
-        most, from 0 (no difference is more than chance) to 2, see :mod:`debias.shift`. None for training rows, and
+        most, from 0 (no difference is more than chance) to 2, see :mod:`debias.rows.shift`. None for training rows, and
         where it cannot be told.
     shifted_features : tuple of str
         Features for which they differ by more than chance, the largest difference first.
@@ -193,7 +193,7 @@ def prove_bags(
     prove_with: Callable[[InBag], Proof],
 ) -> tuple[InBag, Proof]:
     """Recover the bags and compare; raise ProvenanceError or InBagUnavailableError if there is nothing to compare."""
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     if ensemble.n_train is not None and ensemble.n_train != n_rows:
         what_to_pass = _PASS_TRAINING if _has_bags(ensemble) else _HOLD_OUT

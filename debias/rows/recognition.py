@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.leaf_counts import LeafCounts, count_leaves
-from debias.shift import Shift, shift_of
+from debias.rows.leaf_counts import LeafCounts, count_leaves
+from debias.rows.shift import Shift, shift_of
 
 if TYPE_CHECKING:
-    from debias.ensemble import TreeEnsemble
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
 
 THRESHOLD = 0.4
 """Value of g / r from which rows count as largely training rows, if there are no more of them than a tree was grown on;
@@ -247,7 +247,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     leaves to cross, and with few rows.
     Small expected counts make the sums vary more than chi-square.
     """
-    from debias import leaf_kernels
+    from debias.rows.kernels import leaf_counts as leaf_kernels
 
     n_trees, n_rows = len(counted), counted[0].at.size
     excess = [_excess_variance(tree) for tree in counted]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.routing import raw_output, route
+from debias.trees.routing import raw_output, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.notes import Notes
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import Notes
 
 ROWS_TO_LOOK_AT = 500
 ROWS_AT_LEAST = 20

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.node_arrays import NodeArrays
-from debias.paths import Paths
-from debias.routing import Router, route, row_blocks
-from debias.running_loss import running_loss
+from debias.rows.node_sums import NodeArrays
+from debias.rows.paths import Paths
+from debias.rows.running_loss import running_loss
+from debias.trees.routing import Router, route, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from debias.data import Data
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.provenance import Provenance
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.dataset import Data
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.rows.provenance import Provenance
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
 
 
 @dataclass(eq=False, kw_only=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.objectives import LOGISTIC
-from debias.threads import allowed
+from debias.parallel import allowed
+from debias.trees.objectives import LOGISTIC
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.response import Response
+    from debias.data.response import Response
+    from debias.trees.ensemble import TreeEnsemble
 
 ROWS_AT_ONCE = 1024
 """So many rows are one sum, whatever the number of threads; their margins stay in the processor's cache."""
@@ -66,7 +66,8 @@ def _add_log_loss(
     drop: NDArray[np.float64],
 ) -> None:
     """Add the log-loss of one margin."""
-    from debias import kernels, running_loss_kernels
+    from debias.rows.kernels import running_loss as running_loss_kernels
+    from debias.trees.kernels import nodes as kernels
 
     assert response.target is not None
     y, base = response.target[:, 0], float(ensemble.base[0])
@@ -85,7 +86,7 @@ def _add_loss(
     drop: NDArray[np.float64],
 ) -> None:
     """Add the loss of any objective that has one."""
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     target = response.target
     assert target is not None

@@ -21,8 +21,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.leaf_counts import LeafCounts
+    from debias.rows.leaf_counts import LeafCounts
+    from debias.trees.ensemble import TreeEnsemble
 
 FALSE_ALARM = 0.001
 """Probability, at most, with which a feature of fresh rows is called shifted, all features together."""
@@ -196,7 +196,7 @@ def _summed_up(
     ensemble: TreeEnsemble, counted: LeafCounts
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
     """Return the splits of a tree, rows and training rows of every node, and the left child of each split."""
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     nodes = slice(ensemble.tree_start[counted.tree], ensemble.tree_start[counted.tree + 1])
     left, right = ensemble.left[nodes], ensemble.right[nodes]

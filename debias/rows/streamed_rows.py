@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import CompositionError
-from debias.rows import Rows
+from debias.rows.rows import Rows
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from debias.inbag import InBag
-    from debias.node_sums import NodeSums
-    from debias.provenance import Provenance
+    from debias.rows.provenance import Provenance
+    from debias.rows.streamed_sums import NodeSums
+    from debias.trees.in_bag import InBag
 
 
 class StreamedRows(Rows):

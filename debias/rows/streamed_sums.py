@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.ensemble import TreeEnsemble
 from debias.errors import RowsError
-from debias.fingerprints import trees_sha256
-from debias.leaf_counts import LeafCounter
-from debias.node_arrays import NodeArrays
-from debias.notes import NotesOnce
-from debias.threads import threads
+from debias.parallel import threads
+from debias.rows.leaf_counts import LeafCounter
+from debias.rows.node_sums import NodeArrays
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.fingerprint import trees_sha256
+from debias.warning_log import NotesOnce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
 
 ROWS_KEPT = 50_000
 """Rows whose leaves are kept in some trees, from which it is estimated how alike the trees are."""
@@ -65,7 +65,7 @@ class NodeSums(NodeArrays):
     """
 
     def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
-        from debias.preparation import extract
+        from debias.rows.preparation import extract
 
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.model = None if isinstance(model, TreeEnsemble) else model
@@ -94,7 +94,7 @@ class NodeSums(NodeArrays):
         ExtractionError
             The trees do not predict what the model predicts.
         """
-        from debias.preparation import batch_rows
+        from debias.rows.preparation import batch_rows
 
         if self.model is None:
             raise RowsError("these node sums were made of bare trees; make them of the model: debias.NodeSums(model)")
@@ -108,7 +108,7 @@ class NodeSums(NodeArrays):
 
     def add_rows(self, rows: Rows) -> None:
         """Add rows that are encoded already, with the loss they save if it is added up here."""
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         counting = rows.in_bag is None
         if counting and self._counter is None:
@@ -153,7 +153,7 @@ class NodeSums(NodeArrays):
             Of a file in numpy's ``.npz`` format, without pickles and with a digest of its contents. An old file is
             replaced once the new one is whole.
         """
-        from debias.sums_files import write
+        from debias.rows.sums_files import write
 
         write(path, self)
 
@@ -180,7 +180,7 @@ class NodeSums(NodeArrays):
         OSError
             The file cannot be read.
         """
-        from debias.sums_files import read
+        from debias.rows.sums_files import read
 
         sums = cls(model, n_jobs=n_jobs)
         about, state = read(path, sums)
@@ -247,7 +247,7 @@ class NodeSums(NodeArrays):
     @property
     def squares(self) -> NDArray[np.float64]:
         """Sum of squared weights at each node, shape (n_nodes,)."""
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         if self._squares is None:
             return self.n

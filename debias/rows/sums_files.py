@@ -16,10 +16,10 @@ from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
+from debias.atomic_files import replacing
 from debias.errors import RowsError
-from debias.leaf_counts import LeafCounter
-from debias.node_sums import ROWS_KEPT
-from debias.writing import replacing
+from debias.rows.leaf_counts import LeafCounter
+from debias.rows.streamed_sums import ROWS_KEPT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.node_sums import NodeSums
+    from debias.rows.streamed_sums import NodeSums
 
 FORMAT = 3
 SEAL = "sha256"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import InBagUnavailableError, ProvenanceError
-from debias.proof import prove, response_fits
-from debias.provenance import EVERY_LEAF, SURE, Provenance, prove_bags, proven
-from debias.recognition import recognise
+from debias.rows.bag_proof import prove, response_fits
+from debias.rows.provenance import EVERY_LEAF, SURE, Provenance, prove_bags, proven
+from debias.rows.recognition import recognise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.inbag import InBag
-    from debias.notes import Notes
-    from debias.response import Response
-    from debias.table import Table
+    from debias.data.response import Response
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.in_bag import InBag
+    from debias.warning_log import Notes
 
 ENOUGH_PRESENT = 0.75
 """Least estimated share of the training set that rows given as train= must contain."""
@@ -36,7 +36,7 @@ def prove_training(
     Parameters
     ----------
     ensemble, model, table, response, notes
-        As for :func:`debias.provenance.resolve`.
+        As for :func:`debias.rows.provenance.resolve`.
     weight : array of shape (n_rows,), or None
         Weights of training the user gave with them.
 
@@ -87,11 +87,11 @@ def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64
     Parameters
     ----------
     model, response
-        As for :func:`debias.provenance.resolve`.
+        As for :func:`debias.rows.provenance.resolve`.
     sample_weight : array of shape (n_rows,), or None
         Weights of training.
     """
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     y = response.codes if response.codes is not None else response.values
     try:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.effective_rows import effective_rows
 from debias.errors import CompositionError, RowsError
+from debias.significance.effective_rows import effective_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.groups import Grouping
-    from debias.notes import Notes
-    from debias.rows import Rows
-    from debias.significance import Procedure
+    from debias.data.groups import Grouping
+    from debias.rows.rows import Rows
+    from debias.significance.verdict import Procedure
+    from debias.warning_log import Notes
 
 FEW_BLOCKS = 5
 """Frozen-forest permutations need about so many independent evaluations a tree: with 0.5 and 2 whole blocks out of bag

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.effective_rows import POWERS, effective_number
-from debias.threads import allowed
+from debias.parallel import allowed
+from debias.significance.effective_rows import POWERS, effective_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.groups import Grouping
-    from debias.paths import Paths
-    from debias.rows import Rows
-    from debias.streamed_errors import Steps
+    from debias.data.groups import Grouping
+    from debias.rows.paths import Paths
+    from debias.rows.rows import Rows
+    from debias.significance.streamed import Steps
 
 
 def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -38,7 +38,7 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     array of float64 of shape (n_rows, n_features)
         In the unit of the score, which is the sum over rows. Rows that were never evaluated have 0.
     """
-    from debias import path_kernels
+    from debias.rows.kernels import paths as path_kernels
 
     phi = np.zeros((paths.n_rows, rows.ensemble.n_features))
     of_rows = _of_rows(paths, rows, paths.factor(node_weight), rows.ensemble.feature[paths.splits])
@@ -65,7 +65,7 @@ def standard_error(
     grouping : Grouping
         Groups are summed first.
     inflated : bool
-        See :meth:`debias.paths.Paths.factor`.
+        See :meth:`debias.rows.paths.Paths.factor`.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def influence_error(
     -------
     array of float64 of shape (n_groups,)
     """
-    from debias import path_kernels
+    from debias.rows.kernels import paths as path_kernels
 
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
     factor = paths.factor(node_weight)
@@ -243,7 +243,7 @@ def _moments(
 
     The sums have shape (4, n_groups).
     """
-    from debias import path_kernels
+    from debias.rows.kernels import paths as path_kernels
 
     column, n_groups = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32), len(grouping.names)
     width = rows.ensemble.value.shape[1] - (rows.response.values is None)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
 
 POWERS = 4
 """Power sums that the effective number is made of."""

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.paths import Paths
-    from debias.threads import Threads
+    from debias.parallel import Threads
+    from debias.rows.paths import Paths
 
     Lists = tuple[NDArray[Any], ...]
 
@@ -63,7 +63,7 @@ class FeaturePaths:
         lanes : int
             Number of permutations.
         """
-        from debias import feature_path_kernels
+        from debias.significance.kernels import feature_paths as feature_path_kernels
 
         paths, parts = self.paths, self.paths.parts
         sums = np.zeros((len(parts), 2, self.n_columns, lanes))
@@ -107,7 +107,7 @@ class FeaturePaths:
 
     def _lists(self, first: int, last: int) -> Lists:
         """Return what visits there are in parts first..last of the rows, see ``feature_path_kernels.moments``."""
-        from debias import feature_path_kernels
+        from debias.significance.kernels import feature_paths as feature_path_kernels
 
         starts = []
         for count in self._counts[:, first:last]:
@@ -131,7 +131,7 @@ class FeaturePaths:
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
         """Numbers of visits, and of rows with any, in each part of the rows, shape (2, n_parts, n_columns)."""
-        from debias import feature_path_kernels
+        from debias.significance.kernels import feature_paths as feature_path_kernels
 
         counts = np.zeros((2, len(self.paths.parts), self.n_columns), dtype=np.int64)
 
@@ -176,7 +176,7 @@ class FeaturePaths:
     @cached_property
     def _above(self) -> NDArray[np.int32]:
         """The deepest place of the same column on the way to each split, by position; -1 if there is none."""
-        from debias import feature_path_kernels
+        from debias.significance.kernels import feature_paths as feature_path_kernels
 
         above = np.empty(self.column.size, dtype=np.int32)
         splits = (self.paths.start, self.paths.slot_of_split, self.column)

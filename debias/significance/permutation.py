@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.contributions import fixed_differences, one_hot, spread
-from debias.feature_paths import FeaturePaths
-from debias.threads import allowed
+from debias.parallel import allowed
+from debias.significance.contributions import fixed_differences, one_hot, spread
+from debias.significance.feature_paths import FeaturePaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from debias.groups import Grouping
-    from debias.paths import Paths
-    from debias.rows import Rows
+    from debias.data.groups import Grouping
+    from debias.rows.paths import Paths
+    from debias.rows.rows import Rows
 
 MEMORY = 2**29
 """Bytes that node values of permutations which go side by side may take."""
@@ -68,7 +68,7 @@ def permutation_draws(
     Parameters
     ----------
     paths, rows, node_weight, grouping
-        As for :func:`debias.contributions.standard_error`. With bags, the in-bag means are made anew of each permuted
+        As for :func:`debias.significance.contributions.standard_error`. With bags, the in-bag means are made anew of each permuted
         response; without, the node values are the model's and the evaluation rows' response alone moves.
     n_permutations : int
         At most so many.
@@ -115,7 +115,7 @@ class _Statistic:
     """The studentised scores under several permuted responses at once."""
 
     def __init__(self, along: FeaturePaths, rows: Rows, factor: NDArray[np.float64]) -> None:
-        from debias import step_kernels
+        from debias.significance.kernels import steps as step_kernels
 
         self.along, self.rows, self.factor = along, rows, factor[along.splits]
         paths, bags = along.paths, rows.in_bag
@@ -144,7 +144,7 @@ class _Statistic:
 
     def _steps(self, y: NDArray[Any], lanes: int) -> NDArray[np.float64]:
         """Return what rows add at the dividing splits, see ``step_kernels.write_steps``."""
-        from debias import step_kernels
+        from debias.significance.kernels import steps as step_kernels
 
         paths, threads = self.along.paths, self.along.threads
         step = np.empty((paths.n_splits, 2, self.width * lanes))
@@ -187,7 +187,7 @@ class _Responses:
 
     def draw(self, n: int) -> NDArray[Any]:
         """Return the next n, shape (n_rows, n_outputs, n)."""
-        from debias import step_kernels
+        from debias.significance.kernels import steps as step_kernels
 
         drawn = np.empty((*self._response.shape, n), dtype=self._response.dtype)
         if n:

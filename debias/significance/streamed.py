@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.contributions import coded_response, fixed_differences, spread, units
-from debias.effective_rows import POWERS, effective_number
 from debias.errors import CompositionError
-from debias.significance import SHRINKAGE, by_students_law, refuse_training_rows, shrunk, without_verdict
+from debias.significance.contributions import coded_response, fixed_differences, spread, units
+from debias.significance.effective_rows import POWERS, effective_number
+from debias.significance.verdict import SHRINKAGE, by_students_law, refuse_training_rows, shrunk, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.groups import Grouping
-    from debias.node_sums import NodeSums
-    from debias.notes import Notes
-    from debias.rows import Rows
-    from debias.scores import Scores
-    from debias.significance import Procedure
-    from debias.streamed_rows import StreamedRows
+    from debias.data.groups import Grouping
+    from debias.results.scores import Scores
+    from debias.rows.rows import Rows
+    from debias.rows.streamed_rows import StreamedRows
+    from debias.rows.streamed_sums import NodeSums
+    from debias.significance.verdict import Procedure
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import Notes
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
 
@@ -39,7 +39,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """What a row adds to scores at every dividing split (see debias.path_kernels), in one or several versions.
+    """What a row adds to scores at every dividing split (see debias.rows.kernels.paths), in one or several versions.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Steps:
     factors : list of array of shape (n_dividing, 2)
         One for each version.
     unit : array of shape (n_groups,)
-        What contributions to each group are measured in, see :func:`debias.contributions.units`.
+        What contributions to each group are measured in, see :func:`debias.significance.contributions.units`.
     """
 
     ensemble: TreeEnsemble
@@ -83,9 +83,9 @@ class Steps:
         grouping : Grouping
         versions : list of (array of shape (n_nodes,), bool)
             What the scorer multiplies each split's term with, and whether residuals are enlarged: see
-            :meth:`debias.paths.Paths.factor`.
+            :meth:`debias.rows.paths.Paths.factor`.
         """
-        from debias import path_kernels
+        from debias.rows.kernels import paths as path_kernels
 
         ensemble = sums.ensemble
         splits, slots_of, slot_of_node = [], [], np.empty(ensemble.n_nodes, dtype=np.int32)
@@ -124,7 +124,7 @@ class Steps:
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
         """Return sums of the powers of contributions, in units, shape (n_versions, 4, n_groups)."""
-        from debias import path_kernels
+        from debias.rows.kernels import paths as path_kernels
 
         total = np.zeros((len(self.factors), POWERS, self.n_groups))
         for rows in batches:
@@ -155,7 +155,7 @@ def streamed_significance(
     Parameters
     ----------
     scores, node_weight, grouping, procedure, notes
-        As for :func:`debias.significance.significance`.
+        As for :func:`debias.significance.verdict.significance`.
     rows : StreamedRows
         With the node sums over all rows.
     n_independent : int

@@ -1,9 +1,9 @@
 """Which scores are more than chance: standard errors, z, p-values and adjusted p-values of one scorer on some rows.
 
-Out-of-bag rows: the frozen-forest permutation test (debias.frozen_test), or a test with the naive standard error, or
+Out-of-bag rows: the frozen-forest permutation test (debias.significance.permutation), or a test with the naive standard error, or
 sqrt(2) times it, by Student's law. Held-out rows: rows are independent given the model, so the scores are sums of
 independent contributions, whose law is Student's where many of them count; permutations of the response where few do
-(debias.effective_rows).
+(debias.significance.effective_rows).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias import nulls
-from debias.cautions import (
+from debias import p_values
+from debias.errors import CompositionError, RowsError
+from debias.significance.cautions import (
     FAR_BELOW,
     FEW_BLOCKS,
     check_resolution,
@@ -24,17 +25,16 @@ from debias.cautions import (
     warn_of_few_carriers,
     warn_of_few_rows_in_blocks,
 )
-from debias.contributions import influence_error, standard_error, z_scores
-from debias.effective_rows import effective_rows, is_constant
-from debias.errors import CompositionError, RowsError
+from debias.significance.contributions import influence_error, standard_error, z_scores
+from debias.significance.effective_rows import effective_rows, is_constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.groups import Grouping
-    from debias.notes import Notes
-    from debias.rows import Rows
-    from debias.scores import Scores
+    from debias.data.groups import Grouping
+    from debias.results.scores import Scores
+    from debias.rows.rows import Rows
+    from debias.warning_log import Notes
 
 ERRORS = ("fwer", "fdr", "fdr_by")
 METHODS = ("auto", "permutation", "conservative", "naive")
@@ -71,7 +71,7 @@ class Procedure:
         "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
         standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
         rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
-        them or fewer count (:mod:`debias.effective_rows`); naive on other held-out rows.
+        them or fewer count (:mod:`debias.significance.effective_rows`); naive on other held-out rows.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
@@ -242,7 +242,7 @@ class _Found:
 def _by_permutation(
     rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
 ) -> _Found:
-    from debias.frozen_test import permutation_draws
+    from debias.significance.permutation import permutation_draws
 
     refuse_unequal_blocks(rows)
     check_resolution(procedure, len(grouping.names), notes)
@@ -251,13 +251,13 @@ def _by_permutation(
     draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
     z, null, alpha = draws.z, draws.null, procedure.alpha
     if procedure.error != "fwer" and procedure.adaptive:
-        p_value, n_draws = nulls.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
+        p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
     else:
-        p_value, n_draws = nulls.permutation_p_values(z, null), np.full(z.size, len(null))
+        p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
     if procedure.error == "fwer":
-        p_adjusted = nulls.step_down_max(z, null)
+        p_adjusted = p_values.step_down_max(z, null)
     else:
-        p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
+        p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
     if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
         notes.warn(f"the budget ended the test after {len(null)} permutations: too few to reject at {alpha:g}")
     done = {"n_permutations": len(null), "draws_used": n_draws.tolist(), "stopped": draws.stopped, "seed": seed}
@@ -300,9 +300,9 @@ def by_students_law(
     freedom = np.maximum(effective - 1, 1.0)
     p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
     if procedure.error == "fwer":
-        p_adjusted = nulls.holm(p_value)
+        p_adjusted = p_values.holm(p_value)
     else:
-        p_adjusted = nulls.false_discovery(p_value, procedure.error == "fdr_by")
+        p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
     close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
     warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, notes)
     least = float(freedom[z != 0].min(initial=freedom.max()))  # from this z on a feature is found whichever it is
@@ -333,13 +333,13 @@ class _Settled:
 
     def __init__(self, procedure: Procedure) -> None:
         self.procedure = procedure
-        self.boundaries = nulls.Boundaries(procedure.alpha, RISK)
+        self.boundaries = p_values.Boundaries(procedure.alpha, RISK)
 
     def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
         if not self.procedure.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
             return False
         if self.procedure.error != "fwer":
-            return bool((nulls.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
+            return bool((p_values.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
         order = np.argsort(-z, kind="stable")
-        exceeding = nulls.exceeds(nulls.successive_max(null[:, order]), z[order])
+        exceeding = p_values.exceeds(p_values.successive_max(null[:, order]), z[order])
         return bool(self.boundaries.settled(exceeding).all())

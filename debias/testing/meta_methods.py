@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import CompositionError
-from debias.meta_methods import MetaMethod
-from debias.scoring import Scorer, scorer_plugin
+from debias.hooks.meta_methods import MetaMethod
+from debias.hooks.scorers import Scorer, scorer_plugin
 from debias.testing.promises import check_call, require, small_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data import Data
+    from debias.data.dataset import Data
 
 
 def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:

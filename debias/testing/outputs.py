@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.discovery import plugin_manager
 from debias.errors import DebiasError
-from debias.odd_rows import odd_rows
-from debias.routing import raw_output, route
+from debias.hooks.registry import plugin_manager
+from debias.models.extraction import gaps, native_output
+from debias.models.odd_rows import odd_rows
 from debias.testing.promises import require
-from debias.verify import gaps, native_output
+from debias.trees.routing import raw_output, route
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.trees.ensemble import TreeEnsemble
 
 SPLITS_TO_TRY, ROWS_TO_TRY = 64, 64
 NEARLY_ZERO = 1e-30

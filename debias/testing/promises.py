@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data import Data
-from debias.meta_methods import given_by
-from debias.scoring import Scorer
+from debias.data.dataset import Data
+from debias.hooks.meta_methods import given_by
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

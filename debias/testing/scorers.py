@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.contributions import contributions
 from debias.errors import CompositionError, DebiasError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
+from debias.significance.contributions import contributions
 from debias.testing.promises import check_call, require, small_data
 from debias.testing.toy_forests import NAMES, TASKS, toy_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data import Data
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.data.dataset import Data
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 NEEDS = {"rows", "running-loss", "data-only", "refit"}
 FACE = ("name", "unit", "needs", "score", "with_options")
@@ -209,7 +209,7 @@ def _check_contributions(scorer: Scorer, rows: Rows, case: str, values: NDArray[
 
 
 def _rows_of(scorer: Scorer, model: Any, X: Any, y: Any) -> Rows:
-    from debias.preparation import prepare
+    from debias.rows.preparation import prepare
 
     _, rows, _ = prepare(model, X, y, [scorer], "auto", None, None, 0, None)
     require(rows is not None, "a model was passed without rows: pass X= and y= too")

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.ensemble import TreeEnsemble
-from debias.inbag import InBag
-from debias.objectives import LOGISTIC, SQUARED_ERROR
-from debias.provenance import Provenance
-from debias.response import encode
-from debias.rows import Rows
-from debias.table import Table
+from debias.data.response import encode
+from debias.data.table import Table
+from debias.rows.provenance import Provenance
+from debias.rows.rows import Rows
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import LOGISTIC, SQUARED_ERROR
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

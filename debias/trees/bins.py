@@ -1,4 +1,4 @@
-"""Bins of an ensemble of small trees: what routes many rows at once (see debias.bin_kernels)."""
+"""Bins of an ensemble of small trees: what routes many rows at once (see debias.trees.kernels.bins)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.threads import over_parts
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
+    from debias.trees.ensemble import TreeEnsemble
 
 LEAVES_AT_MOST = 256
 CUTS_AT_MOST = 255
@@ -45,7 +45,7 @@ class Bins:
     @classmethod
     def of(cls, ensemble: TreeEnsemble) -> Bins | None:
         """Return the bins of an ensemble; None if a byte does not number its leaves or cuts, or not all splits cut."""
-        from debias import bin_kernels
+        from debias.trees.kernels import bins as bin_kernels
 
         by_cuts_alone = ensemble.category_set is None and ensemble.zero_is_missing is None
         if not by_cuts_alone or np.diff(ensemble.tree_start).max() >= 2 * LEAVES_AT_MOST:
@@ -83,7 +83,7 @@ class Bins:
 
     def encode(self, X: NDArray[np.floating[Any]], n_jobs: int | None = None) -> NDArray[np.uint8]:
         """Return the bins of rows (n_rows, n_features): an array of shape (2 * n_features, n_rows)."""
-        from debias import bin_kernels
+        from debias.trees.kernels import bins as bin_kernels
 
         codes = np.empty((2 * X.shape[1], X.shape[0]), dtype=np.uint8)
         used = np.flatnonzero(np.diff(self.cut_start))
@@ -92,7 +92,7 @@ class Bins:
 
     def leaves(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, shape (n_rows, n_trees)."""
-        from debias import bin_kernels
+        from debias.trees.kernels import bins as bin_kernels
 
         n_trees = self.steps[1].size - 1
         leaves = np.empty((n_trees, len(X)), dtype=np.int32)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.ensemble_checks import NODE_ARRAYS, OTHER_ARRAYS, check_categories, check_shapes, check_trees
-from debias.threads import over_parts
+from debias.parallel import over_parts
+from debias.trees.ensemble_checks import NODE_ARRAYS, OTHER_ARRAYS, check_categories, check_shapes, check_trees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.bins import Bins
-    from debias.objectives import Objective
+    from debias.trees.bins import Bins
+    from debias.trees.objectives import Objective
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -170,7 +170,7 @@ class TreeEnsemble:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         for name, dtype in {**NODE_ARRAYS, **OTHER_ARRAYS}.items():
             self._set(name, dtype)
@@ -217,7 +217,7 @@ class TreeEnsemble:
     @cached_property
     def parent(self) -> NDArray[np.int32]:
         """Parent of each node within its tree; -1 at roots."""
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         parent = np.full(self.n_nodes, -1, dtype=np.int32)
         given = (self.left, self.right, parent)
@@ -243,7 +243,7 @@ class TreeEnsemble:
     @cached_property
     def links(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """`splits`, `children` and `tree_of_split` as compiled loops read them: in half the memory, if that will do."""
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         n_splits = (self.n_nodes - self.n_trees) // 2
         integer = np.int32 if self.n_nodes <= np.iinfo(np.int32).max else np.int64
@@ -278,7 +278,7 @@ class TreeEnsemble:
     @cached_property
     def routing_threshold(self) -> NDArray[np.floating[Any]]:
         """`threshold` in the precision of the rows, rounded down, which sends every value of it the same way."""
-        from debias import kernels
+        from debias.trees.kernels import nodes as kernels
 
         rounded = np.empty(self.n_nodes, dtype=self.routing_dtype)
         over_parts(self.n_nodes, lambda of: kernels.round_down(self.threshold[of], rounded[of]), at_least=100_000)
@@ -287,7 +287,7 @@ class TreeEnsemble:
     @cached_property
     def bins(self) -> Bins | None:
         """What routes many rows at once; None where the trees are too large for it, or split on more than cuts."""
-        from debias.bins import Bins
+        from debias.trees.bins import Bins
 
         return Bins.of(self)
 

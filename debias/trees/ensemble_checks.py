@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import ExtractionError
-from debias.threads import over_parts
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
-    from debias.ensemble import TreeEnsemble
+    from debias.trees.ensemble import TreeEnsemble
 
 FAULTS = (
     "has one child only",
@@ -71,7 +71,7 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
 
 def check_trees(ensemble: TreeEnsemble) -> None:
     """Raise an ExtractionError that names the first node at which the arrays are no tree."""
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     links = (ensemble.left, ensemble.right, ensemble.feature)
     given = (*links, ensemble.threshold, ensemble.value, ensemble.averaging_weight, ensemble.n_features)

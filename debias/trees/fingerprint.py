@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.threads import over_parts
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.groups import Grouping
-    from debias.rows import Rows
+    from debias.data.groups import Grouping
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 _NOT_THE_TREES = {
     "impurity",
@@ -81,7 +81,7 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     array of int64 of shape (n_groups,)
         0 for a group of which the model sees no column.
     """
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     unsigned = np.dtype(f"u{X.dtype.itemsize}")
     by_group = np.argsort(grouping.index, kind="stable")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.losses import LOSSES, expit
+from debias.trees.losses import LOSSES, expit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Objective:
     Parameters
     ----------
     name : str
-        One of ``debias.losses.LOSSES``, which has the formulas; or "softmax", the log-loss of a class given one margin
+        One of ``debias.trees.losses.LOSSES``, which has the formulas; or "softmax", the log-loss of a class given one margin
         a class.
     parameter : tuple of float
         The number the loss depends on, once for all outputs or once for each: ``alpha`` of "quantile" and
@@ -36,7 +36,7 @@ class Objective:
     Examples
     --------
     >>> import numpy as np
-    >>> from debias.objectives import Objective
+    >>> from debias.trees.objectives import Objective
     >>> Objective("quantile", (0.9,)).response(np.array([[1.0], [3.0]]), np.array([2.0])).ravel()
     array([-0.1,  0.9])
     """

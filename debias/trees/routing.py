@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.threads import over_parts
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.bins import Bins
-    from debias.ensemble import TreeEnsemble
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.trees.bins import Bins
+    from debias.trees.ensemble import TreeEnsemble
 
 LEAVES_AT_ONCE = 2**23
 VALUES_AT_ONCE = 2**24
@@ -70,7 +70,8 @@ class Router:
 
         `skip` holds the bits of these trees only.
         """
-        from debias import bin_kernels, route_kernels
+        from debias.trees.kernels import bins as bin_kernels
+        from debias.trees.kernels import routing as route_kernels
 
         leaves = np.empty((trees.size, len(self.X)), dtype=np.int32)
         bins = self._bins(trees.size)
@@ -89,7 +90,7 @@ class Router:
         self, codes: NDArray[np.int64], weight: NDArray[np.float64], n: NDArray[np.float64], s: NDArray[np.float64]
     ) -> None:
         """Add the rows to the weights of the leaves, `n` (n_nodes,), and to those of their classes, `s`."""
-        from debias import route_kernels
+        from debias.trees.kernels import routing as route_kernels
 
         def part(of: slice) -> None:
             route_kernels.add_codes(self.X, trees[of], nodes, self._skip[of], codes, weight, n, s)
@@ -106,7 +107,8 @@ class Router:
         q: NDArray[np.float64],
     ) -> None:
         """Add the rows to the weights of the leaves, and to sums and sums of squares of a numeric response."""
-        from debias import bin_kernels, route_kernels
+        from debias.trees.kernels import bins as bin_kernels
+        from debias.trees.kernels import routing as route_kernels
 
         ensemble = self.ensemble
         bins = self._bins(ensemble.n_trees) if s.shape[1] == 1 else None
@@ -135,7 +137,7 @@ class Router:
 
     @cached_property
     def _verified_bins(self) -> Bins:
-        from debias.verify import verify_bins
+        from debias.models.extraction import verify_bins
 
         assert self.ensemble.bins is not None
         verify_bins(self.ensemble, self.ensemble.bins, self.X)
@@ -228,7 +230,7 @@ def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
 
 def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs)."""
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     raw = np.zeros((leaves.shape[0], ensemble.n_outputs))
     kernels.sum_leaf_values(leaves, ensemble.tree_start, ensemble.tree_output, ensemble.value, raw)

@@ -2,7 +2,7 @@
 
 They are path-dependent: a feature that is not known goes both ways at its splits, in the shares of the training weight
 (Lundberg, Erion and Lee, arXiv 1802.03888), which is what the shap package (without background data), XGBoost and
-LightGBM compute. How they are computed here is told in :mod:`debias.shapley_kernels`.
+LightGBM compute. How they are computed here is told in :mod:`debias.trees.kernels.shapley`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.routing import tree_nodes
+from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
+    from debias.trees.ensemble import TreeEnsemble
 
 ROWS_AT_ONCE = 1024
 
@@ -38,7 +38,7 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output less
         :func:`expected_output`.
     """
-    from debias import shapley_kernels as kernels
+    from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Shares of classes add up to 1, so that the values of the first class follow from the others'.
@@ -101,7 +101,7 @@ def shapley_products(
     array of shape (n_features,)
         ``sum_i sum_c factor[i, c] * phi[i, feature, c]``
     """
-    from debias import shapley_kernels as kernels
+    from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
     explained = _tables(ensemble, tree)
@@ -112,7 +112,7 @@ def shapley_products(
 
 def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.float64]] | None:
     """Return one tree's nodes, edges and values as the kernels take them; None of a tree that never splits."""
-    from debias import shapley_kernels as kernels
+    from debias.trees.kernels import shapley as kernels
 
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     if at.stop - at.start == 1:

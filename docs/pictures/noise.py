@@ -4,7 +4,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from debias.demo import UNIQUE, demo_audits
+from debias.benchmarks.demo import UNIQUE, demo_audits
 
 
 def main(path):

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import debias
-from debias_adapters import lightgbm_trees
-from debias_adapters.lightgbm_files import checked
-from debias_adapters.lightgbm_model import ModelText
-from debias_adapters.lightgbm_trees import read_trees, text_in_parts
+from debias_adapters.lightgbm import trees as lightgbm_trees
+from debias_adapters.lightgbm.files import checked
+from debias_adapters.lightgbm.reading import ModelText
+from debias_adapters.lightgbm.trees import read_trees, text_in_parts
 
 ARRAYS = (
     *("start", "feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "value", "count", "gain"),

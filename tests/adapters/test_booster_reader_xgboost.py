@@ -9,8 +9,8 @@ import pytest
 import xgboost
 
 import debias
-from debias_adapters import ubjson
-from debias_adapters.xgboost_nodes import Nodes
+from debias_adapters.xgboost import ubjson
+from debias_adapters.xgboost.nodes import Nodes
 
 
 @pytest.fixture(scope="module")

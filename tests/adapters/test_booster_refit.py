@@ -13,7 +13,7 @@ import pytest
 import xgboost
 
 import debias
-from debias.discovery import plugin_manager
+from debias.hooks.registry import plugin_manager
 
 N = 240
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debias
-from debias import kernels
-from debias.objectives import LOSSES, Objective
-from debias.routing import route
+from debias.trees.kernels import nodes as kernels
+from debias.trees.objectives import LOSSES, Objective
+from debias.trees.routing import route
 
 N = 300
 PARAMETERS = {
@@ -155,7 +155,7 @@ def test_the_first_split_gains_what_the_response_makes_of_it(library, objective)
     plain = {"lambda": 0.0, "min_child_weight": 0} if library is xgboost else {"learning_rate": 1e-3}
     model = train(library, objective, X, y, rounds=1, **plain)
     ensemble = debias.extract(model)
-    r_0 = debias.response.encode(y, ensemble, N).values
+    r_0 = debias.data.response.encode(y, ensemble, N).values
     leaves = route(ensemble, X.astype(ensemble.routing_dtype))
     for tree in range(ensemble.n_outputs):
         one = ensemble.tree(tree)
@@ -174,7 +174,7 @@ def hessians(model, ensemble, tree):
     nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
     if isinstance(model, xgboost.Booster):
         return ensemble.cover[nodes]
-    from debias_adapters.lightgbm_model import ModelText
+    from debias_adapters.lightgbm.reading import ModelText
 
     trees = ModelText.parse(model.model_to_string(), "test").trees
     left, right, h = trees.left[nodes], trees.right[nodes], np.zeros(nodes.stop - nodes.start)
@@ -239,7 +239,7 @@ def test_losses_are_the_libraries_own_metrics(library, objective):
     if objective == "quantile" or objective == "reg:quantileerror":
         assert theirs != 0
     ensemble = debias.extract(model)
-    target = debias.response.encode(y_held, ensemble, N).target
+    target = debias.data.response.encode(y_held, ensemble, N).target
     ours = [ensemble.objective.loss(target, margins(model, X_held, rounds)).mean() for rounds in (2, 6)]
     assert ours[0] - ours[1] == pytest.approx(theirs, rel=2e-4, abs=2e-6)
 
@@ -256,7 +256,7 @@ def test_losses_saved_add_up(library, objective, weighted):
     y = response(objective, latent_held, 1)
     weight = np.random.default_rng(2).uniform(0, 2, N) if weighted else None
     ensemble = debias.extract(model)
-    target = debias.response.encode(y, ensemble, N).target
+    target = debias.data.response.encode(y, ensemble, N).target
     before = ensemble.objective.loss(target, np.tile(ensemble.base, (N, 1)))
     after = ensemble.objective.loss(target, margins(model, X_held, 6))
     scores = debias.score(model, X_held, y, "oob_loss", rows="held-out", sample_weight=weight)
@@ -306,7 +306,7 @@ def test_margins_of_rows(library, task):
         model = lightgbm.train(params, lightgbm.Dataset(X, y, init_score=margin.squeeze()), 5)
         after = margin_held + model.predict(X_held, raw_score=True).reshape(N, -1)
     ensemble = debias.extract(model)
-    target = debias.response.encode(y_held, ensemble, N).target
+    target = debias.data.response.encode(y_held, ensemble, N).target
     loss = ensemble.objective.loss
     scores = debias.score(model, X_held, y_held, "oob_loss", rows="held-out", base_margin=margin_held)
     saved = np.mean(loss(target, margin_held) - loss(target, after))
@@ -369,7 +369,7 @@ def test_an_objective_of_ones_own_of_three_classes(library):
     model.fit(X, y if library is xgboost else labels[y])
     held = y_held if library is xgboost else labels[y_held]
     ensemble = debias.extract(model)
-    r_0 = debias.response.encode(held, ensemble, N).values
+    r_0 = debias.data.response.encode(held, ensemble, N).values
     np.testing.assert_allclose(r_0, np.eye(3)[y_held] - 1 / 3, atol=1e-7)
     debias.score(model, draw(1)[0], held, rows="held-out")
 
@@ -434,7 +434,7 @@ def test_oob_scores_of_a_forest_are_those_of_its_trees():
     model = forest("regression", X, y)
     ensemble = debias.extract(model)
     leaves = route(ensemble, X)
-    in_bag = debias.discovery.plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=None)
+    in_bag = debias.hooks.registry.plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=None)
     expected = np.zeros(4)
     for tree in range(10):
         one, out = ensemble.tree(tree), in_bag.draw(tree) == 0

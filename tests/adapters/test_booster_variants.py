@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import debias
-from debias.notes import Notes
-from debias.routing import raw_output, route
-from debias.table import Table
+from debias.data.table import Table
+from debias.trees.routing import raw_output, route
+from debias.warning_log import Notes
 
 N = 160
 VARIED = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 import debias
-from debias_adapters import _bootstrap_kernels
+from debias_adapters.sklearn.kernels import bootstrap as _bootstrap_kernels
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**31 - 1, 2**32 - 1])
@@ -23,7 +23,9 @@ def test_bags_are_those_scikit_learn_says(settings):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(203, 4)), rng.integers(0, 2, 203)
     forest = RandomForestClassifier(12, random_state=3, **settings).fit(X, y)
-    adapter = next(each for each in debias.discovery.plugin_manager().get_plugins() if "sklearn_forests" in str(each))
+    adapter = next(
+        each for each in debias.hooks.registry.plugin_manager().get_plugins() if "sklearn_forests" in str(each)
+    )
     bags = adapter.debias_in_bag(model=forest, y=y, sample_weight=None)
     for tree, drawn in enumerate(forest.estimators_samples_):
         inside = np.bincount(drawn, minlength=203)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from debias_adapters import decimals
-from debias_adapters.decimals import read_lines
+from debias_adapters.lightgbm import decimals
+from debias_adapters.lightgbm.decimals import read_lines
 
 
 def expected(words):

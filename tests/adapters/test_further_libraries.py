@@ -14,10 +14,10 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.ensemble._forest import ForestRegressor
 
 import debias
+from debias.data.table import Table
 from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, UnsupportedModelError
-from debias.notes import Notes
-from debias.routing import raw_output, route
-from debias.table import Table
+from debias.trees.routing import raw_output, route
+from debias.warning_log import Notes
 
 pytestmark = pytest.mark.integration
 N = 240
@@ -226,7 +226,7 @@ def test_scale_and_bias():
 
 @pytest.mark.parametrize("grow_policy", ["SymmetricTree", "Lossguide"])
 def test_one_hot_splits_on_text_and_codes(grow_policy):
-    catboost_boosters = pytest.importorskip("debias_adapters.catboost_boosters")
+    catboost_boosters = pytest.importorskip("debias_adapters.catboost.hooks")
     frame, y = with_categories()
     model = boosted(cat_features=["word", "code"], one_hot_max_size=10, grow_policy=grow_policy).fit(frame, y)
     before = model.predict(frame)

@@ -14,8 +14,8 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomFo
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 import debias
-from debias.routing import raw_output, route
-from debias.table import Table
+from debias.data.table import Table
+from debias.trees.routing import raw_output, route
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]

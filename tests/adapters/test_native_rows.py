@@ -21,10 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import debias
-from debias.notes import Notes
-from debias.routing import raw_output, route
-from debias.table import Table
-from debias_adapters.catboost_boosters import remember_labels
+from debias.data.table import Table
+from debias.trees.routing import raw_output, route
+from debias.warning_log import Notes
+from debias_adapters.catboost.hooks import remember_labels
 
 N = 120
 LABELS = np.array(["u", "v", "w", "x"], dtype=object)

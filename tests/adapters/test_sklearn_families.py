@@ -35,9 +35,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from threadpoolctl import threadpool_limits
 
 import debias
-from debias.notes import Notes
-from debias.routing import raw_output, route
-from debias.table import Table
+from debias.data.table import Table
+from debias.trees.routing import raw_output, route
+from debias.warning_log import Notes
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
@@ -189,7 +189,7 @@ def test_bags_are_recovered_at_every_node(classes, which, bags, weighted, class_
 
 def assert_bags_fill_every_node(model, X, y, weight=None):
     """Route the recovered bags with the model's own stored trees: distinct rows and their weight, at every node."""
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     ensemble = debias.extract(model)
     codes = y if ensemble.classes is None else np.searchsorted(ensemble.classes, y)

@@ -44,7 +44,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBRegressor
 
 import debias
-from debias_adapters._sklearn_columns import sources
+from debias_adapters.sklearn.columns import sources
 
 N = 300
 
@@ -149,8 +149,8 @@ def test_pipelines_of_other_libraries_and_sparse_encodings(kind, sparse):
     scores = debias.score(model, X_new, y_new, rows="held-out")
     assert set(scores.feature_names) == set(X.columns)
     # The predictions behind the scores are the pipeline's own.
-    from debias.routing import raw_output, route
-    from debias.table import Table
+    from debias.data.table import Table
+    from debias.trees.routing import raw_output, route
 
     ensemble = debias.extract(model)
     matrix = Table(model[:-1].transform(X_new)).matrix(ensemble)

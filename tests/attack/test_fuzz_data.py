@@ -14,8 +14,8 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.cli.inputs import _read, read_params
-from debias.policy import Policy
-from debias.replicates import Engine, replicate
+from debias.results.policy import Policy
+from debias.retraining.replicates import Engine, replicate
 
 pytestmark = pytest.mark.integration
 
@@ -107,7 +107,7 @@ def test_node_sums(name, file, tmp_path):
 
 def _forged(original, seed, folder):
     """Return a file with other values in one array, and the digest of these."""
-    from debias.sums_files import SEAL, _digest
+    from debias.rows.sums_files import SEAL, _digest
 
     draw = np.random.default_rng(seed)
     (folder / "original").write_bytes(original)

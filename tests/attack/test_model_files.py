@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from debias.errors import UnsupportedModelError
-from debias.model_check import check
+from debias.models.sandbox import check
 
 pytestmark = pytest.mark.integration
 MUTANTS = 2000

@@ -11,9 +11,9 @@ from sklearn.ensemble import RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.bins import CUTS_AT_MOST, LEAVES_AT_MOST, Bins
-from debias.objectives import SQUARED_ERROR
-from debias.routing import FEW_ROWS, Router, bins_for
+from debias.trees.bins import CUTS_AT_MOST, LEAVES_AT_MOST, Bins
+from debias.trees.objectives import SQUARED_ERROR
+from debias.trees.routing import FEW_ROWS, Router, bins_for
 
 
 def random_ensemble(rng, n_trees, n_leaves, n_features, cuts, dtype, width=1):

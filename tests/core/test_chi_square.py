@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from debias.chi_square import log_tail, quantile_1df
+from debias_plugins.data_scorers.kernels.chi_square import log_tail, quantile_1df
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 7, 30, 200, 5000])

@@ -179,7 +179,7 @@ def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
     X, y = drawn("3-class", 3000)
     model = RandomForestClassifier(**SMALL).fit(X, y)
     first = debias.audit(model, X, y, seed=1, n_permutations=40)
-    monkeypatch.setattr("debias.feature_paths.MEMORY", 2**15)
+    monkeypatch.setattr("debias.significance.feature_paths.MEMORY", 2**15)
     for n_jobs in (1, 2):
         again = debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=n_jobs)
         np.testing.assert_array_equal(again.main.null, first.main.null)
@@ -190,7 +190,7 @@ def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monk
     model = RandomForestClassifier(**SMALL).fit(X, y)
     first = debias.audit(model, X, y, seed=1, n_permutations=40)
     assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
-    monkeypatch.setattr("debias.frozen_test.LANES", 3)
+    monkeypatch.setattr("debias.significance.permutation.LANES", 3)
     again = debias.audit(model, X, y, seed=1, n_permutations=40)
     np.testing.assert_allclose(again.main.null, first.main.null, rtol=1e-12)
     assert not np.allclose(debias.audit(model, X, y, seed=2, n_permutations=40).main.null, first.main.null)

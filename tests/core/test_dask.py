@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier
 
 import debias
-from debias.dask_rows import DaskRows
+from debias.data.dask_rows import DaskRows
 
 dask = pytest.importorskip("dask")
 array, frames = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")

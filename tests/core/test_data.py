@@ -28,7 +28,7 @@ def keep(data):
 def registered():
     debias.register(n_values)
     yield
-    manager = debias.discovery.plugin_manager()
+    manager = debias.hooks.registry.plugin_manager()
     manager.unregister(name="test_n_values")
 
 

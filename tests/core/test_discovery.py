@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import debias
-from debias.discovery import build_manager, plugin_manager, scorers
+from debias.hooks.registry import build_manager, plugin_manager, scorers
 
 PLUGIN = """
 import numpy as np
@@ -96,7 +96,7 @@ def test_a_broken_plugin_is_named_with_the_way_to_disable_it(installed):
 
 
 def test_two_plugins_of_one_name_are_refused():
-    points = [point("same", "debias_plugins.node_scorers"), point("same", "debias_plugins.native_scorers")]
+    points = [point("same", "debias_plugins.scorers.node"), point("same", "debias_plugins.scorers.native")]
     with pytest.raises(debias.PluginError, match="two plugins are called 'same'.*DEBIAS_DISABLE_PLUGINS=same"):
         build_manager(points)
 
@@ -191,11 +191,11 @@ def test_what_a_plugin_offers_may_change():
     plugin = Plugin()
     debias.register(plugin, "of_a_changing_mind")
     try:
-        first = debias.discovery.scorers()["changing"]
+        first = debias.hooks.registry.scorers()["changing"]
         offered[0] = debias.scorer_plugin("changing", unit="2", needs=set())(lambda ensemble, rows: np.ones(2))
-        assert (first.unit, debias.discovery.scorers()["changing"].unit) == ("1", "2")
-        offered.append(debias.discovery.scorers()["mdi_oob"])
+        assert (first.unit, debias.hooks.registry.scorers()["changing"].unit) == ("1", "2")
+        offered.append(debias.hooks.registry.scorers()["mdi_oob"])
         with pytest.raises(debias.errors.PluginError, match="two scorers are called 'mdi_oob'"):
-            debias.discovery.scorers()
+            debias.hooks.registry.scorers()
     finally:
         plugin_manager().unregister(plugin)

@@ -11,11 +11,11 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
-from debias import significance
-from debias.effective_rows import effective_number
-from debias.groups import Grouping
-from debias.notes import Notes
-from debias.significance import Procedure, by_students_law
+from debias.data.groups import Grouping
+from debias.significance.effective_rows import effective_number
+from debias.significance.verdict import Procedure, by_students_law
+from debias.significance import verdict
+from debias.warning_log import Notes
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
@@ -104,7 +104,7 @@ def test_the_test_is_chosen_by_the_rows_that_count(name):
 
 def test_it_costs_too_much_to_permute_very_many_rows(monkeypatch):
     model, y, given, _ = CASES["balanced"]
-    monkeypatch.setattr(significance, "MOST_VALUES", N * 3 * 2 - 1)
+    monkeypatch.setattr(verdict, "MOST_VALUES", N * 3 * 2 - 1)
     found = debias.score(model(), rows(2), y, rows="held-out", se="auto", **given)
     assert found.details["test"]["se"] == "naive"
     assert max(found.details["test"]["effective_rows"]) < RARE

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import debias
-from debias.objectives import SQUARED_ERROR
+from debias.trees.objectives import SQUARED_ERROR
 
 
 def stump(**changes):

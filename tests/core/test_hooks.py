@@ -11,8 +11,8 @@ from debias_toy import adapter as toy
 from debias_toy.model import ToyForest
 
 import debias
-from debias.discovery import plugin_manager
-from debias.unwrapping import Inner, Unwrapped
+from debias.hooks.registry import plugin_manager
+from debias.models.wrappers import Inner, Unwrapped
 
 ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
 

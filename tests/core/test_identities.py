@@ -21,13 +21,13 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import debias
-from debias.inbag import InBag
-from debias.node_sums import NodeSums
-from debias.provenance import Provenance
-from debias.response import encode
-from debias.routing import route
-from debias.rows import Rows, in_bag_sums
-from debias.table import Table
+from debias.data.response import encode
+from debias.data.table import Table
+from debias.rows.provenance import Provenance
+from debias.rows.rows import Rows, in_bag_sums
+from debias.rows.streamed_sums import NodeSums
+from debias.trees.in_bag import InBag
+from debias.trees.routing import route
 
 # A few dozen fresh rows look like training rows now and then; that recognition is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")

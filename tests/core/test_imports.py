@@ -19,7 +19,7 @@ def loaded_after(code):
     "code",
     [
         "import debias",
-        "import debias; from debias.discovery import scorers; scorers()",
+        "import debias; from debias.hooks.registry import scorers; scorers()",
         "import debias.cli",
     ],
 )

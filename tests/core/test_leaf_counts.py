@@ -7,11 +7,11 @@ from scipy.special import expit
 from scipy.stats import chi2_contingency
 
 import debias
-from debias import leaf_kernels
-from debias.leaf_counts import LeafCounter
-from debias.objectives import Objective
-from debias.response import encode
-from debias.routing import route
+from debias.data.response import encode
+from debias.rows.kernels import leaf_counts as leaf_kernels
+from debias.rows.leaf_counts import LeafCounter
+from debias.trees.objectives import Objective
+from debias.trees.routing import route
 
 N = 300
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 import debias
-from debias.decision import critical_value, decide
-from debias.normalising import normalise, tail_p_values
-from debias.shadows import names_of_copies, with_copies, with_permuted
+from debias_plugins.guide_threshold import critical_value, decide
+from debias_plugins.meta_methods.null_adjustment import normalise, tail_p_values
+from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies, with_permuted
 
 V = np.array([6.0, 1.0, 0.0])
 NULL = np.array([[1.0, 1.0, 0.0], [3.0, 1.0, 0.0]])

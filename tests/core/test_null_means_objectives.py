@@ -9,7 +9,7 @@ import debias
 
 pytestmark = [
     pytest.mark.slow,
-    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.recognition).
+    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.rows.recognition).
     pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning"),
 ]
 

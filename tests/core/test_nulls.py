@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 from scipy.stats import binom, false_discovery_control
 
-from debias import nulls
+from debias import p_values
 
 RNG = np.random.default_rng(0)
 
 
 def test_permutation_p_values_count_ties_and_are_never_0():
     null = np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
-    assert nulls.permutation_p_values(np.array([0.0, 2.0]), null).tolist() == [1.0, 0.75]
-    assert nulls.permutation_p_values(np.array([9.0, 9.0]), null).tolist() == [0.25, 0.25]
+    assert p_values.permutation_p_values(np.array([0.0, 2.0]), null).tolist() == [1.0, 0.75]
+    assert p_values.permutation_p_values(np.array([9.0, 9.0]), null).tolist() == [0.25, 0.25]
     # Equal up to rounding is a tie, for either sign of z.
-    assert nulls.permutation_p_values(np.array([-2 + 1e-12, 2 + 1e-12]), np.array([[-2.0, 2.0]])).tolist() == [1, 1]
+    assert p_values.permutation_p_values(np.array([-2 + 1e-12, 2 + 1e-12]), np.array([[-2.0, 2.0]])).tolist() == [1, 1]
 
 
 def test_sequential_p_values_stop_at_the_h_th_exceedance():
     null = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 0]], dtype=float)
-    p, n = nulls.sequential_p_values(np.array([1.0, 1.0, 1.0]), null, h=2)
+    p, n = p_values.sequential_p_values(np.array([1.0, 1.0, 1.0]), null, h=2)
     assert p.tolist() == [2 / 2, 2 / 4, 1 / 5]
     assert n.tolist() == [2, 4, 4]
 
@@ -32,22 +32,24 @@ def test_step_down_max_is_the_definition():
         count = sum(max(draw[j] for j in rest) >= z[k] for draw in null)
         largest = max(largest, (1 + count) / 51)
         expected[k] = largest
-    np.testing.assert_array_equal(nulls.step_down_max(z, null), expected)
-    assert (expected >= nulls.permutation_p_values(z, null)).all()
+    np.testing.assert_array_equal(p_values.step_down_max(z, null), expected)
+    assert (expected >= p_values.permutation_p_values(z, null)).all()
 
 
 def test_adjustments_agree_with_scipy_and_by_hand():
     p = np.array([0.01, 0.04, 0.03, 0.005, 0.5, 0.5])
-    np.testing.assert_allclose(nulls.false_discovery(p), false_discovery_control(p, method="bh"))
-    np.testing.assert_allclose(nulls.false_discovery(p, any_dependence=True), false_discovery_control(p, method="by"))
-    np.testing.assert_allclose(nulls.holm(p), [0.05, 0.12, 0.12, 0.03, 1, 1])
+    np.testing.assert_allclose(p_values.false_discovery(p), false_discovery_control(p, method="bh"))
+    np.testing.assert_allclose(
+        p_values.false_discovery(p, any_dependence=True), false_discovery_control(p, method="by")
+    )
+    np.testing.assert_allclose(p_values.holm(p), [0.05, 0.12, 0.12, 0.03, 1, 1])
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
 def test_the_risk_to_stop_on_the_wrong_side_is_kept(alpha):
     """Follow the exact law of the count under p next to alpha: the worst cases."""
     n_max, risk = 1200, 1e-3
-    lower, upper = nulls.Boundaries(alpha, risk).upto(n_max)
+    lower, upper = p_values.Boundaries(alpha, risk).upto(n_max)
     for p, wrong in ((alpha + 1e-9, "lower"), (alpha - 1e-9, "upper")):
         law, on_wrong_side = {0: 1.0}, 0.0
         for n in range(1, n_max + 1):
@@ -62,7 +64,7 @@ def test_the_risk_to_stop_on_the_wrong_side_is_kept(alpha):
 
 
 def test_boundaries_stop_early_where_the_side_is_plain():
-    bounds = nulls.Boundaries(0.05)
+    bounds = p_values.Boundaries(0.05)
     always, never = np.ones((20, 1), dtype=bool), np.zeros((400, 1), dtype=bool)
     assert bounds.settled(always).all()
     assert bounds.settled(never).all()
@@ -72,13 +74,13 @@ def test_boundaries_stop_early_where_the_side_is_plain():
 
 
 def test_mirrored_p_values_by_hand():
-    p, null = nulls.mirrored_p_values(np.array([-2.0, -1.0, 0.0, 0.5, 3.0]))
+    p, null = p_values.mirrored_p_values(np.array([-2.0, -1.0, 0.0, 0.5, 3.0]))
     assert null.tolist() == [-2, -1, 0, 1, 2]
     np.testing.assert_allclose(p, [1, 5 / 6, 4 / 6, 3 / 6, 1 / 6])
 
 
 def test_boundaries_grow_with_the_draws_whoever_asks_first():
-    at_once, step_by_step = nulls.Boundaries(0.05).upto(500), nulls.Boundaries(0.05)
+    at_once, step_by_step = p_values.Boundaries(0.05).upto(500), p_values.Boundaries(0.05)
     for n in (1, 7, 8, 500):
         for found, expected in zip(step_by_step.upto(n), at_once, strict=True):
             np.testing.assert_array_equal(found, expected[:n])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import debias
-from debias.checkpoint import Checkpoint
-from debias.fingerprint import fingerprint
-from debias.replicates import Engine, child_seed, replicate
+from debias.digest import fingerprint
+from debias.retraining.checkpoint import Checkpoint
+from debias.retraining.replicates import Engine, child_seed, replicate
 
 
 def draw(scale, child):
@@ -157,7 +157,7 @@ def test_a_checkpoint_that_cannot_be_written_is_named(tmp_path):
 
 SCRIPT = """
 import sys, time, numpy as np, debias
-from debias.replicates import Engine, replicate
+from debias.retraining.replicates import Engine, replicate
 def slow(child):
     time.sleep(0.05)
     return np.random.default_rng(child).normal(size=4)
@@ -177,7 +177,7 @@ def test_a_run_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
             pass
         os.kill(first.pid, signal.SIGKILL)
     assert first.returncode == -signal.SIGKILL
-    from debias.checkpoint import Checkpoint
+    from debias.retraining.checkpoint import Checkpoint
 
     with Checkpoint(tmp_path / "killed.sqlite", "run") as file:
         assert 5 <= len(file.read()) < 12
@@ -188,7 +188,7 @@ def test_a_run_that_was_killed_goes_on_and_equals_one_that_was_not(tmp_path):
 
 
 def test_two_writers_of_one_file_are_refused(tmp_path):
-    from debias.checkpoint import Checkpoint
+    from debias.retraining.checkpoint import Checkpoint
 
     begun = time.perf_counter()
     with Checkpoint(tmp_path / "run.sqlite", "a") as file:
@@ -230,14 +230,14 @@ def test_a_booster_has_one_fingerprint_in_every_process(library, models, tmp_pat
     import subprocess
     import sys
 
-    from debias.fingerprint import fingerprint
+    from debias.digest import fingerprint
 
     X = np.random.default_rng(0).normal(size=(80, 3))
     fitted = [models(library, n_estimators=3, learning_rate=rate).fit(X, X[:, 0]) for rate in (0.1, 0.1, 0.2)]
     boosters = [each.get_booster() if library == "xgboost" else each.booster_ for each in fitted]
     (tmp_path / "booster.pkl").write_bytes(pickle.dumps(boosters[0]))
     code = (
-        "import pickle, sys; from debias.fingerprint import fingerprint; "
+        "import pickle, sys; from debias.digest import fingerprint; "
         f"print(fingerprint(pickle.load(open({str(tmp_path / 'booster.pkl')!r}, 'rb'))))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -85,7 +85,7 @@ def test_the_two_ways_to_run_the_log_loss_agree(cancer, models, monkeypatch):
     weight = np.linspace(0, 2, len(y) - 400)
     given = {"rows": "held-out", "sample_weight": weight}
     fast = debias.score(model, X[400:], y[400:], "oob_loss", **given)
-    monkeypatch.setattr("debias.running_loss._moderate", lambda ensemble: False)
+    monkeypatch.setattr("debias.rows.running_loss._moderate", lambda ensemble: False)
     slow = debias.score(model, X[400:], y[400:], "oob_loss", **given)
     np.testing.assert_allclose(fast.values, slow.values, rtol=1e-9, atol=1e-13)
     assert fast.details["base"] == pytest.approx(slow.details["base"], rel=1e-9, abs=1e-13)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debias
-from debias.notes import Notes
-from debias.objectives import SQUARED_ERROR
-from debias.routing import route
-from debias.table import Table
+from debias.data.table import Table
+from debias.trees.objectives import SQUARED_ERROR
+from debias.trees.routing import route
+from debias.warning_log import Notes
 
 
 def stump(threshold, dtype, **changes):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from debias.routing import FEW_ROWS, row_blocks
+from debias.trees.routing import FEW_ROWS, row_blocks
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 1023, 4099, 100_000, 1_234_567])

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.pipeline import make_pipeline
 
 import debias
-from debias.row_order import refuse_other_order
+from debias.data.row_order import refuse_other_order
 
 N = 120
 
@@ -91,7 +91,7 @@ def test_batches_and_node_sums_are_looked_at(forest, rows):
 
 def test_data_refits_comparisons_and_selectors_are_looked_at(forest, rows):
     X, y = rows
-    from debias_plugins.selector import DebiasedSelector
+    from debias_plugins.integrations.selector import DebiasedSelector
 
     for call in (
         lambda: debias.score(None, X, shuffled(y), "guide"),

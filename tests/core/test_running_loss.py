@@ -8,10 +8,11 @@ from lightgbm import LGBMClassifier
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
-from debias import kernels, running_loss_kernels
-from debias.response import encode
-from debias.routing import route
-from debias.running_loss import ROWS_AT_ONCE, running_loss
+from debias.data.response import encode
+from debias.rows.kernels import running_loss as running_loss_kernels
+from debias.rows.running_loss import ROWS_AT_ONCE, running_loss
+from debias.trees.kernels import nodes as kernels
+from debias.trees.routing import route
 
 
 def drawn(n, n_classes=2, seed=0):

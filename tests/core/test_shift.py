@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 import debias
-from debias.leaf_counts import LeafCounter
-from debias.response import encode
-from debias.routing import route
-from debias.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
+from debias.data.response import encode
+from debias.rows.leaf_counts import LeafCounter
+from debias.rows.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
+from debias.trees.routing import route
 
 N = 600
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import debias
-from debias import simulate
+from debias.benchmarks import simulate
 
 N = 20_000
 SE = 4.5

@@ -9,7 +9,7 @@ import pytest
 from audits import made
 
 import debias
-from debias.stored_results import _OF_SCORES
+from debias.results.stored import _OF_SCORES
 
 NAMES = ["age", "income", "city", "customer_id"]
 HUGE = 10**400

@@ -384,8 +384,8 @@ def test_memory_does_not_grow_with_the_number_of_rows():
 
 def test_leaves_that_are_kept_keep_no_batch_alive():
     """A view of a few rows would hold the leaves of all rows of its batch, and memory grow with the rows."""
-    from debias.leaf_counts import LeafCounter
-    from debias.response import encode
+    from debias.data.response import encode
+    from debias.rows.leaf_counts import LeafCounter
 
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
@@ -490,7 +490,7 @@ def test_what_looks_at_no_rows_scores_a_source_too(tmp_path):
 
 def forged(path, arrays):
     """Write arrays as debias does, with the digest that is theirs."""
-    from debias.sums_files import _digest
+    from debias.rows.sums_files import _digest
 
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items() if name != "sha256"}
     np.savez(path, **arrays, sha256=np.array(_digest(arrays)))

@@ -5,7 +5,7 @@ import pytest
 from joblib import cpu_count
 
 from debias.errors import RowsError
-from debias.threads import allowed, in_threads, meanwhile, over_parts
+from debias.parallel import allowed, in_threads, meanwhile, over_parts
 
 
 def numbers(of: slice) -> list[int]:

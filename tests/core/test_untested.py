@@ -24,8 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from xgboost import XGBRegressor
 
 import debias
-from debias import untested
 from debias.cli import main
+from debias.results import untested
 
 pytestmark = pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 CONSTANT = "every row has the response 1, so nothing can be told apart. Audit rows of two classes or more"
@@ -154,7 +154,7 @@ def undecided(scores, rows, *rest):
 
 def test_a_test_without_verdict_says_why(halves, monkeypatch):
     """What the test warns of, where it gives no verdict, is the reason."""
-    monkeypatch.setattr("debias.applying.significance", undecided)
+    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
     with pytest.warns(debias.DebiasWarning, match="every row has the response 1"):
@@ -162,10 +162,10 @@ def test_a_test_without_verdict_says_why(halves, monkeypatch):
     says_why(audit, CONSTANT)
     assert CONSTANT in audit.warnings
     assert debias.score(model, *fresh, se="auto").details["untested_because"] == CONSTANT
-    monkeypatch.setattr("debias.applying.significance", lambda scores, *rest: scores)
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest: scores)
     says_why(debias.audit(model, *fresh), untested.NO_VERDICT)
     known = untested.with_reason(debias.score(model, *fresh), "a reason of its own. Audit other rows")
-    monkeypatch.setattr("debias.applying.significance", lambda *rest: known)
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda *rest: known)
     says_why(debias.audit(model, *fresh), "a reason of its own")
 
 
@@ -174,7 +174,7 @@ def test_a_streamed_test_without_verdict_says_why(halves, monkeypatch):
         rest[-2].warn(CONSTANT)
         return scores
 
-    monkeypatch.setattr("debias.streaming.streamed_significance", undecided_stream)
+    monkeypatch.setattr("debias.api.streaming.streamed_significance", undecided_stream)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
     scores = debias.score(model, [fresh], se="naive", rows="held-out")

@@ -7,8 +7,8 @@ from audits import made
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.blocks import FINE, REPEATED, _without_masses
-from debias.table import Table, column_order
+from debias.data.blocks import FINE, REPEATED, _without_masses
+from debias.data.table import Table, column_order
 
 
 class Named:

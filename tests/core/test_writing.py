@@ -12,7 +12,7 @@ from audits import made
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias import writing
+from debias import atomic_files as writing
 from debias.cli import output
 
 
@@ -57,7 +57,7 @@ LIMITED = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-from debias.writing import append_text, write_text
+from debias.atomic_files import append_text, write_text
 for write in (write_text, append_text):
     try:
         write(sys.argv[1], "new " * 1000)

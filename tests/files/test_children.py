@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import debias
-from debias import children
-from debias.model_check import check
+from debias import child_process as children
+from debias.models.sandbox import check
 
 SHADOWS = ("html", "json", "numpy", "sitecustomize", "usercustomize", "pickle", "struct", "runpy", "xgboost", "random")
 COMMAND = str(Path(sys.executable).parent / "debias")

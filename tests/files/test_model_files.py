@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import debias
 from debias.cli import main
-from debias.model_check import check, load_and_predict
+from debias.models.sandbox import check, load_and_predict
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
@@ -143,7 +143,7 @@ def test_a_file_that_ends_the_process_ends_the_child(tmp_path):
 def test_what_the_trees_do_not_predict_is_refused_in_the_child(home, monkeypatch):
     """A native reader that reads beyond an end need not crash: its predictions are then not those of the trees."""
     load_and_predict(home / "model.txt")
-    monkeypatch.setattr("debias.routing.raw_output", lambda ensemble, leaves: np.ones((len(leaves), 1)) * 1e3)
+    monkeypatch.setattr("debias.trees.routing.raw_output", lambda ensemble, leaves: np.ones((len(leaves), 1)) * 1e3)
     with pytest.raises(debias.ExtractionError, match=r"model\.txt is damaged: its library does not predict"):
         load_and_predict(home / "model.txt")
 
@@ -264,7 +264,7 @@ def test_types_can_be_trusted_one_by_one(tmp_path, monkeypatch):
         debias.load_model(tmp_path / "model.skops")
     flags = caught.value.args[0].partition("pass ")[2].partition(" (from Python")[0].split()
     asked = []
-    monkeypatch.setattr("debias.model_check.check", lambda path, trust, *_: asked.append(trust))
+    monkeypatch.setattr("debias.models.sandbox.check", lambda path, trust, *_: asked.append(trust))
     given = ["score", str(tmp_path / "model.skops"), str(tmp_path / "train.parquet"), "--target", "outcome"]
     refused = CliRunner().invoke(main, given)
     assert (refused.exit_code, "--trust-type" in refused.stderr) == (3, True)
@@ -282,7 +282,7 @@ def test_no_name_on_the_list_is_a_function_or_of_a_builtin():
     import importlib
     import inspect
 
-    from debias_adapters.skops_files import TRUSTED
+    from debias_adapters.skops.hooks import TRUSTED
 
     for name in TRUSTED:
         module, _, kind = name.rpartition(".")

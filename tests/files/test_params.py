@@ -149,7 +149,7 @@ def test_files_that_keep_their_parameters_take_none(data, tmp_path, models):
 
 @pytest.mark.parametrize("form", ["json", "toml"])
 def test_the_command_line_takes_them_from_a_file(data, booster, path, tmp_path, monkeypatch, form):
-    monkeypatch.setattr("debias.model_check.check", lambda *_: None)
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
     X, y = data
     text = json.dumps(SETTINGS) if form == "json" else "\n".join(f"{k} = {v}" for k, v in SETTINGS.items())
     (tmp_path / f"params.{form}").write_text(text)
@@ -172,7 +172,7 @@ def test_the_command_line_takes_them_from_a_file(data, booster, path, tmp_path, 
     [("[1]", 2, "must be one mapping"), ("{", 2, "cannot be read as JSON"), ('{"etaa": 1}', 3, "no hyper-parameter")],
 )
 def test_wrong_files_of_parameters(data, path, tmp_path, monkeypatch, text, code, message):
-    monkeypatch.setattr("debias.model_check.check", lambda *_: None)
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
     X, y = data
     X.assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)
     (tmp_path / "params.json").write_text(text)

@@ -44,7 +44,7 @@ def run(home, *arguments):
     given = ["new.ubj", "new.csv", "--target", "outcome", "--seed", "0", *arguments]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
-        patch.setattr("debias.model_check.check", lambda *_: None)  # has its own tests
+        patch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
         for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
             patch.delenv(name, raising=False)
         return CliRunner().invoke(main, ["check", *given])
@@ -107,7 +107,7 @@ def test_exit_codes_tell_a_failed_gate_from_wrong_use_and_from_what_could_not_ru
 
 def test_a_fault_of_ours_is_no_failed_gate(home, monkeypatch):
     (home / "policy.toml").write_text("min_rows = 1")
-    monkeypatch.setattr("debias.gate._results", lambda *_: 1 / 0)
+    monkeypatch.setattr("debias.results.gate._results", lambda *_: 1 / 0)
     done = run(home, "--policy", "policy.toml")
     assert done.exit_code == 3
     assert "ZeroDivisionError" in done.stderr

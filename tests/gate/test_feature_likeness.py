@@ -1,6 +1,6 @@
 import pytest
 
-from debias.feature_likeness import alike
+from debias.results.feature_likeness import alike
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from audits import made
 
 import debias
-from debias.gate_outcome import Gate, Result
-from debias.policy import PROVENANCE
-from debias.unwrapping import Member, combined
+from debias.models.wrappers import Member, combined
+from debias.results.gate_outcome import Gate, Result
+from debias.results.policy import PROVENANCE
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
 
@@ -127,9 +127,9 @@ def test_provenance_is_ordered(at, wanted):
 def test_every_status_of_the_code_has_its_place():
     from pathlib import Path
 
-    import debias.provenance
+    import debias.rows.provenance
 
-    text = Path(debias.provenance.__file__).read_text()
+    text = Path(debias.rows.provenance.__file__).read_text()
     listed = re.search(r"status : str\n(.*?)detail", text, re.S).group(1)
     assert set(re.findall(r'"(.*?)"', re.sub(r"\s+", " ", listed))) == {s for each in PROVENANCE.values() for s in each}
 
@@ -368,7 +368,7 @@ def test_no_name_can_print_a_line_of_its_own(capsys):
     from rich.console import Console
 
     from debias.cli.output import warn
-    from debias.console import print_gate
+    from debias.results.console import print_gate
 
     names = ["a", "b\n::stop-commands::x\r\nThe gate passed.\u2028"]
     now, before = made(names, informative=[False, True]), made(names, informative=[True, False])

@@ -1,7 +1,7 @@
 import pytest
 
 import debias
-from debias.policy import RULES, Feature, Policy
+from debias.results.policy import RULES, Feature, Policy
 
 
 def test_a_policy_is_read_from_its_own_file_and_from_pyproject(tmp_path):

@@ -56,7 +56,7 @@ def release(tmp_path_factory):
 def check(release, tmp_path, monkeypatch):
     """Return a function that writes a policy and runs `debias check`; what it writes goes to a directory of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("debias.model_check.check", lambda *_: None)  # has its own tests
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
     for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -340,7 +340,7 @@ def test_an_error_is_told_in_junit_where_an_earlier_run_passed(check, tmp_path):
 
 
 def test_what_ends_the_run_with_0_is_no_gate_that_passed(check, monkeypatch):
-    monkeypatch.setattr("debias.gate._results", lambda *_: sys.exit(0))
+    monkeypatch.setattr("debias.results.gate._results", lambda *_: sys.exit(0))
     ended(check("min_rows = 9999"), 3, "ended before its result was printed")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import debias
-from debias.simulate import hong_case, hong_exor
+from debias.benchmarks.simulate import hong_case, hong_exor
 
 
 def difference(a, b, categorical, reach):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import debias
-from debias import simulate
+from debias.benchmarks import simulate
 
 OF_MODELS = (
     *("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "honest_splits"),

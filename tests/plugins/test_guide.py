@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 import debias
-from debias.simulate import loh, loh_missing
-from debias_plugins.guide import decide
+from debias.benchmarks.simulate import loh, loh_missing
+from debias_plugins.data_scorers.guide import decide
 
 
 def guide(X, y, **options):

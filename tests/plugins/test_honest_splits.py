@@ -12,8 +12,8 @@ import xgboost
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 import debias
+from debias.benchmarks.simulate import loh
 from debias.errors import CompositionError, RowsError
-from debias.simulate import loh
 
 TIE = 1e-9
 
@@ -206,7 +206,7 @@ def test_categories_are_parted_as_well_as_any_set_of_them_can():
             node.left, node.right = int(a), int(b)
         return oracle.Tree(nodes, 0)
 
-    from debias.routing import route
+    from debias.trees.routing import route
 
     trees = [tree(k) for k in range(ensemble.n_trees)]
     leaves = {row.tobytes(): leaf for row, leaf in zip(codes, route(ensemble, codes), strict=True)}

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 SCRIPT = """
 import sys
 import debias
-from debias.simulate import loh
+from debias.benchmarks.simulate import loh
 from sklearn.ensemble import RandomForestRegressor
 
 drawn = loh("E1", n_rows=200, seed=0)

@@ -19,9 +19,9 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBRegressor
 
 import debias
-from debias.replicates import child_seed
-from debias.shadows import names_of_copies, with_copies
-from debias.simulate import loh, loh_missing
+from debias.benchmarks.simulate import loh, loh_missing
+from debias.retraining.replicates import child_seed
+from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
 pytestmark = pytest.mark.filterwarnings("ignore:these are scores on training rows")
 
@@ -193,7 +193,7 @@ def test_a_checkpoint_is_for_one_scorer_data_and_seed_and_gives_the_same_bytes(t
     assert whole.null[:2].tobytes() == part.null.tobytes()
     other = debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=4)", **given)
     assert (other.null != whole.null).any()
-    from debias.checkpoint import Checkpoint
+    from debias.retraining.checkpoint import Checkpoint
 
     scored = debias.score(forest, X, y, "response_permutation(mdi, replicates=2)", progress=lambda *at: told.append(at))
     assert told == [(1, 2), (2, 2)]

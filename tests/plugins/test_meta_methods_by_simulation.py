@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
-from debias.simulate import deng_t1, loh, strobl
+from debias.benchmarks.simulate import deng_t1, loh, strobl
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:these are scores on training rows")]
 

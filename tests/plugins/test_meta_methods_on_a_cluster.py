@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.simulate import loh
+from debias.benchmarks.simulate import loh
 
 distributed = pytest.importorskip("distributed")
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias.demo import demo_data
+from debias.benchmarks.demo import demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # MLflow warns of itself at every turn
 FOREST_TYPES = ["sklearn.tree._tree.Tree"]
@@ -36,7 +36,7 @@ def tracking(tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mlflow = pytest.importorskip("mlflow")
-        from debias_plugins.mlflow_evaluator import log_audit
+        from debias_plugins.integrations.mlflow import log_audit
     home = tmp_path_factory.mktemp("mlflow")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)

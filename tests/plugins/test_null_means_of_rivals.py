@@ -6,11 +6,11 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias import simulate
+from debias.benchmarks import simulate
 
 pytestmark = [
     pytest.mark.slow,
-    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.recognition).
+    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.rows.recognition).
     pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning"),
 ]
 

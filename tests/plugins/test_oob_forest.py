@@ -9,9 +9,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import debias
+from debias.benchmarks.simulate import deng_t1
 from debias.errors import CompositionError, RowsError
-from debias.simulate import deng_t1
-from debias_plugins.oob_forest import OOBForestClassifier, OOBForestRegressor
+from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
 
 BAGS = {"check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is not drawn into bags as two rows are"}
 PURE = {"check_class_weight_classifiers": "leaves are grown until they are pure, where class weights have no say"}

@@ -180,7 +180,7 @@ def test_conditional_permutation_takes_from_a_copy_what_its_original_tells():
 
 
 def test_donors_come_from_the_stratum_and_each_row_gives_once():
-    from debias_plugins.permutation import _donors
+    from debias_plugins.scorers.permutation import _donors
 
     rng = np.random.default_rng(0)
     strata = rng.integers(0, 4, (3, 100)).astype(np.int32)

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import debias
-from debias.demo import BINARY, UNIQUE, demo_data
+from debias.benchmarks.demo import BINARY, UNIQUE, demo_data
 from debias.selection import DebiasedImportance, DebiasedSelector
 
 FOREST = RandomForestRegressor(40, random_state=0)

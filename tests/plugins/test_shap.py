@@ -11,8 +11,8 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 
 import debias
-from debias.routing import raw_output, route
-from debias.shapley import expected_output, shapley_products, shapley_values
+from debias.trees.routing import raw_output, route
+from debias.trees.shapley import expected_output, shapley_products, shapley_values
 
 
 def data(kind, n=150, missing=0.1):
@@ -151,8 +151,8 @@ def test_splits_on_categories():
     b = (only_b - nothing + both - only_a) / 2
     np.testing.assert_allclose(shapley_values(ensemble, X)[:, :, 0], np.column_stack([a, b]), atol=1e-12)
 
-    from debias import permutation_kernels
-    from debias.routing import tree_nodes
+    from debias.trees.routing import tree_nodes
+    from debias_plugins.scorers.kernels import permutation as permutation_kernels
 
     raw, donors = np.zeros((5, 2, 1)), np.array([[2, 3, 4, 0, 1]])
     nodes = tree_nodes(ensemble, 0)
@@ -176,20 +176,20 @@ def test_values_stay_exact_on_deep_paths_of_many_features():
 
 @pytest.mark.filterwarnings(TRAINING)
 def test_threads_and_blocks_do_not_matter(models, monkeypatch):
-    import debias.shapley
+    import debias.trees.shapley
 
     model, X, y = fitted(models, "xgboost", "three classes")
     ensemble = debias.extract(model)
     one = shapley_values(ensemble, X)
     product = shapley_products(ensemble, 1, X, np.arange(50, 90), np.arange(150.0)[:, None])
-    monkeypatch.setattr(debias.shapley, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(debias.trees.shapley, "ROWS_AT_ONCE", 16)
     assert (shapley_values(ensemble, X, n_jobs=2) == one).all()
     again = np.zeros(6)
     for rows in (np.arange(50, 60), np.arange(60, 90)):
         again += shapley_products(ensemble, 1, X, rows, np.arange(150.0)[:, None])
     np.testing.assert_allclose(product, again, atol=1e-12)
     whole = debias.score(model, X, y, "shap", rows="train").values
-    monkeypatch.setattr("debias_plugins.shap_scorers.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("debias_plugins.scorers.shap_values.VALUES_AT_ONCE", 1)
     np.testing.assert_allclose(debias.score(model, X, y, "shap", rows="train", n_jobs=2).values, whole, atol=1e-12)
 
 

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 
 import debias
-from debias.demo import UNIQUE, demo_data
+from debias.benchmarks.demo import UNIQUE, demo_data
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # skore's other checks warn
 
@@ -21,7 +21,7 @@ def imported():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         skore = pytest.importorskip("skore")
-        from debias_plugins.skore_check import DebiasCheck
+        from debias_plugins.integrations.skore import DebiasCheck
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from audits import made
 
 import debias
 from debias.names import shown
-from debias.report import figures
-from debias.report.html import headline
+from debias.results.report import figures
+from debias.results.report.html import headline
 from debias.wording import percent_in_table
 
 HOSTILE = [
@@ -182,7 +182,7 @@ def contrast(one, other):
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_contrast_is_enough_for_text_and_marks(scheme):
     """WCAG 2.2: 4.5 for text, 3 for marks, on every ground they stand on."""
-    from debias.report.html import _resource
+    from debias.results.report.html import _resource
 
     blocks = re.findall(r"--paper:.*?(?:\}|color:)", _resource("style.css"), re.S)
     colour = dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", blocks[scheme]))

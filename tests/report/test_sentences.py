@@ -17,10 +17,10 @@ from rich.console import Console
 from scipy.stats import spearmanr
 
 import debias
-from debias import demo
-from debias.comparison import Comparison
-from debias.console import print_audit, print_scores
-from debias.report import html
+from debias.benchmarks import demo
+from debias.results.comparison import Comparison
+from debias.results.console import print_audit, print_scores
+from debias.results.report import html
 
 AUDITS = range(400)
 PERCENT = r"(?:(?:(?:less|more) than )?[\d.]+%)"
@@ -466,7 +466,9 @@ def test_cells_never_round_to_nothing_or_all():
         for name in ("reported", "share"):
             if name not in facts.table:
                 continue
-            for cell, share in zip(debias.console.cells(name, facts.table[name]), facts.table[name], strict=True):
+            for cell, share in zip(
+                debias.results.console.cells(name, facts.table[name]), facts.table[name], strict=True
+            ):
                 words = cell.replace("<", "less than ").replace(">", "more than ")
                 assert shows({"0.0%": "0%", "100.0%": "100%"}.get(words, words), share), (cell, share)
 

@@ -4,8 +4,8 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 import debias
-from debias import nulls
-from debias.untested import with_reason
+from debias import p_values
+from debias.results.untested import with_reason
 
 KINDS = ("permutation", "permutation", "conservative", "naive", "mirror", "own", "untested")
 
@@ -75,8 +75,10 @@ def _tested(rng, scores, z, kind):
     if kind == "permutation":
         n_drawn = int(rng.choice([1, 19, 47, 200]))
         null = rng.normal(size=(n_drawn, n))
-        p = nulls.permutation_p_values(z, null)
-        adjusted = nulls.step_down_max(z, null) if error == "fwer" else nulls.false_discovery(p, error == "fdr_by")
+        p = p_values.permutation_p_values(z, null)
+        adjusted = (
+            p_values.step_down_max(z, null) if error == "fwer" else p_values.false_discovery(p, error == "fdr_by")
+        )
         allowed = int(alpha * (1 + n_drawn) + 1e-9)
         threshold = float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
         given = {"p_value": p, "p_adjusted": adjusted, "threshold": threshold, "null": null}
@@ -85,7 +87,7 @@ def _tested(rng, scores, z, kind):
         rows = rng.choice([2.0, 6.0, 500.0], size=n if rng.random() < 0.5 else 1)
         freedom = np.maximum(rows - 1, 1)
         p = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
-        adjusted = nulls.holm(p) if error == "fwer" else nulls.false_discovery(p, error == "fdr_by")
+        adjusted = p_values.holm(p) if error == "fwer" else p_values.false_discovery(p, error == "fdr_by")
         given = {"p_value": p, "p_adjusted": adjusted, "threshold": float(-stdtrit(freedom.min(), alpha / n))}
         if rows.size == n:
             test["effective_rows"] = rows.tolist()

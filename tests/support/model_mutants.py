@@ -16,11 +16,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from threadpoolctl import threadpool_limits
 
 import debias
-from debias import model_check, model_files
-from debias.discovery import plugin_manager
-from debias.preparation import extract
-from debias.unwrapping import unwrap
-from debias_adapters import ubjson
+from debias.hooks.registry import plugin_manager
+from debias.models import files as model_files
+from debias.models import sandbox as model_check
+from debias.models.wrappers import unwrap
+from debias.rows.preparation import extract
+from debias_adapters.xgboost import ubjson
 
 DESCRIPTION = """artifact_path: model
 flavors:

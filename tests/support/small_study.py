@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from debias import simulate
+from debias.benchmarks import simulate
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.study import Design, Draw, Published, Study
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
-from debias.inbag import InBag
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias_adapters._containers import is_plain
-from debias_adapters.catboost_model import LABELS, Nodes, as_json, category_sets, trees
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
+from debias_adapters.containers import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

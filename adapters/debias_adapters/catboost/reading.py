@@ -139,7 +139,7 @@ def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source:
                 f"this {source} keeps categories as hashes, and one that it splits on in feature "
                 f"{model.feature_names_[feature]!r} is the hash of no "
                 + ("label that was remembered" if feature in known else f"integer from 0 to {CODES - 1}")
-                + ". Call debias_adapters.catboost_boosters.remember_labels(model, X_train) first: it stores the "
+                + ". Call debias_adapters.catboost.hooks.remember_labels(model, X_train) first: it stores the "
                 "labels with the model"
             )
     sets = sorted(set(splits))

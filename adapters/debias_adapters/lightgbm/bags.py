@@ -11,7 +11,7 @@ from debias.errors import InBagUnavailableError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias_adapters.lightgbm_model import ModelText
+    from debias_adapters.lightgbm.reading import ModelText
 
 ROWS_A_BLOCK = 1024
 """Rows that share a generator."""

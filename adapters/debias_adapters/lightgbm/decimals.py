@@ -41,7 +41,7 @@ def read_lines(lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.in
     >>> read_lines(["1 2.5", "", "-5e-1"])
     (array([ 1. ,  2.5, -0.5]), array([2, 0, 1]))
     """
-    from debias_adapters import decimal_kernels
+    from debias_adapters.lightgbm.kernels import decimals as decimal_kernels
 
     data = "\n".join(lines).encode()
     values = np.empty(len(data) // 2 + 1)

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.inbag import InBag
-from debias.objectives import CustomObjective, Objective
-from debias_adapters import lightgbm_bags, lightgbm_files, lightgbm_refit
-from debias_adapters._containers import is_plain
-from debias_adapters.lightgbm_model import ModelText, take_base
-from debias_adapters.lightgbm_trees import text_in_parts
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import CustomObjective, Objective
+from debias_adapters.containers import is_plain
+from debias_adapters.lightgbm import bags as lightgbm_bags
+from debias_adapters.lightgbm import files as lightgbm_files
+from debias_adapters.lightgbm import refit as lightgbm_refit
+from debias_adapters.lightgbm.reading import ModelText, take_base
+from debias_adapters.lightgbm.trees import text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -254,7 +256,7 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
         return count
     if text.head.get("objective", "").split()[:1] != ["regression"]:
         return None
-    from debias import kernels
+    from debias.trees.kernels import nodes as kernels
 
     weight = np.zeros(count.size)
     weight[trees.left < 0] = trees.hessians()

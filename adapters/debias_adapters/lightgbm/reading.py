@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.objectives import Objective
-from debias_adapters.lightgbm_trees import Trees, blocks_of, lines_of, read_trees
+from debias.trees.objectives import Objective
+from debias_adapters.lightgbm.trees import Trees, blocks_of, lines_of, read_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

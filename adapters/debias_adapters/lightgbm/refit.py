@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias_adapters.lightgbm_model import ModelText
+    from debias_adapters.lightgbm.reading import ModelText
 
 ROUNDS = (
     "n_estimators", "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias_adapters.decimals import read_lines
+from debias_adapters.lightgbm.decimals import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

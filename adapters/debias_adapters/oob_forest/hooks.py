@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import UnsupportedModelError
-from debias.inbag import InBag
-from debias.objectives import SQUARED_ERROR
-from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import names_of, predicted
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.sklearn.reading import names_of, predicted
+from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-HOME = ("debias_plugins.oob_forest_base", "_OOBForest")
+HOME = ("debias_plugins.oob_forest.base", "_OOBForest")
 
 
 @debias.hookimpl

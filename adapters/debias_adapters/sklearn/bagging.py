@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.inbag import InBag
-from debias.objectives import SQUARED_ERROR
-from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import common_arrays, names_of, predicted, values_are_means
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.sklearn.reading import common_arrays, names_of, predicted, values_are_means
+from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.inbag import InBag
-from debias.objectives import SQUARED_ERROR
-from debias.threads import over_parts
-from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import apply_trees, common_arrays, names_of, quiet, values_are_means
+from debias.parallel import over_parts
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.in_bag import InBag
+from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, quiet, values_are_means
+from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -259,7 +259,7 @@ def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, b
     seeds = [estimator.random_state for estimator in model.estimators_]
     plain = all(isinstance(seed, (int, np.integer)) and 0 <= seed < 2**32 for seed in seeds)
     if plain and not any(weight is not None for weight in weights):
-        from debias_adapters import _bootstrap_kernels
+        from debias_adapters.sklearn.kernels import bootstrap as _bootstrap_kernels
 
         if np.array_equal(draw_compiled(0), draw(0)):  # else scikit-learn draws otherwise than it did
             return draw_compiled, weighted, True
@@ -268,7 +268,7 @@ def _index_draw(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, b
 
 def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np.uint8]:
     """Return who is in each bag, as bits packed by ``np.packbits``."""
-    from debias_adapters import _bootstrap_kernels
+    from debias_adapters.sklearn.kernels import bootstrap as _bootstrap_kernels
 
     bits = np.zeros((len(model.estimators_), (model._n_samples + 7) // 8), dtype=np.uint8)
     over_parts(

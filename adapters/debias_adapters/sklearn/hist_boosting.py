@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias_adapters._sklearn_refit import fitted
-from debias_adapters._sklearn_trees import names_of, objective_of, quiet
+from debias.trees.ensemble import TreeEnsemble
+from debias_adapters.sklearn.reading import names_of, objective_of, quiet
+from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from debias.inbag import InBag
+    from debias.trees.in_bag import InBag
 
 
 @debias.hookimpl

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias.threads import over_parts
+from debias.parallel import over_parts
+from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,12 +6,12 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import UnsupportedModelError
-from debias_adapters._sklearn_refit import fresh
+from debias_adapters.sklearn.refit import fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from debias.unwrapping import Again
+    from debias.models.wrappers import Again
 
 
 def pipeline(model: Any, again: Again) -> Any:

@@ -10,9 +10,9 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
-from debias.unwrapping import Inner, Unwrapped
-from debias_adapters import _sklearn_rewrap
-from debias_adapters._sklearn_columns import sources
+from debias.models.wrappers import Inner, Unwrapped
+from debias_adapters.sklearn import rewrap as _sklearn_rewrap
+from debias_adapters.sklearn.columns import sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

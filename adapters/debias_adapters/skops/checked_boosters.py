@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from debias.errors import UnsupportedModelError
-from debias_adapters import lightgbm_files, xgboost_files
+from debias_adapters.lightgbm import files as lightgbm_files
+from debias_adapters.xgboost import files as xgboost_files
 
 INSTEAD_OF = {"xgboost.core.Booster": "XGBoostBooster", "lightgbm.basic.Booster": "LightGBMBooster"}
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import debias
 from debias.errors import UnsupportedModelError, UntrustedModelError
-from debias_adapters import checked_boosters
-from debias_adapters._sklearn_soundness import require_sound
+from debias_adapters.sklearn.soundness import require_sound
+from debias_adapters.skops import checked_boosters
 
 TRUSTED = frozenset(
     {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias_adapters import ubjson
+from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.ensemble import TreeEnsemble
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.objectives import CustomObjective, Objective
-from debias_adapters import xgboost_files, xgboost_model, xgboost_params, xgboost_refit
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.objectives import CustomObjective, Objective
+from debias_adapters.xgboost import files as xgboost_files
+from debias_adapters.xgboost import params as xgboost_params
+from debias_adapters.xgboost import reading as xgboost_model
+from debias_adapters.xgboost import refit as xgboost_refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.inbag import InBag
+    from debias.trees.in_bag import InBag
 
 
 @debias.hookimpl

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError, nearest
-from debias_adapters import xgboost_model
+from debias_adapters.xgboost import reading as xgboost_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.objectives import Objective
-from debias_adapters import ubjson
-from debias_adapters.xgboost_nodes import Nodes
+from debias.trees.objectives import Objective
+from debias_adapters.xgboost import ubjson
+from debias_adapters.xgboost.nodes import Nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import UnsupportedModelError
-from debias_adapters.xgboost_params import ALIASES, ARE_KEPT, OF_WRAPPERS, given, require_known
+from debias_adapters.xgboost.params import ALIASES, ARE_KEPT, OF_WRAPPERS, given, require_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

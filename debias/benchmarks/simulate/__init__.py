@@ -9,11 +9,11 @@ permutes the response at the end, which keeps its distribution and cuts it off f
 ((400, 11), ('B1',))
 """
 
-from debias.simulate._deng import deng_t1, deng_t2
-from debias.simulate._hong import hong_case, hong_exor, rannum
-from debias.simulate._li import chip_style, li, strobl
-from debias.simulate._loh import loh, loh_missing
-from debias.simulate._simulation import Simulation
+from debias.benchmarks.simulate._deng import deng_t1, deng_t2
+from debias.benchmarks.simulate._hong import hong_case, hong_exor, rannum
+from debias.benchmarks.simulate._li import chip_style, li, strobl
+from debias.benchmarks.simulate._loh import loh, loh_missing
+from debias.benchmarks.simulate._simulation import Simulation
 
 __all__ = [
     "Simulation",

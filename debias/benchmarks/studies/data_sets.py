@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.benchmarks.simulate import Simulation
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.study import Design, Draw, Published, Study
 from debias.errors import RowsError
-from debias.simulate import Simulation
 
 if TYPE_CHECKING:
     import pandas as pd

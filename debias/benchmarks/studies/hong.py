@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from debias import simulate
+from debias.benchmarks import simulate
 from debias.benchmarks.study import Design, Draw, Published, Study
 
 VERDICTS = {"A": (1, 1, 1, 1), "B": (0, 1, 0, 1), "C": (0, 1, 0, 1)}

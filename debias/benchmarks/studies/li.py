@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from debias import simulate
+from debias.benchmarks import simulate
+from debias.benchmarks.simulate import Simulation
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.study import Design, Draw, Published, Study
-from debias.simulate import Simulation
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from debias import simulate
+from debias.benchmarks import simulate
 from debias.benchmarks.studies.models import forest
 from debias.benchmarks.study import Design, Draw, Study
 

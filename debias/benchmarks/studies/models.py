@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from debias.simulate import Simulation
+    from debias.benchmarks.simulate import Simulation
 
 
 def forest(simulation: Simulation, seed: int, **settings: Any) -> Any:

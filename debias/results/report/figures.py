@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.audit_words import z_that_is_found
 from debias.names import shown
+from debias.results.audit_words import z_that_is_found
 from debias.wording import percent_in_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.audits import Audit
-    from debias.scores import Scores
+    from debias.results.audit import Audit
+    from debias.results.scores import Scores
 
 INK, MUTED, GRID, BAND = "#1a1a1a", "#595959", "#d9d9d9", "#e4e4e4"
 INFORMATIVE, NOISE, UNTESTED = "#0072b2", "#d55e00", "#707070"

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.audit_words import headline, procedure_in_words, z_that_is_found
-from debias.console import cells
 from debias.names import shown
-from debias.report import figures
-from debias.report.svg import Styles, to_svg
+from debias.results.audit_words import headline, procedure_in_words, z_that_is_found
+from debias.results.console import cells
+from debias.results.report import figures
+from debias.results.report.svg import Styles, to_svg
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.audits import Audit
+    from debias.results.audit import Audit
 
 NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
 MOST_IN_FIGURE = 30
@@ -102,7 +102,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
 
 @cache
 def _resource(name: str) -> str:
-    return resources.files("debias.report").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("debias.results.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
-from debias.report import figures
+from debias.results.report import figures
 
 _VARIABLE = {
     figures.INK: "var(--ink)",

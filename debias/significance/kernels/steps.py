@@ -1,13 +1,13 @@
-"""Compiled loops over permuted responses (see debias.frozen_test): what they make of the dividing splits.
+"""Compiled loops over permuted responses (see debias.significance.permutation): what they make of the dividing splits.
 
-Permutations go side by side through the innermost loops, as lanes, see debias.feature_path_kernels.
+Permutations go side by side through the innermost loops, as lanes, see debias.significance.kernels.feature_paths.
 """
 
 import numpy as np
 from numba import njit
 
-from debias.feature_path_kernels import ROUNDING
-from debias.path_kernels import _sum_slots
+from debias.rows.kernels.paths import _sum_slots
+from debias.significance.kernels.feature_paths import ROUNDING
 
 VALUES, SHARES, WEIGHED = 0, 1, 2
 """Responses are numbers; one-hot columns of all classes but the first; or of all classes, which weigh in the bags."""

@@ -18,7 +18,7 @@ same feature; the root, with share 1 and taken by every row, stands for none.
 import numpy as np
 from numba import njit
 
-from debias.route_kernels import goes_left
+from debias.trees.kernels.routing import goes_left
 
 
 @njit(cache=True, nogil=True)

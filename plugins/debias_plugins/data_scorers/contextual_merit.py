@@ -3,7 +3,7 @@
 Hong, Hosking and Winograd (1996), section 3.
 
 >>> import debias
->>> from debias.simulate import hong_exor
+>>> from debias.benchmarks.simulate import hong_exor
 >>> drawn = hong_exor(seed=0)  # the class is the parity of X1, X2 and X3
 >>> scores = debias.score(None, drawn.X, drawn.y, "contextual_merit").to_frame()["contextual_merit"]
 >>> sorted(scores.nlargest(3).index)
@@ -19,7 +19,7 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,7 +156,7 @@ def _sums(
     """Return merits (as they are, and of each permutation) and sums of weights, from rows sorted by class."""
     from joblib import Parallel, delayed
 
-    from debias_plugins.contextual_merit_kernels import add_merits
+    from debias_plugins.data_scorers.kernels.contextual_merit import add_merits
 
     Z, permuted = np.ascontiguousarray(Z), np.ascontiguousarray(permuted)
     n_versions = 1 + (len(permuted) if permuted.size else 0)

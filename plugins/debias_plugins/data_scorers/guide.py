@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.decision import check_alpha, critical_value, decide
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
+from debias_plugins.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -162,7 +162,7 @@ def _unadjusted(
     """Return eq. 1 for each response, shape (n_responses, n_features); the coded and sorted features are shared."""
     from joblib import Parallel, delayed
 
-    from debias_plugins.guide_kernels import unadjusted
+    from debias_plugins.data_scorers.kernels.guide import unadjusted
 
     codes = np.array([column.codes for column in data.columns], dtype=np.int32)
     n_values = np.array([len(np.unique(column.values[~np.isnan(column.values)])) for column in data.columns])

@@ -51,7 +51,7 @@ def expected_entropy(branches: Counts, classes: Counts) -> float:
     branches, classes : array of int64
         Frequencies a_j of the feature's values and b_i of the classes; both sum to N.
     """
-    from debias_plugins.merit_kernels import expected_x_log_x
+    from debias_plugins.data_scorers.kernels.merits import expected_x_log_x
 
     sizes, times = np.unique(branches, return_counts=True)
     n = int(branches.sum())

@@ -24,8 +24,8 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
-from debias_plugins.merit_statistics import (
+from debias.hooks.scorers import Scorer
+from debias_plugins.data_scorers.merit_statistics import (
     APPROXIMATE_ENTROPY,
     CHI_SQUARE,
     ENTROPY,
@@ -226,7 +226,7 @@ def _score(data: debias.Data, merit: Merit, form: str, branching: str, bins: int
             drawn = [_best_binary(merit, _table(values, each, len(classes)), column.categorical) for each in permuted]
             expected[k] = np.mean(drawn)
         if form == "log_p":
-            from debias.chi_square import log_tail
+            from debias_plugins.data_scorers.kernels.chi_square import log_tail
 
             tail[k] = -log_tail(found[k], (len(table) - 1) * (len(classes) - 1)) / np.log(10)
     found[np.abs(found) < 1e-14] = 0.0  # entropies of large tables differ in their last digit

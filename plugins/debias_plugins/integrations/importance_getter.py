@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.data import as_frame
+from debias.data.dataset import as_frame
 from debias.errors import RowsError
 
 if TYPE_CHECKING:

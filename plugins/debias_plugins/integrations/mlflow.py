@@ -15,7 +15,7 @@ import debias
 from debias.errors import RowsError, UnsupportedModelError, nearest
 
 if TYPE_CHECKING:
-    from debias.gate_outcome import Gate
+    from debias.results.gate_outcome import Gate
 
 MOST = 30
 """So many features have metrics of their own; the JSON has all."""
@@ -109,7 +109,7 @@ def log_audit(
     Examples
     --------
     >>> import debias, mlflow  # doctest: +SKIP
-    >>> from debias_plugins.mlflow_evaluator import log_audit  # doctest: +SKIP
+    >>> from debias_plugins.integrations.mlflow import log_audit  # doctest: +SKIP
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_audit(debias.audit(forest, X, y))
     """

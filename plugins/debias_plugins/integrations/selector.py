@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 import debias
+from debias.data.row_order import refuse_other_order
 from debias.errors import CompositionError, InBagUnavailableError
-from debias.row_order import refuse_other_order
-from debias.significance import Procedure
+from debias.significance.verdict import Procedure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

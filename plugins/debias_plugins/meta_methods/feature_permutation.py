@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.fingerprint import fingerprint
-from debias.normalising import against_draws, check_level, check_rule, decided, normalise
-from debias.replicates import child_seed, replicate
-from debias.shadows import with_permuted
+from debias.digest import fingerprint
+from debias.retraining.replicates import child_seed, replicate
+from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided, normalise
+from debias_plugins.meta_methods.permuted_columns import with_permuted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

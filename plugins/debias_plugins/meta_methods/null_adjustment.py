@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError
-from debias.nulls import Boundaries, exceeds, permutation_p_values
+from debias.p_values import Boundaries, exceeds, permutation_p_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from debias.replicates import Replicates
+    from debias.retraining.replicates import Replicates
 
 RULES = ("z", "ratio", "difference", "pvalue")
 TAILS = ("empirical", "normal", "gamma")

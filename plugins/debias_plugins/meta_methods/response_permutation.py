@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.fingerprint import fingerprint
-from debias.normalising import against_draws, check_level, check_rule, decided
-from debias.replicates import child_seed, replicate
+from debias.digest import fingerprint
+from debias.retraining.replicates import child_seed, replicate
+from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

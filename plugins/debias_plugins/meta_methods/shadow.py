@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.fingerprint import fingerprint
-from debias.replicates import child_seed, replicate
-from debias.shadows import names_of_copies, with_copies
+from debias.digest import fingerprint
+from debias.retraining.replicates import child_seed, replicate
+from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

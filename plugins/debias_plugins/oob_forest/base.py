@@ -73,7 +73,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Return the leaf of each row in each tree, shape (n_rows, n_trees)."""
-        from debias_plugins import oob_forest_kernels as kernels
+        from debias_plugins.oob_forest.kernels import growing as kernels
 
         X = self._checked(X)
         leaf = np.empty((len(self.trees_), len(X)), dtype=np.int32)
@@ -88,7 +88,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
     def _mean(self, X: Any) -> NDArray[np.float64]:
         """Return the mean prediction of the trees, shape (n_rows, n_outputs)."""
-        from debias_plugins import oob_forest_kernels as kernels
+        from debias_plugins.oob_forest.kernels import growing as kernels
 
         X = self._checked(X)
         total = np.zeros((len(X), self.trees_[0].value.shape[1]))
@@ -115,7 +115,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         class_factor: NDArray[np.float64] | None,
     ) -> NDArray[np.float64]:
         """Grow the trees; return the mean of each row's predictions by trees it was out of bag of, NaN where none."""
-        from debias_plugins import oob_forest_kernels as kernels
+        from debias_plugins.oob_forest.kernels import growing as kernels
 
         n_rows, n_features = X.shape
         max_features, max_depth, n_drawn = self._limits(n_rows, n_features)

@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from debias_plugins.oob_forest_base import OOBTree, _OOBForest
+from debias_plugins.oob_forest.base import OOBTree, _OOBForest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from debias_plugins.oob_forest import OOBForestClassifier
+    >>> from debias_plugins.oob_forest.forests import OOBForestClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> forest = OOBForestClassifier(random_state=0).fit(X, y)
     >>> int(forest.feature_importances_.argmin())
@@ -158,7 +158,7 @@ class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from debias_plugins.oob_forest import OOBForestRegressor
+    >>> from debias_plugins.oob_forest.forests import OOBForestRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> forest = OOBForestRegressor(30, random_state=0).fit(X, y)
     >>> sorted(int(k) for k in forest.feature_importances_.argsort()[-2:])  # bmi and s5

@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,12 +52,12 @@ def oob_forest(
     Examples
     --------
     >>> import debias
-    >>> from debias.simulate import deng_t1
+    >>> from debias.benchmarks.simulate import deng_t1
     >>> drawn = deng_t1(300, seed=0)
     >>> debias.score(None, drawn.X, drawn.y, "oob_forest", seed=0).to_frame()["oob_forest"].idxmax()[0]
     'X'
     """
-    from debias_plugins.oob_forest import OOBForestClassifier, OOBForestRegressor
+    from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
 
     X = np.column_stack([column.values for column in data.columns])
     y = data.labels[1] if data.is_classification else data.numbers

@@ -14,13 +14,13 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -192,8 +192,8 @@ class _Task:
 
     def __call__(self, tree: int) -> NDArray[np.float64] | None:
         """Return the scores of a tree, shape (n_features,); None if it has no evaluation rows."""
-        from debias.routing import route
-        from debias_plugins import honest_splits_kernels as kernels
+        from debias.trees.routing import route
+        from debias_plugins.scorers.kernels import honest_splits as kernels
 
         ensemble, rows, source = self.ensemble, self.rows, self.source
         out = rows.weight

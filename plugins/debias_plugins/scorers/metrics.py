@@ -12,8 +12,8 @@ from debias.errors import CompositionError, RowsError, nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 
 class Metric:

@@ -9,13 +9,13 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 
 @debias.scorer_plugin("split_count", unit="splits", needs=set())
@@ -52,7 +52,7 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
     CompositionError
         The model reports none.
     """
-    from debias.discovery import plugin_manager
+    from debias.hooks.registry import plugin_manager
 
     if rows is None:
         raise RowsError("native reads the model that comes with the rows: pass X and y")

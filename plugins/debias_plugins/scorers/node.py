@@ -9,13 +9,13 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -45,7 +45,7 @@ def mdi(
     -------
     array of shape (n_features,)
     """
-    from debias import node_scores
+    from debias_plugins.scorers import node_scores
 
     _one_of("criterion", criterion, None, "variance")
     _one_of("normalize", normalize, None, "tree")
@@ -108,7 +108,7 @@ def mdi_oob(
     -------
     (array of shape (n_features,), dict)
     """
-    from debias import node_scores
+    from debias_plugins.scorers import node_scores
 
     _one_of("centre", centre, "node", "none")
     _one_of("weights", weights, "rows", "in_bag")
@@ -145,7 +145,7 @@ def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias import node_scores
+    from debias_plugins.scorers import node_scores
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_weight, rows.in_bag_mean
@@ -164,7 +164,7 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias import node_scores
+    from debias_plugins.scorers import node_scores
 
     sums = rows.node_sums
     terms = node_scores.evaluation_decrease(ensemble, sums.n, sums.s)
@@ -189,7 +189,7 @@ def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
     if not ensemble.averaged:
         saved = rows.running_loss
         return saved[:-1], {"base": float(saved[-1])}
-    from debias import node_scores
+    from debias_plugins.scorers import node_scores
 
     sums = rows.node_sums
     mu = ensemble.centred_value

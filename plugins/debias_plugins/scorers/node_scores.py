@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import node_score_kernels as kernels
-from debias.threads import over_parts
+from debias.parallel import over_parts
+from debias_plugins.scorers.kernels import node_scores as kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
+    from debias.trees.ensemble import TreeEnsemble
 
     Array = NDArray[np.float64]
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError
-from debias.groups import Grouping
-from debias.scoring import Scorer
-from debias_plugins._metrics import Metric
+from debias.hooks.scorers import Scorer
+from debias_plugins.scorers.metrics import Metric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 OUTPUTS_AT_ONCE = 2**24
 
@@ -214,8 +214,8 @@ def _outputs(
 
     Shape (len(which), len(at), n_outputs); if `which` is empty, one outcome with nothing permuted.
     """
-    from debias import permutation_kernels as kernels
-    from debias.routing import tree_nodes
+    from debias.trees.routing import tree_nodes
+    from debias_plugins.scorers.kernels import permutation as kernels
 
     number = np.full(int(group.max()) + 1, -1)
     number[which] = np.arange(which.size)

@@ -9,12 +9,12 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data import Data
+    from debias.data.dataset import Data
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 

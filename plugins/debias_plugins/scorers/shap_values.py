@@ -9,13 +9,13 @@ import numpy as np
 
 import debias
 from debias.errors import RowsError
-from debias.scoring import Scorer
+from debias.hooks.scorers import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.ensemble import TreeEnsemble
-    from debias.rows import Rows
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -38,7 +38,7 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias.shapley import ROWS_AT_ONCE, shapley_values
+    from debias.trees.shapley import ROWS_AT_ONCE, shapley_values
 
     total = np.zeros(ensemble.n_features)
     blocks = max(1, VALUES_AT_ONCE // (ROWS_AT_ONCE * ensemble.n_features * ensemble.n_outputs))
@@ -66,7 +66,7 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """
     from joblib import Parallel, delayed
 
-    from debias.shapley import shapley_products
+    from debias.trees.shapley import shapley_products
 
     response = _response(ensemble, rows)
     X = rows.table.matrix(ensemble)

@@ -3,7 +3,7 @@ import sys
 import numpy as np
 
 import debias
-from debias.objectives import SQUARED_ERROR
+from debias.trees.objectives import SQUARED_ERROR
 
 
 def is_mine(model):

@@ -1,7 +1,7 @@
 import numpy as np
 
 import debias
-from debias.replicates import child_seed, replicate
+from debias.retraining.replicates import child_seed, replicate
 
 
 @debias.meta_method_plugin("beats_chance", unit="share of permuted responses beaten by: {unit}", gives={"null"})

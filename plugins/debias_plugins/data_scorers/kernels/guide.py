@@ -10,8 +10,8 @@ import math
 import numpy as np
 from numba import njit
 
-from debias.chi_square import quantile_1df
-from debias_plugins.guide_test_kernels import TIE, _first_above, test
+from debias_plugins.data_scorers.kernels.chi_square import quantile_1df
+from debias_plugins.data_scorers.kernels.guide_tests import TIE, _first_above, test
 
 ZERO_RESIDUAL = 1e-12
 """Residuals up to this share of the largest response are rounding, and not positive."""

@@ -1,6 +1,6 @@
 """Compiled loops of GUIDE's tests: how sure it is that a feature goes with the signs or classes Z of a node's rows.
 
-Codes, and the segments of `rows` and `order`, are those of debias_plugins.guide_kernels.
+Codes, and the segments of `rows` and `order`, are those of debias_plugins.data_scorers.kernels.guide.
 """
 
 import math
@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numba import njit
 
-from debias.chi_square import log_tail
+from debias_plugins.data_scorers.kernels.chi_square import log_tail
 
 DENSE = 1 << 16
 """Cells up to which a table of pairs is counted in place; larger ones are mostly empty, and their keys are sorted."""

@@ -1,4 +1,4 @@
-"""Compiled loops of the scores in debias.node_scores, where the formulas stand.
+"""Compiled loops of the scores in debias_plugins.scorers.node_scores, where the formulas stand.
 
 `children` holds the two children of each of `splits`; `out` takes what each split contributes. Importing this module
 imports numba, so the core does it on first use.

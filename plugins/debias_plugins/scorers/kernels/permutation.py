@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from debias.route_kernels import goes_left
+from debias.trees.kernels.routing import goes_left
 
 
 @njit(cache=True, nogil=True)

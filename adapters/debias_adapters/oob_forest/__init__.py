@@ -1,0 +1,1 @@
+"""The adapter of the OOB forest of debias itself."""

@@ -1,0 +1,1 @@
+"""The questions users ask, and the one pipeline behind them."""

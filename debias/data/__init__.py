@@ -1,0 +1,1 @@
+"""X, y, weights, groups and blocks, in any container."""

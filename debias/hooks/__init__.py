@@ -1,0 +1,1 @@
+"""What a plugin may offer: the hooks, scorers and meta-methods, and how they are found."""

@@ -1,0 +1,1 @@
+"""Models that are trained again: experiments, replicates and their checkpoints."""

@@ -1,0 +1,1 @@
+"""Evaluation rows: their node sums, and what is proven about them."""

@@ -1,0 +1,1 @@
+"""Tests of scores, with the trees as they are."""

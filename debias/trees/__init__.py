@@ -1,0 +1,1 @@
+"""Trees as data, and how rows are routed through them."""

@@ -1,0 +1,1 @@
+"""Scorers that need only data."""

@@ -1,0 +1,1 @@
+"""debias in other libraries: scikit-learn's selection, MLflow, skore."""

@@ -1,0 +1,1 @@
+"""Meta-methods: scorers made of scorers."""

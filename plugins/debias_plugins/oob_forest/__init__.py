@@ -1,0 +1,1 @@
+"""The OOB forest of Deng, Runger and Tuv (2011)."""
