@@ -25,10 +25,10 @@ from debias.errors import (
     UntrustedModelError,
 )
 from debias.hooks.listing import plugins
-from debias.hooks.markers import hookimpl
 from debias.hooks.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
 from debias.hooks.registry import register
 from debias.hooks.scorers import Scorer, scorer, scorer_plugin
+from debias.hooks.specs import hookimpl
 from debias.models.files import load_model
 from debias.models.refitting import refit
 from debias.results.audit import Audit

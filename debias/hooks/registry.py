@@ -12,7 +12,7 @@ import pluggy
 
 from debias.errors import CompositionError, PluginError, nearest
 from debias.hooks import specs as hookspecs
-from debias.hooks.markers import PROJECT
+from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

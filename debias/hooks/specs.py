@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.hooks.markers import hookspec
+import pluggy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from debias.models.wrappers import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
+
+PROJECT = "debias"
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec(firstresult=True)
