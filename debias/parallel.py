@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -15,6 +16,9 @@ from debias.errors import RowsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
+    from pathlib import Path
+
+    Progress = bool | Callable[[int, int], None]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -167,3 +171,34 @@ def _number(n_jobs: int) -> int:
     from joblib import cpu_count
 
     return max(int(cpu_count()) + 1 + n_jobs, 1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Engine:
+    """How replicates are run.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Workers, of the joblib backend that is active (``joblib.parallel_config``): processes by default.
+    progress : bool or callable
+        True: a bar on stderr, if that is a terminal. A callable gets the number done and the number wanted.
+    budget : float, optional
+        Seconds after which no replicate is waited for but the first; no limit by default.
+    checkpoint : str or Path, optional
+        File in which finished replicates are kept; the same run goes on from there.
+    """
+
+    n_jobs: int = 1
+    progress: Progress = False
+    budget: float | None = None
+    checkpoint: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not self.budget > 0:
+            raise RowsError(f"budget={self.budget!r} must be a number of seconds above 0")
+
+    @property
+    def inner(self) -> Engine:
+        """The engine inside a replicate: one worker, and silent."""
+        return Engine()

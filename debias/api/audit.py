@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from debias.api.evaluation import scored, tested, whole_seed
 from debias.api.score import score
 from debias.data.blocks import warn_of_repeats
 from debias.data.row_order import refuse_other_order
+from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
 from debias.hooks.registry import plugin_manager
 from debias.hooks.scorers import Scorer, scorer
@@ -22,10 +24,15 @@ from debias.results.scores import Scores
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, members_in_words, with_reason
 from debias.rows.preparation import extract, prepare
 from debias.significance.verdict import Procedure
-from debias.trees.fingerprint import Fingerprints, distinct_values
+from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
 
 
 @in_threads
@@ -166,3 +173,26 @@ def audit(
     for each in wrapping:
         every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, params=params, **passed)
     return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
+
+
+class Fingerprints:
+    """SHA-256 of the trees of a model, and of the rows it was audited on.
+
+    The same trees have the same fingerprint whatever object or file held them, and the same rows whatever container.
+    Of a model around several, each is added in turn.
+    """
+
+    def __init__(self) -> None:
+        self._model = hashlib.sha256()
+        self._data = hashlib.sha256()
+
+    def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
+        """Add a model and its rows: X as the model's library compares it, y as it was encoded, weights."""
+        self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
+        feed_trees(self._model, ensemble)
+        for given in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
+            feed(self._data, given)
+
+    def to_dict(self) -> dict[str, str]:
+        """Return both as hexadecimal text."""
+        return {"model_sha256": self._model.hexdigest(), "data_sha256": self._data.hexdigest()}

@@ -17,11 +17,10 @@ from debias.hooks.scorers import scorer as read_scorer
 from debias.models.refitting import with_params
 from debias.models.wrappers import combined, is_one, is_wrapper, require_one_scale, unwrap
 from debias.names import feature_index
-from debias.parallel import in_threads, threads
+from debias.parallel import Engine, in_threads, threads
 from debias.results.scores import Scores
 from debias.results.untested import members_in_words
 from debias.retraining.experiment import Experiment
-from debias.retraining.replicates import Engine
 from debias.rows.preparation import extract, prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
 from debias.significance.verdict import Procedure
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.retraining.replicates import Progress
+    from debias.parallel import Progress
 
 
 @in_threads

@@ -13,6 +13,7 @@ from debias.data.batches import Batch, Source
 from debias.data.dask_rows import DaskRows
 from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
+from debias.data.table import route_table
 from debias.errors import RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.bag_proof import proof_of, trees_to_prove
@@ -23,7 +24,6 @@ from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.streamed_rows import StreamedRows
 from debias.rows.streamed_sums import NodeSums, added
 from debias.significance.streamed import Steps
-from debias.trees.routing import route_table
 from debias.warning_log import Notes, NotesOnce
 
 if TYPE_CHECKING:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.containers import rows_and_columns
 from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
-from debias.data.table import column_order
+from debias.data.table import column_order, rows_and_columns
 from debias.errors import RowsError
-from debias.retraining.replicates import Engine
+from debias.parallel import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

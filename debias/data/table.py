@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from contextlib import suppress
 from copy import copy
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.containers import (
-    frame_rows,
-    is_pandas,
-    refuse_non_numeric,
-    repeated_columns,
-    rows_and_columns,
-    some_rows,
-    to_dense,
-    two_dimensional,
-)
 from debias.errors import RowsError, nearest
 from debias.names import listed
+from debias.parallel import over_parts
+from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import Notes
 
@@ -405,3 +400,129 @@ def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:
 def _as_stored(name: str, wanted: set[str]) -> str:
     """Return a name as the model stores it: LightGBM replaces white space."""
     return name if name in wanted else re.sub(r"\s", "_", name)
+
+
+def route_table(
+    ensemble: TreeEnsemble, table: Table, trees: NDArray[np.int64] | None = None, n_jobs: int | None = None
+) -> NDArray[np.int32]:
+    """Route all rows of a table, block by block; the rest is as for :func:`route`."""
+    which = np.arange(ensemble.n_trees) if trees is None else trees
+    leaves = np.empty((which.size, table.n_rows), dtype=np.int32).T
+    for rows in row_blocks(table.n_rows, ensemble.n_features, which.size):
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), which, n_jobs=n_jobs)
+    return leaves
+
+
+def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray[np.int64]:
+    """Count the distinct values of each feature, missing ones apart; of a group of columns, the combinations there are.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        As the model compares it: in float32 neighbouring values may be one.
+    grouping : Grouping
+
+    Returns
+    -------
+    array of int64 of shape (n_groups,)
+        0 for a group of which the model sees no column.
+    """
+    from debias.data.kernels import columns as kernels
+
+    unsigned = np.dtype(f"u{X.dtype.itemsize}")
+    by_group = np.argsort(grouping.index, kind="stable")
+    edges = np.searchsorted(grouping.index[by_group], np.arange(len(grouping.names) + 1))
+
+    def count(group: int) -> int:
+        columns = by_group[edges[group] : edges[group + 1]]
+        if columns.size == 1:
+            column = np.ascontiguousarray(X[:, columns[0]])
+            return int(kernels.count_distinct(column, column.view(unsigned)))
+        codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # missing is one value
+        if not codes:
+            return 0
+        return len(np.unique(np.column_stack(codes), axis=0))
+
+    counted = over_parts(len(grouping.names), lambda of: [count(k) for k in range(of.start, of.stop)])
+    return np.array(sum(counted, []), dtype=np.int64)
+
+
+def repeated_columns(X: Any) -> list[str]:
+    """Return the names that several columns of a frame have."""
+    columns = getattr(X, "columns", None)
+    if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
+        return []
+    names = [str(name) for name in columns]
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def two_dimensional(X: Any) -> NDArray[Any]:
+    """Return rows that are no frame as an array: of floats where they can be, of objects where labels are."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
+    array = rows_and_columns(X)
+    if array.dtype.kind == "O":
+        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
+            return array.astype(np.float64)
+    elif array.dtype.kind not in "fiub":
+        raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
+    return array
+
+
+def rows_and_columns(X: Any) -> NDArray[Any]:
+    """Return an array, or what numpy makes one of, if it has two dimensions."""
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
+    if array.ndim != 2:
+        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+    return array
+
+
+def to_dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
+    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    if absent == 0:
+        return np.asarray(part.toarray())
+    entries = part.tocoo()
+    dense = np.full(part.shape, absent, dtype=np.result_type(part.dtype, np.float32))
+    dense[entries.row, entries.col] = entries.data
+    return dense
+
+
+def frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Return some rows of a frame, or all, as floats; missing values as NaN."""
+    if rows is not None:
+        frame = some_rows(frame, rows)
+    native = frame.to_native()
+    if is_pandas(frame):
+        # pandas: nullable columns need to be told that their NA is NaN
+        array: NDArray[np.float64] = native.to_numpy(dtype=np.float64, na_value=np.nan)
+        return array
+    columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
+    return np.column_stack(columns)
+
+
+def some_rows(frame: Any, rows: slice | NDArray[np.int64]) -> Any:
+    """Return some rows of a frame."""
+    return frame[rows] if isinstance(rows, slice) else frame[rows.tolist()]
+
+
+def is_pandas(frame: Any) -> bool:
+    """Whether a frame is pandas' own."""
+    native = frame.to_native()
+    return hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc")
+
+
+def refuse_non_numeric(frame: Any) -> None:
+    """Raise RowsError if columns of a frame are not numeric; the message names them."""
+    wrong = {
+        str(name): str(dtype)
+        for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
+        if not (dtype.is_numeric() or str(dtype) == "Boolean")
+    }
+    if wrong:
+        raise RowsError(
+            f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "
+            "Pass X as the model saw it, after any encoding."
+        )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.scorers import FunctionScorer
-    from debias.retraining.replicates import Engine
+    from debias.parallel import Engine
 
     Details = dict[str, Any]
     MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]

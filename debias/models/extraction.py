@@ -8,18 +8,13 @@ import numpy as np
 
 from debias.errors import DebiasError, ExtractionError, RowsError
 from debias.models.odd_rows import odd_rows
-from debias.trees.routing import raw_output, route
+from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.table import Table
-    from debias.trees.bins import Bins
     from debias.trees.ensemble import TreeEnsemble
-
-ROWS_TO_CHECK = 64
-LEAVES_TO_CHECK = 3200
-"""Of many trees fewer rows are compared, but at least 16: what an adapter gets wrong shows in every few trees."""
 
 
 def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
@@ -47,7 +42,7 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     from debias.hooks.registry import plugin_manager
 
     if rows is None:
-        rows = np.union1d(_rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
+        rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
@@ -65,14 +60,14 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
         )
         raise ExtractionError(
             f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does "
-            f"({where}). {_REPORT}"
+            f"({where}). {REPORT}"
         )
     found = raw_output(ensemble, ours)
     gap = gaps(ensemble, found, expected)
     if not (gap <= 1).all():
         raise ExtractionError(
             f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
-            f"{_largest(found, expected):.3g}). {_REPORT}"
+            f"{_largest(found, expected):.3g}). {REPORT}"
         )
     _verify_native(ensemble, model, table, rows, found)
 
@@ -145,31 +140,6 @@ def _verify_native(
         )
 
 
-def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]) -> None:
-    """Compare leaves of some rows by bins with those node by node.
-
-    Parameters
-    ----------
-    ensemble : TreeEnsemble
-    bins : Bins
-    X : array of shape (n_rows, n_features)
-        Rows that are going to be routed by bins; as many of them are compared as with the library.
-
-    Raises
-    ------
-    ExtractionError
-        A leaf differs.
-    """
-    some = X[_rows_to_check(ensemble, len(X))]
-    if (bins.leaves(some) != route(ensemble, some)).any():
-        raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {_REPORT}")
-
-
-def _rows_to_check(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
-    n_checked = min(n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
-    return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
-
-
 def _outputs(output: NDArray[np.float64], row: int) -> str:
     return ", ".join(f"{value:.6g}" for value in output[row, :3]) if row < len(output) else "nothing"
 
@@ -180,6 +150,3 @@ def _largest(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float
 
 def _largest_step(ensemble: TreeEnsemble) -> float:
     return float(max(ensemble.value.max(), -ensemble.value.min()))
-
-
-_REPORT = "Please report this with the library's version: no score would be right."

@@ -14,13 +14,13 @@ from debias.data.groups import Grouping
 from debias.errors import RowsError
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
+from debias.parallel import Engine
 from debias.retraining.experiment_checks import (
     refuse_class_weights,
     refuse_forgotten_weights,
     refuse_more_columns,
     require_training,
 )
-from debias.retraining.replicates import Engine
 from debias.rows.preparation import extract, prepare
 
 if TYPE_CHECKING:

@@ -16,49 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError, RefitError, RowsError, UnsupportedModelError
+from debias.errors import CompositionError, RefitError, UnsupportedModelError
+from debias.parallel import Engine
 from debias.retraining.workers import ended, results_in_order
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
-    Progress = bool | Callable[[int, int], None]
+    from debias.parallel import Progress
+
 
 FATAL = (CompositionError, UnsupportedModelError)
 """What is wrong with every replicate alike, and ends the run."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Engine:
-    """How replicates are run.
-
-    Parameters
-    ----------
-    n_jobs : int
-        Workers, of the joblib backend that is active (``joblib.parallel_config``): processes by default.
-    progress : bool or callable
-        True: a bar on stderr, if that is a terminal. A callable gets the number done and the number wanted.
-    budget : float, optional
-        Seconds after which no replicate is waited for but the first; no limit by default.
-    checkpoint : str or Path, optional
-        File in which finished replicates are kept; the same run goes on from there.
-    """
-
-    n_jobs: int = 1
-    progress: Progress = False
-    budget: float | None = None
-    checkpoint: str | Path | None = None
-
-    def __post_init__(self) -> None:
-        if self.budget is not None and not self.budget > 0:
-            raise RowsError(f"budget={self.budget!r} must be a number of seconds above 0")
-
-    @property
-    def inner(self) -> Engine:
-        """The engine inside a replicate: one worker, and silent."""
-        return Engine()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.trees.routing import Router, route_table, row_blocks
+from debias.data.table import route_table
+from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

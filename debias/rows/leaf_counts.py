@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.table import route_table
 from debias.errors import RowsError
-from debias.trees.routing import route_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -54,7 +54,7 @@ class NodeArrays:
         trees : array of int64, optional
             Which trees the columns of `leaves` are; all by default.
         """
-        from debias.trees.kernels import nodes as kernels
+        from debias.rows.kernels import sums as kernels
 
         ensemble = self.ensemble
         which = np.arange(ensemble.n_trees) if trees is None else trees

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.scorers import Scorer
-    from debias.retraining.replicates import Engine
+    from debias.parallel import Engine
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 

@@ -66,16 +66,15 @@ def _add_log_loss(
     drop: NDArray[np.float64],
 ) -> None:
     """Add the log-loss of one margin."""
-    from debias.rows.kernels import running_loss as running_loss_kernels
-    from debias.trees.kernels import nodes as kernels
+    from debias.rows.kernels import running_loss as kernels
 
     assert response.target is not None
     y, base = response.target[:, 0], float(ensemble.base[0])
     start, feature, parent, value = ensemble.tree_start, ensemble.feature, ensemble.parent, ensemble.value
     if (weight == 1).all():
-        running_loss_kernels.add_running_log_loss(leaves, start, feature, ensemble.left, parent, value, y, base, drop)
+        kernels.add_log_loss(leaves, start, feature, ensemble.left, parent, value, y, base, drop)
     else:
-        kernels.add_running_log_loss(leaves, start, feature, parent, value, y, weight, base, drop)
+        kernels.add_weighted_log_loss(leaves, start, feature, parent, value, y, weight, base, drop)
 
 
 def _add_loss(
@@ -86,7 +85,7 @@ def _add_loss(
     drop: NDArray[np.float64],
 ) -> None:
     """Add the loss of any objective that has one."""
-    from debias.trees.kernels import nodes as kernels
+    from debias.rows.kernels import running_loss as kernels
 
     target = response.target
     assert target is not None

@@ -108,7 +108,7 @@ class NodeSums(NodeArrays):
 
     def add_rows(self, rows: Rows) -> None:
         """Add rows that are encoded already, with the loss they save if it is added up here."""
-        from debias.trees.kernels import nodes as kernels
+        from debias.rows.kernels import sums as kernels
 
         counting = rows.in_bag is None
         if counting and self._counter is None:

@@ -14,8 +14,9 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.cli.inputs import _read, read_params
+from debias.parallel import Engine
 from debias.results.policy import Policy
-from debias.retraining.replicates import Engine, replicate
+from debias.retraining.replicates import replicate
 
 pytestmark = pytest.mark.integration
 

@@ -11,8 +11,9 @@ import pytest
 
 import debias
 from debias.digest import fingerprint
+from debias.parallel import Engine
 from debias.retraining.checkpoint import Checkpoint
-from debias.retraining.replicates import Engine, child_seed, replicate
+from debias.retraining.replicates import child_seed, replicate
 
 
 def draw(scale, child):

@@ -9,9 +9,8 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.data.response import encode
-from debias.rows.kernels import running_loss as running_loss_kernels
+from debias.rows.kernels import running_loss as kernels
 from debias.rows.running_loss import ROWS_AT_ONCE, running_loss
-from debias.trees.kernels import nodes as kernels
 from debias.trees.routing import route
 
 
@@ -66,7 +65,7 @@ def test_products_neither_overflow_nor_vanish():
     leaves, target = route(ensemble, X.astype(ensemble.routing_dtype)), y[:, None].astype(np.float64)
     drop = np.zeros(ensemble.n_features + 1)
     arrays = (ensemble.tree_start, ensemble.feature, ensemble.left, ensemble.parent, ensemble.value)
-    running_loss_kernels.add_running_log_loss(leaves, *arrays, target[:, 0], float(ensemble.base[0]), drop)
+    kernels.add_log_loss(leaves, *arrays, target[:, 0], float(ensemble.base[0]), drop)
     response = encode(y, ensemble, len(y))
     expected = by_the_plain_loop(ensemble, response, np.ones(len(y)), leaves)
     assert np.isfinite(drop).all()

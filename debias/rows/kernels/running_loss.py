@@ -1,9 +1,9 @@
-"""The compiled loop of the running log-loss; importing this module imports numba, so it is done on first use.
+"""Compiled loops of the running loss; importing this module imports numba, so it is done on first use.
 
-Where the margin F stands before a tree, a node of value v makes the loss log(1 + e^(F + v)) - y (F + v). Less that at F
-itself, the first part is log(q + p e^v), p and q = 1 - p the probabilities at F. A split saves what its rows lose at
-it less what they lose at its children, so that sums over rows at each node are enough: of y, and of the logarithms, and
-these are gathered as one product.
+The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). Less
+the loss at F itself, the first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the loss
+of its rows at the split less their loss at its children. So sums over rows at each node are enough: the sum of y, and
+the sum of the logarithms, which is kept as one product.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ LARGEST_LOGARITHM = 600.0
 
 
 @njit(cache=True, nogil=True)
-def add_running_log_loss(leaves, start, feature, left, parent, value, y, base, drop):
+def add_log_loss(leaves, start, feature, left, parent, value, y, base, drop):
     """Walk rows of equal weight through all trees, their margins growing; add the log-loss each split saves.
 
     Parameters
@@ -72,3 +72,130 @@ def add_running_log_loss(leaves, start, feature, left, parent, value, y, base, d
             if left[begin + node] >= 0:
                 drop[feature[begin + node]] += loss[node] - response[node] * value[begin + node, 0]
         drop[of_root] -= loss[0] - response[0] * value[begin, 0]
+
+
+@njit(cache=True, nogil=True)
+def add_running_loss(
+    leaves, start, tree_output, feature, parent, value, objective, parameter, codes, target, weight, margin, drop
+):
+    """Walk every row through all trees, its margin growing tree by tree; add the loss each step saves.
+
+    `drop` (n_features + 1,) gains the weighted decrease of the loss at each split, under the split's feature, and
+    in its last place the decrease of the root steps. `margin` (n_rows, n_outputs) ends at F_M. `parameter`
+    (n_outputs,) is what the objective depends on.
+    """
+    base, width = drop.size - 1, value.shape[1]
+    of = (objective, parameter, codes, target, margin)
+    for i in range(leaves.shape[0]):
+        for j in range(leaves.shape[1]):
+            begin, k = start[j], tree_output[j]
+            leaf = node = leaves[i, j]
+            below = _loss(of, i, k, value, begin + leaf)
+            while node > 0:
+                node = parent[begin + node]
+                here = _loss(of, i, k, value, begin + node)
+                drop[feature[begin + node]] += weight[i] * (here - below)
+                below = here
+            drop[base] += weight[i] * (_loss(of, i, k, value, -1) - below)
+            for c in range(width):
+                margin[i, k + c] += value[begin + leaf, c]
+
+
+@njit(cache=True, nogil=True)
+def _loss(of, i, k, value, step):
+    """Return the loss of row i where outputs from k on are one step (a row of `value`; -1: none) from their margins.
+
+    Losses of one margin are summed over the outputs that step, since the others stay; softmax is of all outputs.
+    """
+    objective, parameter, codes, target, margin = of
+    width = value.shape[1]
+    if objective == 2:
+        top = -np.inf
+        for c in range(margin.shape[1]):
+            f = margin[i, c] + (value[step, c - k] if step >= 0 and 0 <= c - k < width else 0.0)
+            top = max(top, f)
+            if c == codes[i]:
+                observed = f
+        total = 0.0
+        for c in range(margin.shape[1]):
+            total += np.exp(margin[i, c] + (value[step, c - k] if step >= 0 and 0 <= c - k < width else 0.0) - top)
+        return top + np.log(total) - observed
+    loss = 0.0
+    for c in range(width):
+        f = margin[i, k + c] + (value[step, c] if step >= 0 else 0.0)
+        loss += _loss_of_one(objective, parameter[k + c], target[i, k + c], f)
+    return loss
+
+
+@njit(cache=True, nogil=True)
+def _loss_of_one(objective, a, y, f):
+    """Return the loss of a response y at a margin f: the formulas of `objectives.LOSSES`, by their code."""
+    r = abs(y - f)
+    if objective == 0:
+        return r * r
+    if objective == 1:
+        return max(a * f, 0.0) - y * a * f + np.log1p(np.exp(-abs(a * f)))
+    if objective == 3:
+        return r
+    if objective == 4:
+        return a * r if y > f else (1 - a) * r
+    if objective == 5:
+        return (a if y > f else 1 - a) * r * r / 2
+    if objective == 6:
+        return r * r / 2 if r <= a else a * (r - a / 2)
+    if objective == 7:
+        return a * a * (np.sqrt(1 + (r / a) ** 2) - 1)
+    if objective == 8:
+        return a * r - a * a * np.log1p(r / a)
+    if objective == 9:
+        return r / max(1.0, abs(y))
+    if objective == 10:
+        return (np.log1p(y) - np.log1p(max(f, -1 + 1e-6))) ** 2 / 2
+    if objective == 11:
+        return np.exp(f) - y * f
+    if objective == 12:
+        return y * np.exp(-f) + f
+    if objective == 13:
+        return np.exp((2 - a) * f) / (2 - a) - y * np.exp((1 - a) * f) / (1 - a)
+    if objective == 14:
+        return max(0.0, 1 - (2 * y - 1) * f)
+    return np.exp(-(2 * y - 1) * f)  # exponential
+
+
+@njit(cache=True, nogil=True)
+def add_weighted_log_loss(leaves, start, feature, parent, value, values, weight, base, drop):
+    """Do as `add_running_loss` does, for the log-loss of one margin, without a logarithm at every node.
+
+    A split saves log(1 + e^(F + v_t)) - log(1 + e^(F + v_c)) - y (v_t - v_c). The logarithms of a feature are gathered
+    as one product of ratios over all trees, and e^v is known for each node.
+    """
+    n_features = drop.size - 1
+    e_value = np.exp(value[:, 0])
+    ratio = np.ones(n_features + 1)
+    for i in range(leaves.shape[0]):
+        odds = np.exp(base)
+        ratio[:] = 1.0
+        for j in range(leaves.shape[1]):
+            begin = start[j]
+            node = begin + leaves[i, j]
+            last = odds * e_value[node]
+            below = 1.0 + last
+            while node > begin:
+                up = begin + parent[node]
+                here = 1.0 + odds * e_value[up]
+                k = feature[up]
+                ratio[k] *= here / below
+                drop[k] -= weight[i] * values[i] * (value[up, 0] - value[node, 0])
+                if not 1e-200 < ratio[k] < 1e200:
+                    drop[k] += weight[i] * np.log(ratio[k])
+                    ratio[k] = 1.0
+                node, below = up, here
+            ratio[n_features] *= (1.0 + odds) / below
+            drop[n_features] += weight[i] * values[i] * value[node, 0]
+            if not 1e-200 < ratio[n_features] < 1e200:
+                drop[n_features] += weight[i] * np.log(ratio[n_features])
+                ratio[n_features] = 1.0
+            odds = last
+        for k in range(n_features + 1):
+            if ratio[k] != 1.0:
+                drop[k] += weight[i] * np.log(ratio[k])
