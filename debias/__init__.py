@@ -24,18 +24,19 @@ from debias.errors import (
     UnsupportedModelError,
     UntrustedModelError,
 )
-from debias.hooks.listing import plugins
-from debias.hooks.meta_methods import MetaMethod, Problem, meta_method, meta_method_plugin
-from debias.hooks.registry import register
-from debias.hooks.scorers import Scorer, scorer, scorer_plugin
+from debias.hooks.contracts import MetaMethod, Problem, Scorer
+from debias.hooks.expressions import meta_method, scorer
+from debias.hooks.meta_methods import meta_method_plugin
+from debias.hooks.registry import plugins, register
+from debias.hooks.scorers import scorer_plugin
 from debias.hooks.specs import hookimpl
+from debias.models.extraction import extract
 from debias.models.files import load_model
 from debias.models.refitting import refit
 from debias.results.audit import Audit
 from debias.results.comparison import Comparison, compare
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
-from debias.rows.preparation import extract
 from debias.rows.rows import Rows
 from debias.rows.streamed_sums import NodeSums
 from debias.trees.ensemble import TreeEnsemble

@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import scored, tested, whole_seed
+from debias.api.evaluation import combined, require_one_scale, scored, tested, whole_seed
 from debias.api.score import score
 from debias.data.blocks import warn_of_repeats
 from debias.data.row_order import refuse_other_order
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
+from debias.hooks.contracts import Scorer
+from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
-from debias.hooks.scorers import Scorer, scorer
+from debias.models.extraction import extract
 from debias.models.refitting import with_params
-from debias.models.wrappers import combined, is_one, require_one_scale, unwrap
+from debias.models.wrappers import is_one, members_in_words, unwrap
 from debias.parallel import in_threads, meanwhile
 from debias.results.audit import Audit
 from debias.results.scores import Scores
-from debias.results.untested import NOT_ASKED, TRAINING_ROWS, members_in_words, with_reason
-from debias.rows.preparation import extract, prepare
+from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
+from debias.rows.preparation import prepare
 from debias.significance.verdict import Procedure
 from debias.trees.fingerprint import feed, feed_trees
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.api.evaluation import node_weight_of, scored, tested, whole_seed
+from debias.api.evaluation import combined, node_weight_of, refitted, require_one_scale, scored, tested, whole_seed
 from debias.api.streaming import streamed_scores
 from debias.data.groups import Grouping
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import is_source
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.hooks.meta_methods import innermost
-from debias.hooks.scorers import Scorer, refitted
-from debias.hooks.scorers import scorer as read_scorer
+from debias.hooks.contracts import Scorer, innermost
+from debias.hooks.expressions import scorer as read_scorer
+from debias.models.extraction import extract
 from debias.models.refitting import with_params
-from debias.models.wrappers import combined, is_one, is_wrapper, require_one_scale, unwrap
+from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
 from debias.names import feature_index
 from debias.parallel import Engine, in_threads, threads
 from debias.results.scores import Scores
-from debias.results.untested import members_in_words
 from debias.retraining.experiment import Experiment
-from debias.rows.preparation import extract, prepare, prepare_data
+from debias.rows.preparation import prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
 from debias.significance.verdict import Procedure
 from debias.warning_log import Notes

@@ -21,7 +21,7 @@ from debias.rows.preparation import TRAIN_WARNING, batch_rows, training_rows
 from debias.rows.provenance import Provenance, as_out_of_bag, without_bags
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
-from debias.rows.streamed_rows import StreamedRows
+from debias.rows.rows import StreamedRows
 from debias.rows.streamed_sums import NodeSums, added
 from debias.significance.streamed import Steps
 from debias.warning_log import Notes, NotesOnce
@@ -29,7 +29,7 @@ from debias.warning_log import Notes, NotesOnce
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from debias.api.evaluation import node_weight_of, scored
+from debias.api.evaluation import combined, node_weight_of, require_one_scale, scored
 from debias.api.streamed_passes import AGAIN, Stream
 from debias.data.sources import source_of
 from debias.errors import CompositionError, RowsError
-from debias.models.wrappers import combined, is_one, is_wrapper, require_one_scale, unwrap
-from debias.results.untested import members_in_words, unless_tested
-from debias.rows.preparation import extract
+from debias.models.extraction import extract
+from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
+from debias.results.untested import unless_tested
 from debias.rows.provenance import check_kind
 from debias.rows.streamed_sums import NodeSums
 from debias.significance.streamed import streamed_significance
@@ -20,7 +20,7 @@ from debias.warning_log import NotesOnce
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.results.scores import Scores
     from debias.significance.verdict import Procedure

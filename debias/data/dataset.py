@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.trees.ensemble import TreeEnsemble
 
 FEW = 20

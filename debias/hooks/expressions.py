@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import CompositionError
+from debias.errors import CompositionError, nearest
+from debias.hooks.contracts import MetaMethod
 
 if TYPE_CHECKING:
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
 
 LONGEST = 5_000
 """Characters; what is longer is no expression somebody wrote."""
@@ -102,3 +103,80 @@ def _pointing(line: str, at: int, message: str) -> CompositionError:
 
 
 _FORM = "write name, name(option=value) or meta_method(scorer, option=value)"
+
+
+def scorer(expression: str | Scorer, **options: Any) -> Scorer:
+    """Return a scorer by name, by expression, or as it is, with options set.
+
+    Parameters
+    ----------
+    expression : str or Scorer
+        ``"mdi_oob"``, ``"mdi_oob(shrinkage=100)"``, ``"response_permutation(mdi, replicates=50)"``, or a scorer.
+    **options
+        Options of the scorer, of an expression those of the outermost.
+
+    Returns
+    -------
+    Scorer
+
+    Raises
+    ------
+    CompositionError
+        No such scorer, meta-method or option, or a composition without meaning; the message points at the character.
+
+    Examples
+    --------
+    >>> import debias
+    >>> debias.scorer("mdi_oob(shrinkage=100)").name
+    'mdi_oob(shrinkage=100)'
+    """
+
+    if isinstance(expression, str):
+        found = parse(expression)
+    elif isinstance(expression, Scorer):
+        found = expression
+    else:
+        raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
+    return found.with_options(**options) if options else found
+
+
+def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
+    """Return a meta-method by name, with options set; call it with a scorer to wrap that.
+
+    Parameters
+    ----------
+    name : str or MetaMethod
+    **options
+        Options of the meta-method.
+
+    Returns
+    -------
+    MetaMethod
+
+    Raises
+    ------
+    CompositionError
+        No such meta-method or option; the message lists those there are.
+
+    Examples
+    --------
+    >>> import debias
+    >>> wrapped = debias.meta_method("response_permutation", replicates=50)(debias.scorer("mdi"))
+    >>> wrapped.name
+    'response_permutation(mdi, replicates=50)'
+    >>> debias.scorer(wrapped.name) == wrapped
+    True
+    """
+    from debias.hooks.registry import meta_methods
+
+    if isinstance(name, str):
+        known = meta_methods()
+        if name not in known:
+            there = ", ".join(known)
+            raise CompositionError(f"there is no meta-method {name!r}.{nearest(name, known)} There are: {there}")
+        found = known[name]
+    elif isinstance(name, MetaMethod):
+        found = name
+    else:
+        raise CompositionError(f"{name!r} is no meta-method: pass a name, or an object that wraps scorers")
+    return found.with_options(**options) if options else found

@@ -3,107 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.hooks.scorers import Scorer, plain_options, shown_options
+from debias.hooks.contracts import Problem, Scorer, given_by
+from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
-
-    from debias.hooks.scorers import FunctionScorer
-    from debias.parallel import Engine
 
     Details = dict[str, Any]
     MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]
     Gives = Callable[[Mapping[str, Any]], frozenset[str]]
     Check = Callable[[Scorer, Mapping[str, Any]], None]
-
-
-class Problem(Protocol):
-    """What a meta-method changes and scores: rows of data, and the model, if any, that is trained on them.
-
-    :class:`debias.Data` for scorers that need only data, else :class:`debias.Experiment`, which trains the model again
-    for each change.
-    """
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of what is scored: columns, or groups of them."""
-        ...
-
-    @property
-    def n_features(self) -> int:
-        """Number of what is scored."""
-        ...
-
-    @property
-    def members(self) -> tuple[tuple[str, ...], ...]:
-        """Columns of each of `feature_names`."""
-        ...
-
-    @property
-    def seed(self) -> int | None:
-        """Of all that is drawn; None is 0."""
-        ...
-
-    @property
-    def engine(self) -> Engine:
-        """How replicates are run."""
-        ...
-
-    def permuted(self, rng: np.random.Generator) -> Self:
-        """Return the problem with the response permuted; of training and held-out rows each among themselves."""
-        ...
-
-    def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
-        """Return the problem with other columns.
-
-        Parameters
-        ----------
-        change : callable
-            Called with the columns of the training rows, and of held-out rows if there are such.
-        copies : mapping of str to str, optional
-            Names of columns that `change` adds at the end, to the column each is a copy of. Scores of copies follow
-            those of the originals, in the same order.
-        """
-        ...
-
-    def inside(self, seed: int) -> Self:
-        """Return the problem as it is within a replicate: another seed, and a quiet engine."""
-        ...
-
-    def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], Details]:
-        """Return one number a feature, shape (n_features,), and details; the model is trained if it has to be."""
-        ...
-
-    def fingerprint(self) -> str:
-        """Return a text that names data, model, settings and versions, for checkpoints."""
-        ...
-
-
-@runtime_checkable
-class MetaMethod(Protocol):
-    """Anything that makes a scorer of a scorer."""
-
-    @property
-    def name(self) -> str:
-        """Unique name, also among scorers."""
-        ...
-
-    def with_options(self, **options: Any) -> MetaMethod:
-        """Return this meta-method with other options."""
-        ...
-
-    def __call__(self, scorer: Scorer) -> Scorer:
-        """Wrap a scorer; raise a CompositionError if that has no meaning."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -240,75 +156,3 @@ def meta_method_plugin(
         return FunctionMetaMethod(name, unit, function, given, check)
 
     return decorate
-
-
-def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
-    """Return a meta-method by name, with options set; call it with a scorer to wrap that.
-
-    Parameters
-    ----------
-    name : str or MetaMethod
-    **options
-        Options of the meta-method.
-
-    Returns
-    -------
-    MetaMethod
-
-    Raises
-    ------
-    CompositionError
-        No such meta-method or option; the message lists those there are.
-
-    Examples
-    --------
-    >>> import debias
-    >>> wrapped = debias.meta_method("response_permutation", replicates=50)(debias.scorer("mdi"))
-    >>> wrapped.name
-    'response_permutation(mdi, replicates=50)'
-    >>> debias.scorer(wrapped.name) == wrapped
-    True
-    """
-    from debias.hooks.registry import meta_methods
-
-    if isinstance(name, str):
-        known = meta_methods()
-        if name not in known:
-            there = ", ".join(known)
-            raise CompositionError(f"there is no meta-method {name!r}.{nearest(name, known)} There are: {there}")
-        found = known[name]
-    elif isinstance(name, MetaMethod):
-        found = name
-    else:
-        raise CompositionError(f"{name!r} is no meta-method: pass a name, or an object that wraps scorers")
-    return found.with_options(**options) if options else found
-
-
-def given_by(scorer: Scorer) -> frozenset[str]:
-    """Return what a scorer gives beside values; nothing, if it does not say."""
-    return cast("frozenset[str]", getattr(scorer, "gives", frozenset()))
-
-
-def innermost(scorer: Scorer) -> Scorer:
-    """Return the scorer under all meta-methods."""
-    while hasattr(scorer, "inner"):
-        scorer = scorer.inner
-    return scorer
-
-
-def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
-    """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
-    module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
-    if module == "__main__":  # of a script or notebook: another process has a __main__ of its own
-        return None
-    found = getattr(sys.modules.get(module), name, None)
-    if getattr(found, "function", None) is not plugin.function:
-        return None
-    return _found_by_name, (module, name, dict(plugin.options))
-
-
-def _found_by_name(module: str, name: str, options: dict[str, Any]) -> Any:
-    from importlib import import_module
-
-    found = getattr(import_module(module), name)
-    return found.with_options(**options) if options else found

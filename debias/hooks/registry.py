@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import os
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
+import pandas as pd
 import pluggy
 
 from debias.errors import CompositionError, PluginError, nearest
@@ -15,10 +16,9 @@ from debias.hooks import specs as hookspecs
 from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from debias.hooks.meta_methods import MetaMethod
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import MetaMethod, Scorer
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
 
@@ -187,8 +187,7 @@ def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
 
 def _catalogue_of(plugin: Any) -> Any:
     """Wrap a bare scorer or meta-method as a plugin that offers just it."""
-    from debias.hooks.meta_methods import MetaMethod
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import MetaMethod, Scorer
 
     if isinstance(plugin, Scorer):
         return _Catalogue([plugin], [])
@@ -210,3 +209,48 @@ class _Catalogue:
     @pluggy.HookimplMarker(PROJECT)
     def debias_meta_methods(self) -> list[MetaMethod]:
         return self._metas
+
+
+def plugins() -> pd.DataFrame:
+    """List what is installed.
+
+    Returns
+    -------
+    DataFrame
+        One row a scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``,
+        ``version``.
+
+    Examples
+    --------
+    >>> import debias
+    >>> "mdi_oob" in set(debias.plugins()["name"])
+    True
+    """
+    import pandas as pd
+
+    manager = plugin_manager()
+    distribution = _distributions()
+    listed = [
+        (impl.plugin_name, "adapter", "", impl.plugin_name, *distribution.get(impl.plugin_name, ("", "")))
+        for impl in manager.hook.debias_extract.get_hookimpls()
+    ]
+    for impl in manager.hook.debias_scorers.get_hookimpls():
+        where = distribution.get(impl.plugin_name, ("", ""))
+        offered = cast("Sequence[Scorer]", impl.function())
+        listed += [(each.name, "scorer", each.unit, impl.plugin_name, *where) for each in offered]
+    for impl in manager.hook.debias_meta_methods.get_hookimpls():
+        where = distribution.get(impl.plugin_name, ("", ""))
+        wrappers = cast("Sequence[MetaMethod]", impl.function())
+        listed += [(each.name, "meta-method", "", impl.plugin_name, *where) for each in wrappers]
+    columns = ["name", "kind", "unit", "plugin", "distribution", "version"]
+    return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
+
+
+def _distributions() -> dict[str, tuple[str, str]]:
+    from importlib.metadata import entry_points
+
+    return {
+        point.name: (point.dist.name, point.dist.version)
+        for point in entry_points(group="debias")
+        if point.dist is not None
+    }

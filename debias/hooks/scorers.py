@@ -5,72 +5,24 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
+from debias.hooks.options import plain_options, shown_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.dataset import Data
-    from debias.hooks.meta_methods import Problem
-    from debias.results.scores import Scores
-    from debias.retraining.experiment import Experiment
+    from debias.hooks.contracts import Problem
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
     NullMean = Callable[..., NDArray[np.float64] | None]
     NodeWeight = Callable[..., NDArray[np.float64] | None]
     ScoreFunction = Callable[..., NDArray[np.float64] | tuple[NDArray[np.float64], dict[str, Any]]]
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """Anything that gives each feature of a model a number."""
-
-    @property
-    def name(self) -> str:
-        """Unique name, with options where they differ from the defaults."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """What one unit of the score is."""
-        ...
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What must be there, of these.
-
-        "rows"
-            Evaluation rows.
-        "running-loss"
-            Their loss tree by tree, of boosters.
-        "data-only"
-            No model: the scorer looks at X and y alone. It is called as ``score(None, data)`` with a
-            :class:`debias.Data`, also where a model is given, and then scores whatever rows were passed, training or
-            fresh. What wraps such a scorer declares the same need, and passes it other data.
-        "refit"
-            A model that can be trained again: what wraps a scorer of models. It is called as ``score(None, problem)``
-            with a :class:`debias.Problem`.
-        """
-        ...
-
-    def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, shape (n_features,), and details worth reporting.
-
-        A scorer that decides which features matter has ``selected`` (bool, (n_features,)) and ``threshold`` among its
-        details; they become fields of :class:`Scores`.
-        """
-        ...
-
-    def with_options(self, **options: Any) -> Scorer:
-        """Return this scorer with other options."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -144,7 +96,7 @@ class FunctionScorer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name where the function's module has it, so that processes need no copy of the code."""
-        from debias.hooks.meta_methods import by_name
+        from debias.hooks.options import by_name
 
         return by_name(self) or (type(self), tuple(getattr(self, name) for name in self.__dataclass_fields__))
 
@@ -199,79 +151,3 @@ def scorer_plugin(
         )
 
     return decorate
-
-
-def scorer(expression: str | Scorer, **options: Any) -> Scorer:
-    """Return a scorer by name, by expression, or as it is, with options set.
-
-    Parameters
-    ----------
-    expression : str or Scorer
-        ``"mdi_oob"``, ``"mdi_oob(shrinkage=100)"``, ``"response_permutation(mdi, replicates=50)"``, or a scorer.
-    **options
-        Options of the scorer, of an expression those of the outermost.
-
-    Returns
-    -------
-    Scorer
-
-    Raises
-    ------
-    CompositionError
-        No such scorer, meta-method or option, or a composition without meaning; the message points at the character.
-
-    Examples
-    --------
-    >>> import debias
-    >>> debias.scorer("mdi_oob(shrinkage=100)").name
-    'mdi_oob(shrinkage=100)'
-    """
-    from debias.hooks.expressions import parse
-
-    if isinstance(expression, str):
-        found = parse(expression)
-    elif isinstance(expression, Scorer):
-        found = expression
-    else:
-        raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
-    return found.with_options(**options) if options else found
-
-
-def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Part what a scorer reports: details, fields of :class:`Scores`, and warnings."""
-    details, fields = dict(found), dict[str, Any]()
-    warned = details.pop("warnings", [])
-    for name in ("p_value", "p_adjusted", "null"):
-        if name in details:
-            fields[name] = np.asarray(details.pop(name), dtype=np.float64)
-    if "selected" in details:
-        fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
-    if "threshold" in details:
-        fields["threshold"] = details.pop("threshold")
-    return details, fields, warned
-
-
-def refitted(scorer: Scorer, experiment: Experiment, observed: Scores) -> Scores:
-    """Score an experiment; `observed` are the scores of the model as it is, with what is known of the rows."""
-    from debias.warning_log import Notes
-
-    values, found = scorer.score(None, experiment)
-    details, fields, warned = decided(found)
-    notes = Notes(observed.warnings)
-    for text in warned:
-        notes.warn(text)
-    return replace(
-        observed,
-        **{"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields},
-        warnings=tuple(notes.texts),
-    )
-
-
-def shown_options(options: Mapping[str, Any]) -> str:
-    """Return options as they are written in an expression."""
-    return ", ".join(f"{key}={value!r}" for key, value in options.items())
-
-
-def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with numpy's scalars as Python's, which read back from a name."""
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}

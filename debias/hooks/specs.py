@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from debias.hooks.meta_methods import MetaMethod
-    from debias.hooks.scorers import Scorer
-    from debias.models.wrappers import Unwrapped
+    from debias.hooks.contracts import MetaMethod, Scorer
+    from debias.hooks.wrapping import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 

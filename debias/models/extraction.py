@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasError, ExtractionError, RowsError
+from debias.errors import DebiasError, ExtractionError, RowsError, UnsupportedModelError
+from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.models.odd_rows import odd_rows
+from debias.models.wrappers import names_of, unwrap
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 
 if TYPE_CHECKING:
@@ -150,3 +152,38 @@ def _largest(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float
 
 def _largest_step(ensemble: TreeEnsemble) -> float:
     return float(max(ensemble.value.max(), -ensemble.value.min()))
+
+
+def extract(model: Any) -> TreeEnsemble:
+    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        No adapter recognises the model, or it cannot be audited.
+    """
+    ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
+    if ensemble is None:
+        members = unwrap(model)
+        if len(members) > 1:
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+                f"{', '.join(names_of(members))} one by one"
+            )
+        if members[0].model is not model:
+            return extract(members[0].model)
+        kind = type(model)
+        loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
+        raise UnsupportedModelError(
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
+            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
+        )
+    return ensemble

@@ -9,14 +9,14 @@ import numpy as np
 from debias.data.row_order import refuse_other_order
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.hooks.registry import plugin_manager
-from debias.models.wrappers import Again
+from debias.hooks.wrapping import Again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from debias.models.wrappers import Unwrapped
+    from debias.hooks.wrapping import Unwrapped
 
 
 def refit(

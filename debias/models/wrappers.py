@@ -8,84 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from debias.data.groups import Grouping
-from debias.errors import CompositionError, DebiasError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, RowsError, UnsupportedModelError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from debias.results.scores import Scores
+    from debias.hooks.wrapping import Inner, Unwrapped
     from debias.trees.ensemble import TreeEnsemble
 
-
-@dataclass(frozen=True, eq=False)
-class Inner:
-    """A model inside another.
-
-    Parameters
-    ----------
-    model : object
-    name : str
-        Where it is, for messages: ``"step 'forest'"``.
-    weight : float
-        Its factor in the outer model's output.
-    transform : callable, optional
-        What the outer model does to X before this one sees it; nothing by default.
-    response : callable, optional
-        What it does to y.
-    columns : array of int64, or None
-        Which of the outer model's columns each of this one's comes from; None if they are the same.
-    """
-
-    model: Any
-    name: str
-    weight: float = 1.0
-    transform: Callable[[Any], Any] | None = None
-    response: Callable[[Any], Any] | None = None
-    columns: NDArray[np.int64] | None = None
-
-
-class Again(NamedTuple):
-    """What a wrapper is trained again with.
-
-    ``train(model, X, y, number)`` trains the models inside, each with a number of its own.
-    """
-
-    X: Any
-    y: Any
-    sample_weight: NDArray[np.float64] | None
-    seed: int | None
-    n_jobs: int | None
-    train: Callable[[Any, Any, Any, int], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Unwrapped:
-    """What an adapter's ``debias_unwrap`` returns: the models inside, and what the outer one knows of its columns.
-
-    Parameters
-    ----------
-    kind : str
-        What the outer model is, for messages.
-    inner : tuple of Inner
-        One or several; the outer output is the sum of theirs times their weights.
-    feature_names : tuple of str, or None
-        The outer model's columns; needed where an `Inner` has `columns`.
-    note : str, or None
-        What a reader of the scores must know.
-    rewrap : callable, or None
-        Makes an outer model around inner ones that are trained again; None if that cannot be.
-    """
-
-    kind: str
-    inner: tuple[Inner, ...]
-    feature_names: tuple[str, ...] | None = None
-    note: str | None = None
-    rewrap: Callable[[Again], Any] | None = None
+MOST_NAMED = 5
+"""At most so many members of a model are named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,93 +117,6 @@ def is_one(members: list[Member]) -> bool:
     return len(members) == 1 and members[0].weight == 1
 
 
-def require_one_scale(members: list[Member], ensembles: list[TreeEnsemble]) -> None:
-    """Refuse to add scores of members whose outputs are not on one scale.
-
-    Raises
-    ------
-    UnsupportedModelError
-        Some members give probabilities and others margins, say.
-    """
-    scales = {
-        "the response"
-        if not each.is_classifier and (each.averaged or each.objective.name == "squared_error")
-        else (each.averaged, each.objective)
-        for each in ensembles
-    }
-    if len(scales) > 1:
-        raise UnsupportedModelError(
-            f"the members of this {members[0].path[0]} give outputs on different scales (probabilities and margins): "
-            f"their scores do not add. Score them one by one: {', '.join(names_of(members))}."
-        )
-
-
-def combined(members: list[Member], scores: list[Scores]) -> Scores:
-    """Return the weighted sum of the members' scores, which for covariances is the score of the weighted sum.
-
-    Parameters
-    ----------
-    members : list of Member
-    scores : list of Scores
-        One a member, all for the same columns.
-
-    Returns
-    -------
-    Scores
-    """
-    first = scores[0]
-    if len(scores) == 1:
-        return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
-    names = first.feature_names
-    if all(_made_up(each.feature_names) for each in scores) and len({len(each.feature_names) for each in scores}) == 1:
-        names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
-    elif any(each.feature_names != names for each in scores):
-        raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
-    if len({each.rows for each in scores}) > 1:
-        raise CompositionError(
-            f"the rows are out-of-bag rows to some members of this {members[0].path[0]} and not to others: "
-            + ", ".join(f"{name}: {each.rows}" for name, each in zip(names_of(members), scores, strict=True))
-            + ". Pass rows no member has seen, with rows='held-out'."
-        )
-    weighted = [member.weight * each.values for member, each in zip(members, scores, strict=True)]
-    return replace(
-        first,
-        values=np.sum(weighted, axis=0),
-        feature_names=names,
-        provenance=_known_to_all([each.provenance for each in scores]),
-        details={
-            "members": names_of(members),
-            "weights": [member.weight for member in members],
-            "scores": [each.values.tolist() for each in scores],
-            **{name: first.details[name] for name in ("untested_because",) if name in first.details},
-        },
-        warnings=tuple(dict.fromkeys(note for each in scores for note in each.warnings)),
-        settings={
-            **first.settings,
-            "model": f"{members[0].path[0]} of {len(members)} models",
-            "n_trees": sum(each.settings["n_trees"] for each in scores),
-        },
-    )
-
-
-def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the member says of the rows that knows least of them, and the largest shift."""
-    from debias.results.policy import PROVENANCE
-
-    order = [status for level in PROVENANCE.values() for status in level]
-    weakest = min(found, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
-    if "shift" not in weakest:
-        return weakest
-    shifts = [each["shift"] for each in found]
-    names = dict.fromkeys(name for each in found for name in each["shifted_features"])
-    return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
-
-
-def _made_up(names: tuple[str, ...]) -> bool:
-    """Whether names are those a library gives the columns of an array."""
-    return any(all(name == f"{stem}{k}" for k, name in enumerate(names)) for stem in ("x", "f", "Column_"))
-
-
 def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None) -> tuple[Any, Any, Any]:
     def apply(function: Callable[[Any], Any] | None, data: Any, what: str) -> Any:
         if function is None or data is None:
@@ -295,3 +141,18 @@ def _traced(inner: Inner, outer: Unwrapped, deeper: Grouping | None) -> Grouping
     assert outer.feature_names is not None
     index = inner.columns if deeper is None else inner.columns[deeper.index]
     return Grouping(outer.feature_names, index)
+
+
+def members_in_words(members: list[Member]) -> str:
+    """Return why scores of a model made of others are not tested, and what to do."""
+    kind, names = members[0].path[0], names_of(members)
+    if len(members) == 1:
+        return (
+            f"the scores of this {kind} are those of the one model inside, times a weight. Audit that model "
+            f"({names[0]}) by itself"
+        )
+    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (
+        f"the scores of this {kind} combine those of {len(members)} models, whose common standard error is not known. "
+        f"Audit these models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
+    )

@@ -9,9 +9,9 @@ import numpy as np
 
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
+from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
 from debias.names import feature_index
-from debias.rows.preparation import extract
 from debias.warning_log import Notes
 from debias.wording import CLOSE, percent
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.results.scores import Scores
     from debias.trees.ensemble import TreeEnsemble
 
@@ -157,7 +157,7 @@ def compare(
     's2'
     """
     from debias.api.score import score
-    from debias.hooks.scorers import scorer
+    from debias.hooks.expressions import scorer
 
     chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
     names = [each.name for each in chosen]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from debias.models.wrappers import names_of
-
 if TYPE_CHECKING:
-    from debias.models.wrappers import Member
     from debias.results.scores import Scores
 
 NOT_ASKED = "no test was asked for (se=None). Audit again with se='auto', which is the default"
@@ -18,8 +15,6 @@ TRAINING_ROWS = (
 )
 UNKNOWN = "the scores were made without a test. Audit the model with debias.audit, or score it with se='auto'"
 NO_VERDICT = "the test gave no verdict on these rows. Audit other rows, which the model has not seen"
-MOST_NAMED = 5
-"""At most so many members of a model are named."""
 
 
 def with_reason(scores: Scores, reason: str) -> Scores:
@@ -37,18 +32,3 @@ def unless_tested(scores: Scores, said: list[str]) -> Scores:
 def reason_of(scores: Scores) -> str | None:
     """Return why scores were not tested and what to do; None if they were."""
     return None if scores.selected is not None else str(scores.details.get("untested_because", UNKNOWN))
-
-
-def members_in_words(members: list[Member]) -> str:
-    """Return why scores of a model made of others are not tested, and what to do."""
-    kind, names = members[0].path[0], names_of(members)
-    if len(members) == 1:
-        return (
-            f"the scores of this {kind} are those of the one model inside, times a weight. Audit that model "
-            f"({names[0]}) by itself"
-        )
-    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return (
-        f"the scores of this {kind} combine those of {len(members)} models, whose common standard error is not known. "
-        f"Audit these models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
-    )

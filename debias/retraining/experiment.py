@@ -12,6 +12,7 @@ import numpy as np
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.errors import RowsError
+from debias.models.extraction import extract
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
 from debias.parallel import Engine
@@ -21,13 +22,13 @@ from debias.retraining.experiment_checks import (
     refuse_more_columns,
     require_training,
 )
-from debias.rows.preparation import extract, prepare
+from debias.rows.preparation import prepare
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.results.scores import Scores
 
 

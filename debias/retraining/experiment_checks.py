@@ -8,8 +8,9 @@ import numpy as np
 
 from debias.data.dataset import as_frame
 from debias.errors import CompositionError, RowsError
+from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
-from debias.rows.preparation import extract, training_rows
+from debias.rows.preparation import training_rows
 from debias.warning_log import Notes
 
 if TYPE_CHECKING:

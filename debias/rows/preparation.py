@@ -11,21 +11,19 @@ from debias.data.dataset import Data
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
-from debias.errors import RowsError, UnsupportedModelError
-from debias.hooks.registry import adapters_loaded, plugin_manager
-from debias.models.extraction import verify_prediction
-from debias.models.wrappers import names_of, unwrap
+from debias.errors import RowsError
+from debias.models.extraction import extract, verify_prediction
+from debias.models.wrappers import unwrap
 from debias.parallel import threads
-from debias.rows.provenance import Provenance, resolve
+from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
-from debias.rows.train_rows import known_bags, prove_training
 from debias.warning_log import Notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.hooks.scorers import Scorer
+    from debias.hooks.contracts import Scorer
     from debias.parallel import Engine
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -38,41 +36,6 @@ TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
     "importance, and no judgement should rest on them"
 )
-
-
-def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
-
-    Parameters
-    ----------
-    model : estimator or Booster
-
-    Returns
-    -------
-    TreeEnsemble
-
-    Raises
-    ------
-    UnsupportedModelError
-        No adapter recognises the model, or it cannot be audited.
-    """
-    ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
-    if ensemble is None:
-        members = unwrap(model)
-        if len(members) > 1:
-            raise UnsupportedModelError(
-                f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
-                f"{', '.join(names_of(members))} one by one"
-            )
-        if members[0].model is not model:
-            return extract(members[0].model)
-        kind = type(model)
-        loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
-        raise UnsupportedModelError(
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
-            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
-        )
-    return ensemble
 
 
 def prepare(

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.results.scores import Scores
-    from debias.rows.rows import Rows
-    from debias.rows.streamed_rows import StreamedRows
+    from debias.rows.rows import Rows, StreamedRows
     from debias.rows.streamed_sums import NodeSums
     from debias.significance.verdict import Procedure
     from debias.trees.ensemble import TreeEnsemble

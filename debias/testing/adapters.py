@@ -12,7 +12,7 @@ from debias.data.response import Response, encode
 from debias.data.table import Table
 from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError
 from debias.hooks.registry import adapters_loaded, plugin_manager
-from debias.models.wrappers import Unwrapped
+from debias.hooks.wrapping import Unwrapped
 from debias.rows.bag_proof import prove
 from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
@@ -114,7 +114,7 @@ def _check_foreign(plugin: str) -> None:
 def _check_wrapper(model: Any, unwrapped: Any, X: Any, y: Any) -> None:
     require(
         isinstance(unwrapped, Unwrapped) and len(unwrapped.inner) > 0,
-        f"debias_unwrap returns {unwrapped!r}: return debias.models.wrappers.Unwrapped(kind, inner) with the models inside",
+        f"debias_unwrap returns {unwrapped!r}: return debias.hooks.wrapping.Unwrapped(kind, inner) with the models inside",
     )
     names = unwrapped.feature_names
     for inner in unwrapped.inner:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import CompositionError
-from debias.hooks.meta_methods import MetaMethod
-from debias.hooks.scorers import Scorer, scorer_plugin
+from debias.hooks.contracts import MetaMethod, Scorer
+from debias.hooks.scorers import scorer_plugin
 from debias.testing.promises import check_call, require, small_data
 
 if TYPE_CHECKING:

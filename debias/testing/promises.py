@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.dataset import Data
-from debias.hooks.meta_methods import given_by
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer, given_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, RowsError
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer
 from debias.significance.contributions import contributions
 from debias.testing.promises import check_call, require, small_data
 from debias.testing.toy_forests import NAMES, TASKS, toy_rows

@@ -12,7 +12,7 @@ from debias_toy.model import ToyForest
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models.wrappers import Inner, Unwrapped
+from debias.hooks.wrapping import Inner, Unwrapped
 
 ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
 

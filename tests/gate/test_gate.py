@@ -8,7 +8,8 @@ import pytest
 from audits import made
 
 import debias
-from debias.models.wrappers import Member, combined
+from debias.api.evaluation import combined
+from debias.models.wrappers import Member
 from debias.results.gate_outcome import Gate, Result
 from debias.results.policy import PROVENANCE
 

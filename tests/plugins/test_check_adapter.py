@@ -11,7 +11,7 @@ from families import FAMILIES, response, rows
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models.wrappers import Inner, Unwrapped
+from debias.hooks.wrapping import Inner, Unwrapped
 from debias.testing import check_adapter
 
 HOOKS = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
@@ -91,7 +91,7 @@ def test_a_wrapper_without_models(checked):
     def debias_unwrap(model):
         return Unwrapped("toy", ()) if toy.is_mine(model) else None
 
-    with pytest.raises(AssertionError, match="return debias.models.wrappers.Unwrapped"):
+    with pytest.raises(AssertionError, match="return debias.hooks.wrapping.Unwrapped"):
         checked(debias_extract=None, debias_unwrap=debias_unwrap)
 
 

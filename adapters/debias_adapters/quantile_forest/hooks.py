@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import debias
 from debias.errors import UnsupportedModelError
-from debias.models.wrappers import Inner, Unwrapped
+from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
-    from debias.models.wrappers import Again
+    from debias.hooks.wrapping import Again
 
 _NOTE = "scores are of the trees and their means, grown for squared error: the same for all quantiles"
 _OF_QUANTILES = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}

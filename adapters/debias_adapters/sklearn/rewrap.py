@@ -11,7 +11,7 @@ from debias_adapters.sklearn.refit import fresh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from debias.models.wrappers import Again
+    from debias.hooks.wrapping import Again
 
 
 def pipeline(model: Any, again: Again) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
-from debias.models.wrappers import Inner, Unwrapped
+from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn import rewrap as _sklearn_rewrap
 from debias_adapters.sklearn.columns import sources
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer
 from debias_plugins.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:

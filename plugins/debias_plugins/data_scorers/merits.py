@@ -24,7 +24,7 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer
 from debias_plugins.data_scorers.merit_statistics import (
     APPROXIMATE_ENTROPY,
     CHI_SQUARE,

@@ -9,7 +9,8 @@ import numpy as np
 
 import debias
 from debias import p_values
-from debias.hooks.meta_methods import Wrapped, given_by, innermost
+from debias.hooks.contracts import given_by, innermost
+from debias.hooks.meta_methods import Wrapped
 from debias_plugins.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, normalise
 

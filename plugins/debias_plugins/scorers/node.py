@@ -9,7 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import CompositionError, RowsError
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError
-from debias.hooks.scorers import Scorer
+from debias.hooks.contracts import Scorer
 from debias_plugins.scorers.metrics import Metric
 
 if TYPE_CHECKING:

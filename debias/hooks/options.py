@@ -1,0 +1,42 @@
+"""Options of scorers and meta-methods: as text, as plain values, and how a plugin with options is pickled."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from debias.hooks.meta_methods import FunctionMetaMethod
+    from debias.hooks.scorers import FunctionScorer
+
+
+def shown_options(options: Mapping[str, Any]) -> str:
+    """Return options as they are written in an expression."""
+    return ", ".join(f"{key}={value!r}" for key, value in options.items())
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with numpy's scalars as Python's, which read back from a name."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+
+
+def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
+    """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
+    module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
+    if module == "__main__":  # of a script or notebook: another process has a __main__ of its own
+        return None
+    found = getattr(sys.modules.get(module), name, None)
+    if getattr(found, "function", None) is not plugin.function:
+        return None
+    return _found_by_name, (module, name, dict(plugin.options))
+
+
+def _found_by_name(module: str, name: str, options: dict[str, Any]) -> Any:
+    from importlib import import_module
+
+    found = getattr(import_module(module), name)
+    return found.with_options(**options) if options else found
