@@ -8,6 +8,7 @@
 from debias import selection as selection
 from debias._version import __version__ as __version__
 from debias.api.audit import audit
+from debias.api.compare import compare
 from debias.api.score import contributions, score
 from debias.data.dataset import Data
 from debias.errors import (
@@ -34,7 +35,7 @@ from debias.models.extraction import extract
 from debias.models.files import load_model
 from debias.models.refitting import refit
 from debias.results.audit import Audit
-from debias.results.comparison import Comparison, compare
+from debias.results.comparison import Comparison
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.rows import Rows

@@ -25,7 +25,7 @@ from debias.results.audit import Audit
 from debias.results.scores import Scores
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
 from debias.rows.preparation import prepare
-from debias.significance.verdict import Procedure
+from debias.significance.procedure import Procedure
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:

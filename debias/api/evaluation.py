@@ -14,7 +14,8 @@ from debias.models.wrappers import names_of
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested
 from debias.rows.rows import Rows
-from debias.significance.verdict import Procedure, significance
+from debias.significance.procedure import Procedure
+from debias.significance.verdict import significance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
-from debias.significance.verdict import Procedure
+from debias.significance.procedure import Procedure
 from debias.warning_log import Notes
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from debias.benchmarks.significance_settings import seed_of
 from debias.benchmarks.trials import TrialFile
 from debias.data.groups import Grouping
 from debias.rows.preparation import prepare
-from debias.significance.verdict import Procedure
+from debias.significance.procedure import Procedure
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
     from debias.rows.rows import Rows, StreamedRows
     from debias.rows.streamed_sums import NodeSums
-    from debias.significance.verdict import Procedure
+    from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import Notes
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias import p_values
-from debias.errors import CompositionError, RowsError
-from debias.significance.cautions import (
+from debias.errors import RowsError
+from debias.significance.contributions import influence_error, standard_error, z_scores
+from debias.significance.effective_rows import is_constant
+from debias.significance.procedure import (
     FAR_BELOW,
-    FEW_BLOCKS,
     check_resolution,
     refuse_unequal_blocks,
     warn_of_classes_rarely_out,
@@ -25,8 +26,6 @@ from debias.significance.cautions import (
     warn_of_few_carriers,
     warn_of_few_rows_in_blocks,
 )
-from debias.significance.contributions import influence_error, standard_error, z_scores
-from debias.significance.effective_rows import effective_rows, is_constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,19 +33,12 @@ if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
+    from debias.significance.procedure import Procedure
     from debias.warning_log import Notes
 
-ERRORS = ("fwer", "fdr", "fdr_by")
-METHODS = ("auto", "permutation", "conservative", "naive")
+
 SHRINKAGE = 30.0
 """Node terms of the test statistic are multiplied by n_t / (n_t + 30): the level stays, power rises."""
-FEW_ROWS = 2000
-"""Up to this many effective held-out rows the response is permuted, which is exact. Of 48 rows of a rare class among
-4,800, or 270, Student's law by the number of rows found noise in 1 data set of 10 instead of 20; with 1,100 or more it
-had its level (docs/significance.md)."""
-MOST_VALUES = 4e7
-"""More rows than FEW_ROWS are permuted only where rows x trees x columns of node values are at most so many: 200
-permutations take half a minute of a processor then."""
 RISK = 1e-3
 """Resampling risk: how often, at most, drawing stops with the wrong decision about a feature."""
 ENOUGH_EXCEEDANCES = 20
@@ -59,66 +51,6 @@ FEWEST = 4
 TOO_FEW = "independent rows or blocks are too few to tell any feature from noise: pass more"
 LARGEST_DRAWS = 2
 """So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
-
-
-@dataclass(frozen=True)
-class Procedure:
-    """How to test.
-
-    Parameters
-    ----------
-    se : {"auto", "permutation", "conservative", "naive"}
-        "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
-        standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
-        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
-        them or fewer count (:mod:`debias.significance.effective_rows`); naive on other held-out rows.
-    alpha : float
-        Error rate.
-    error : {"fwer", "fdr", "fdr_by"}
-        Family-wise error (step-down max-z; Holm for Student's law), or false discovery rate (Benjamini-Hochberg,
-        Benjamini-Yekutieli).
-    n_permutations : int
-        At most so many are drawn.
-    budget : float or None
-        Seconds after which no further batch of permutations is begun.
-    adaptive : bool
-        Whether to stop before `n_permutations` once every decision is settled.
-    """
-
-    se: str = "auto"
-    alpha: float = 0.05
-    error: str = "fwer"
-    n_permutations: int = 200
-    budget: float | None = None
-    adaptive: bool = True
-
-    def __post_init__(self) -> None:
-        if self.se not in METHODS:
-            raise CompositionError(f"se={self.se!r} is none of {', '.join(map(repr, METHODS))}")
-        if self.error not in ERRORS:
-            raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
-        if not _is_real(self.alpha) or not 0 < self.alpha < 1:
-            raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
-        if not isinstance(self.adaptive, (bool, np.bool_)):
-            raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
-        whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
-        if not whole or self.n_permutations < 1:
-            raise CompositionError(f"n_permutations must be a whole number from 1, not {self.n_permutations!r}")
-        if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
-            raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
-
-    def method(self, rows: Rows) -> str:
-        """Return which of the three is used for these rows."""
-        if self.se == "auto" and rows.kind == "oob":
-            return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
-        if self.se == "auto":
-            return "permutation" if _few_count(rows) else "naive"
-        if self.se == "conservative" and rows.kind != "oob":
-            raise CompositionError(
-                "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
-                "pass se='naive', or 'permutation' for few rows"
-            )
-        return self.se
 
 
 def significance(
@@ -211,22 +143,6 @@ def without_verdict(scores: Scores, notes: Notes, reason: str = CONSTANT) -> Sco
     notes.warn(f"nothing was tested: {reason}")
     details = {**scores.details, "untested_because": reason}
     return replace(scores, warnings=tuple(notes.texts), details=details)
-
-
-def _few_count(rows: Rows) -> bool:
-    """Whether so few held-out rows (blocks) count that their response is to be permuted, and whether it can be."""
-    sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
-    if np.ptp(sizes) > 0:  # they cannot change places
-        return False
-    if sizes.size <= FEW_ROWS:
-        return True
-    ensemble = rows.ensemble
-    values = float(rows.n_rows) * ensemble.n_trees * ensemble.value.shape[1]
-    return values <= MOST_VALUES and effective_rows(rows) <= FEW_ROWS
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, eq=False)

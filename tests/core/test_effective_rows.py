@@ -14,7 +14,8 @@ import debias
 from debias.data.groups import Grouping
 from debias.significance import verdict
 from debias.significance.effective_rows import effective_number
-from debias.significance.verdict import Procedure, by_students_law
+from debias.significance.procedure import Procedure
+from debias.significance.verdict import by_students_law
 from debias.warning_log import Notes
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")

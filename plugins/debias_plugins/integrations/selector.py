@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 import debias
 from debias.data.row_order import refuse_other_order
 from debias.errors import CompositionError, InBagUnavailableError
-from debias.significance.verdict import Procedure
+from debias.significance.procedure import Procedure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,7 +1,8 @@
-"""What is warned of or refused before scores are tested."""
+"""How to test: the ways there are, which one is used for which rows, and what is warned of or refused before."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,20 +15,104 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.rows.rows import Rows
-    from debias.significance.verdict import Procedure
     from debias.warning_log import Notes
+
 
 FEW_BLOCKS = 5
 """Frozen-forest permutations need about so many independent evaluations a tree: with 0.5 and 2 whole blocks out of bag
 the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
 RARELY_OUT = 0.1
 """A class is rarely out of bag if its rows are less than this times as often so as those of another."""
-
 FEW_CARRIERS = 100
 """Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
 (docs/significance.md has its level),"""
 FAR_BELOW = 100
 """and of no matter where a p-value is so many times below alpha."""
+ERRORS = ("fwer", "fdr", "fdr_by")
+METHODS = ("auto", "permutation", "conservative", "naive")
+FEW_ROWS = 2000
+"""Up to this many effective held-out rows the response is permuted, which is exact. Of 48 rows of a rare class among
+4,800, or 270, Student's law by the number of rows found noise in 1 data set of 10 instead of 20; with 1,100 or more it
+had its level (docs/significance.md)."""
+MOST_VALUES = 4e7
+"""More rows than FEW_ROWS are permuted only where rows x trees x columns of node values are at most so many: 200
+permutations take half a minute of a processor then."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """How to test.
+
+    Parameters
+    ----------
+    se : {"auto", "permutation", "conservative", "naive"}
+        "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
+        standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
+        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
+        them or fewer count (:mod:`debias.significance.effective_rows`); naive on other held-out rows.
+    alpha : float
+        Error rate.
+    error : {"fwer", "fdr", "fdr_by"}
+        Family-wise error (step-down max-z; Holm for Student's law), or false discovery rate (Benjamini-Hochberg,
+        Benjamini-Yekutieli).
+    n_permutations : int
+        At most so many are drawn.
+    budget : float or None
+        Seconds after which no further batch of permutations is begun.
+    adaptive : bool
+        Whether to stop before `n_permutations` once every decision is settled.
+    """
+
+    se: str = "auto"
+    alpha: float = 0.05
+    error: str = "fwer"
+    n_permutations: int = 200
+    budget: float | None = None
+    adaptive: bool = True
+
+    def __post_init__(self) -> None:
+        if self.se not in METHODS:
+            raise CompositionError(f"se={self.se!r} is none of {', '.join(map(repr, METHODS))}")
+        if self.error not in ERRORS:
+            raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
+        if not _is_real(self.alpha) or not 0 < self.alpha < 1:
+            raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
+        if not isinstance(self.adaptive, (bool, np.bool_)):
+            raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
+        whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
+        if not whole or self.n_permutations < 1:
+            raise CompositionError(f"n_permutations must be a whole number from 1, not {self.n_permutations!r}")
+        if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
+            raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
+
+    def method(self, rows: Rows) -> str:
+        """Return which of the three is used for these rows."""
+        if self.se == "auto" and rows.kind == "oob":
+            return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
+        if self.se == "auto":
+            return "permutation" if _few_count(rows) else "naive"
+        if self.se == "conservative" and rows.kind != "oob":
+            raise CompositionError(
+                "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
+                "pass se='naive', or 'permutation' for few rows"
+            )
+        return self.se
+
+
+def _few_count(rows: Rows) -> bool:
+    """Whether so few held-out rows (blocks) count that their response is to be permuted, and whether it can be."""
+    sizes = np.ones(rows.n_rows) if rows.blocks is None else np.unique(rows.blocks, return_counts=True)[1]
+    if np.ptp(sizes) > 0:  # they cannot change places
+        return False
+    if sizes.size <= FEW_ROWS:
+        return True
+    ensemble = rows.ensemble
+    values = float(rows.n_rows) * ensemble.n_trees * ensemble.value.shape[1]
+    return values <= MOST_VALUES and effective_rows(rows) <= FEW_ROWS
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:

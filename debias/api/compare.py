@@ -1,0 +1,182 @@
+"""Scores of one model side by side, with what about the features may explain where they disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from debias.data.table import Table
+from debias.errors import CompositionError, UnsupportedModelError
+from debias.models.extraction import extract
+from debias.models.wrappers import unwrap
+from debias.names import feature_index
+from debias.results.comparison import Comparison
+from debias.warning_log import Notes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.hooks.contracts import Scorer
+    from debias.results.scores import Scores
+    from debias.trees.ensemble import TreeEnsemble
+
+
+DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
+EXPLAINED = 500
+"""SHAP values of at most this many rows, evenly spread, tell which features interact."""
+BINS = 10
+"""Equal-frequency bins of a feature in which its SHAP values are averaged."""
+
+
+def compare(
+    model: Any,
+    X: Any,
+    y: Any,
+    scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
+    *,
+    rows: str = "auto",
+    train: tuple[Any, ...] | None = None,
+    sample_weight: Any = None,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+) -> Comparison:
+    """Set scores of a model side by side.
+
+    Parameters
+    ----------
+    model, X, y, rows, train, sample_weight, seed, n_jobs
+        As for :func:`debias.score`, which is called for each scorer.
+    scorers : list of str or Scorer, optional
+        Two or more; scorers that need only data may be among them. By default ``native``, if the model reports an
+        importance of its own, ``mdi_oob``, ``permutation``, ``shap`` and ``shap_oob``.
+
+    Returns
+    -------
+    Comparison
+        ``table`` has the scores, ``ranks`` and ``rank_correlation`` how far they agree, ``disagreements`` where they
+        do not and what may be the reason.
+
+    Raises
+    ------
+    CompositionError
+        Fewer than two scorers, or one twice.
+    UnsupportedModelError
+        The model is a wrapper that makes several columns of one, or holds several models.
+    DebiasError
+        As for :func:`debias.score`.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> comparison = debias.compare(forest, X, y, ["native", "mdi_oob", "shap"])
+    >>> comparison.table.idxmax().tolist()
+    ['bmi', 'bmi', 'bmi']
+    >>> comparison.traits.loc["s1", "correlated_with"]
+    's2'
+    """
+    from debias.api.score import score
+    from debias.hooks.expressions import scorer
+
+    chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
+    names = [each.name for each in chosen]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise CompositionError(f"pass two or more different scorers to compare, not {names}")
+    inner, table = _inner(model, X)
+    scores = {}
+    for each in chosen:
+        given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}
+        try:
+            scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
+        except CompositionError:
+            if scorers is not None or each.name != "native":
+                raise
+    ensemble = extract(inner)
+    every = Table(table).aligned_to(ensemble, Notes()).matrix(ensemble)
+    some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
+    return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
+
+
+def _inner(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model of trees inside a wrapper and X as it sees it, if its columns are those of X one by one."""
+    members = unwrap(model, X)
+    columns = members[0].columns
+    if len(members) > 1 or (columns is not None and columns.index.tolist() != list(range(len(columns.names)))):
+        raise UnsupportedModelError(
+            f"the traits that explain disagreements are of the columns the trees see, and those of this "
+            f"{type(model).__name__} are not one to one with the columns of X: compare the model inside, with X as it "
+            "comes out of the steps before"
+        )
+    return members[0].model, members[0].X
+
+
+def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:
+    import pandas as pd
+
+    names = feature_index(next(iter(scores.values())).feature_names)
+    related = pd.DataFrame(X).corr(method="spearman").abs().fillna(0.0).to_numpy(copy=True)
+    np.fill_diagonal(related, -1.0)
+    nearest = related.argmax(axis=1)
+    return pd.DataFrame(
+        {
+            "n_values": [np.unique(column[~np.isnan(column)]).size for column in X.T],
+            "correlation": np.maximum(related.max(axis=1), 0.0),
+            "correlated_with": [str(names[k]) if related[j, k] > 0 else "" for j, k in enumerate(nearest)],
+            "interaction": interaction,
+            "not_upheld": _not_upheld(scores, len(names)),
+        },
+        index=names,
+    )
+
+
+def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float64]:
+    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN where nothing is reported.
+
+    NaN as well where mdi_oob is of training rows, which uphold whatever was fitted to them.
+    """
+    if not {"native", "mdi_oob"} <= scores.keys() or scores["mdi_oob"].rows == "train":
+        return np.full(n_features, np.nan)
+    reported, debiased = (np.maximum(scores[name].values, 0.0) for name in ("native", "mdi_oob"))
+    reported, debiased = (each / each.sum() if each.sum() > 0 else each for each in (reported, debiased))
+    lost = np.divide(reported - debiased, reported, out=np.full(n_features, np.nan), where=reported > 0)
+    return np.where(np.isnan(lost), np.nan, np.maximum(lost, 0.0))
+
+
+def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return the share of the variance of each feature's SHAP values within bins of the feature.
+
+    Without interactions the SHAP value is a function of the feature alone, and so nearly constant within a bin. Sums of
+    squares are over their degrees of freedom, so that many bins of few rows do not look like a function.
+    """
+    from debias.trees.shapley import shapley_values
+
+    phi = shapley_values(ensemble, X)
+    share = np.full(ensemble.n_features, np.nan)
+    for k in range(ensemble.n_features):
+        bins = _bins(X[:, k])
+        total = _within(phi[:, k], np.zeros(len(X), dtype=np.int64))
+        if total > 0:
+            share[k] = min(1.0, _within(phi[:, k], bins) / total)
+    return share
+
+
+def _bins(x: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the bin of each row, missing values in one of their own."""
+    edges = np.unique(np.nanquantile(x, np.linspace(0, 1, BINS + 1)[1:-1])) if not np.isnan(x).all() else np.zeros(1)
+    bins = np.searchsorted(edges, x)
+    return np.unique(np.where(np.isnan(x), edges.size + 1, bins), return_inverse=True)[1]
+
+
+def _within(phi: NDArray[np.float64], bins: NDArray[np.int64]) -> float:
+    """Return the mean square of values about the means of their bins, over degrees of freedom, summed over outputs."""
+    count = np.bincount(bins)
+    squares = 0.0
+    for column in phi.T:
+        mean = np.bincount(bins, weights=column) / count
+        squares += float(((column - mean[bins]) ** 2).sum())
+    return squares / max(1, len(phi) - count.size)
