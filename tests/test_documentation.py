@@ -249,8 +249,9 @@ FUNCTIONS = [name for name in documented() if inspect.isfunction(resolved(name))
 CLASSES_OF_API = [name for name in documented() if inspect.isclass(resolved(name))]
 RAISES_NOTHING = {
     "debias.plugins", "debias.scorer_plugin", "debias.meta_method_plugin", "debias.retraining.replicates.child_seed",
-    "debias.benchmarks.simulate.deng_t1", "debias.benchmarks.simulate.deng_t2", "debias.benchmarks.simulate.hong_case", "debias.benchmarks.simulate.hong_exor",
-    "debias.benchmarks.simulate.loh", "debias.benchmarks.simulate.loh_missing", "debias.benchmarks.simulate.rannum", "debias.benchmarks.simulate.strobl",
+    *(f"debias.benchmarks.simulate.{name}" for name in (
+        "deng_t1", "deng_t2", "hong_case", "hong_exor", "loh", "loh_missing", "rannum", "strobl"
+    )),
 }  # fmt: skip
 SOURCES = r"\b(19|20)\d\d\b"
 """A year: whose formula it is."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
 from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
-from debias.names import feature_index
 from debias.results.comparison import Comparison
+from debias.text import feature_index
 from debias.warning_log import Notes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import Scorer

@@ -16,13 +16,13 @@ from debias.hooks.expressions import scorer as read_scorer
 from debias.models.extraction import extract
 from debias.models.refitting import with_params
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
-from debias.names import feature_index
 from debias.parallel import Engine, in_threads, threads
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
 from debias.significance.procedure import Procedure
+from debias.text import feature_index
 from debias.warning_log import Notes
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import debias
 from debias.results.audit import Audit
 from debias.results.audit_words import in_words, rank_in_words
-from debias.wording import percent
+from debias.text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -124,7 +124,7 @@ def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
 def _read(path: str) -> pd.DataFrame:
     import pandas as pd
 
-    from debias.names import message
+    from debias.text import message
 
     ending = next((each for each in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(each)), ".csv")
     try:
@@ -150,6 +150,6 @@ def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:
 
 def _listed(columns: Iterable[object]) -> str:
     """Return names of columns; a table may have very many, and a name may hold anything."""
-    from debias.names import listed, shown
+    from debias.text import listed, shown
 
     return shown(listed([str(name) for name in columns], 50))

@@ -28,7 +28,7 @@ def errors() -> Iterator[None]:
     Warnings are part of every result, and printed from there.
     """
     from debias.errors import CompositionError, DebiasError, PolicyError
-    from debias.names import message
+    from debias.text import message
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -79,7 +79,7 @@ def write(path: str, text: str, mode: str = "w") -> None:
 
 def warn(texts: tuple[str, ...]) -> None:
     """Print warnings, a line each."""
-    from debias.names import shown
+    from debias.text import shown
 
     for text in texts:
         click.echo(shown(f"warning: {text}"), err=True)

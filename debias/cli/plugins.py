@@ -21,7 +21,7 @@ def command(form: str) -> None:
         from rich.text import Text
 
         import debias
-        from debias.names import to_csv
+        from debias.text import to_csv
 
         found = debias.plugins()
         if form != "table":

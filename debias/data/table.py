@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError, nearest
-from debias.names import listed
 from debias.parallel import over_parts
+from debias.text import listed
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:

@@ -130,7 +130,6 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     >>> debias.scorer("mdi_oob(shrinkage=100)").name
     'mdi_oob(shrinkage=100)'
     """
-
     if isinstance(expression, str):
         found = parse(expression)
     elif isinstance(expression, Scorer):

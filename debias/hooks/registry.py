@@ -8,7 +8,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-import pandas as pd
 import pluggy
 
 from debias.errors import CompositionError, PluginError, nearest
@@ -17,6 +16,8 @@ from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pandas as pd
 
     from debias.hooks.contracts import MetaMethod, Scorer
 

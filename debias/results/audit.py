@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import names
 from debias.atomic_files import write_text
 from debias.results import audit_words, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.wording import ROWS
+from debias.text import ROWS, feature_index, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +148,7 @@ class Audit:
         columns["verdict"] = self.verdict
         if not self.tested:
             columns["untested_because"] = self.untested_because
-        frame = pd.DataFrame(columns, index=names.feature_index(self.main.feature_names))
+        frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))
         return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
@@ -223,7 +222,7 @@ class Audit:
         A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
         that are not seen are escaped. Numbers stay as they are. ``audit.table`` has the names as they are.
         """
-        text = names.to_csv(self.table)
+        text = to_csv(self.table)
         if path is not None:
             write_text(path, text)
         return text
@@ -279,7 +278,7 @@ class Audit:
         try:
             return fragment(self)
         except ImportError:
-            return str(self.table.rename(index=names.shown).to_html())
+            return str(self.table.rename(index=shown).to_html())
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:

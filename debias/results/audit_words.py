@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.names import shown
-from debias.wording import all_are, capital, counted, percent
+from debias.text import all_are, capital, counted, percent, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

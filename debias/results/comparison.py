@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.wording import CLOSE, percent
+from debias.text import CLOSE, percent
 
 if TYPE_CHECKING:
     import pandas as pd

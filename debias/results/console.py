@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from debias.names import shown
-from debias.wording import ROWS, counted, percent_in_table
+from debias.text import ROWS, counted, percent_in_table, shown
 
 if TYPE_CHECKING:
     from rich.console import Console

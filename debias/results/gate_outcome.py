@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from debias.names import shown, to_csv
+from debias.text import shown, to_csv
 
 
 @dataclass(frozen=True)

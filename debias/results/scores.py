@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias import names
 from debias.atomic_files import write_text
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
+from debias.text import feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class Scores:
         for name in ("standard_error", "z", "p_value", "p_adjusted", "selected"):
             if getattr(self, name) is not None:
                 columns[name] = getattr(self, name)
-        return pd.DataFrame(columns, index=names.feature_index(self.feature_names))
+        return pd.DataFrame(columns, index=feature_index(self.feature_names))
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
         """Return confidence intervals of the score, from its standard error.
@@ -120,7 +120,7 @@ class Scores:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         reach = float(ndtri((1 + level) / 2)) * self.standard_error
         return pd.DataFrame(
-            {"lower": self.values - reach, "upper": self.values + reach}, index=names.feature_index(self.feature_names)
+            {"lower": self.values - reach, "upper": self.values + reach}, index=feature_index(self.feature_names)
         )
 
     def mirrored(self, alpha: float = 0.05) -> Scores:
@@ -181,7 +181,7 @@ class Scores:
         """Show the scores in a notebook, the largest first."""
         frame = self.to_frame()
         largest_first = frame.sort_values(frame.columns[0], ascending=False, kind="stable")
-        return str(largest_first.rename(index=names.shown).to_html())
+        return str(largest_first.rename(index=shown).to_html())
 
     def to_csv(self, path: Any = None) -> str:
         """Return the data frame as CSV, and write it to `path` if one is given.
@@ -189,7 +189,7 @@ class Scores:
         A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
         that are not seen are escaped. Numbers stay as they are. :meth:`to_frame` has the names as they are.
         """
-        text = names.to_csv(self.to_frame())
+        text = to_csv(self.to_frame())
         if path is not None:
             write_text(path, text)
         return text

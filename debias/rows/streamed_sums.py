@@ -166,7 +166,6 @@ class NodeSums(NodeArrays):
             Of a file in numpy's ``.npz`` format, without pickles and with a digest of its contents. An old file is
             replaced once the new one is whole.
         """
-
         write(path, self)
 
     @classmethod
@@ -192,7 +191,6 @@ class NodeSums(NodeArrays):
         OSError
             The file cannot be read.
         """
-
         sums = cls(model, n_jobs=n_jobs)
         about, state = read(path, sums)
         if about["running_loss"]:

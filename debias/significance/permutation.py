@@ -68,8 +68,9 @@ def permutation_draws(
     Parameters
     ----------
     paths, rows, node_weight, grouping
-        As for :func:`debias.significance.contributions.standard_error`. With bags, the in-bag means are made anew of each permuted
-        response; without, the node values are the model's and the evaluation rows' response alone moves.
+        As for :func:`debias.significance.contributions.standard_error`. With bags, the in-bag means of the nodes are
+        computed again from each permuted response. Without bags the node values are those of the model, and only the
+        response of the evaluation rows is permuted.
     n_permutations : int
         At most so many.
     seed : int

@@ -1,8 +1,8 @@
 """Which scores are more than chance: standard errors, z, p-values and adjusted p-values of one scorer on some rows.
 
-Out-of-bag rows: the frozen-forest permutation test (debias.significance.permutation), or a test with the naive standard error, or
-sqrt(2) times it, by Student's law. Held-out rows: rows are independent given the model, so the scores are sums of
-independent contributions, whose law is Student's where many of them count; permutations of the response where few do
+On out-of-bag rows this is the frozen-forest permutation test (debias.significance.permutation), or Student's law with
+the naive standard error or sqrt(2) times it. Held-out rows are independent given the model, so a score is a sum of
+independent contributions. Where many rows count, its law is Student's. Where few do, the response is permuted
 (debias.significance.effective_rows).
 """
 

@@ -114,7 +114,7 @@ def _check_foreign(plugin: str) -> None:
 def _check_wrapper(model: Any, unwrapped: Any, X: Any, y: Any) -> None:
     require(
         isinstance(unwrapped, Unwrapped) and len(unwrapped.inner) > 0,
-        f"debias_unwrap returns {unwrapped!r}: return debias.hooks.wrapping.Unwrapped(kind, inner) with the models inside",
+        f"debias_unwrap returns {unwrapped!r}: return debias.hooks.wrapping.Unwrapped(kind, inner)",
     )
     names = unwrapped.feature_names
     for inner in unwrapped.inner:

@@ -25,8 +25,8 @@ class Objective:
     Parameters
     ----------
     name : str
-        One of ``debias.trees.objectives.LOSSES``, which has the formulas; or "softmax", the log-loss of a class given one margin
-        a class.
+        One of ``LOSSES`` in this module, which has the formulas; or "softmax", the log-loss of a class given one
+        margin a class.
     parameter : tuple of float
         The number the loss depends on, once for all outputs or once for each: ``alpha`` of "quantile" and
         "expectile", the slope of "huber", "pseudo_huber" and "fair", the power of "tweedie", the factor of margins in

@@ -14,8 +14,8 @@ from audits import made
 
 import debias
 from debias.cli.output import warn
-from debias.names import listed, message, shown, to_csv
 from debias.results.console import print_audit, print_gate, print_scores
+from debias.text import listed, message, shown, to_csv
 
 UNSEEN = [
     "lone \ud800 surrogate",

@@ -10,7 +10,7 @@ import debias
 
 pytestmark = [
     pytest.mark.slow,
-    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.rows.recognition), and there are 1,200.
+    # Some of the 1,200 sets of fresh rows are warned of as training rows (FALSE_ALARM in debias.rows.recognition).
     pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning"),
 ]
 

@@ -8,10 +8,9 @@ import pytest
 from audits import made
 
 import debias
-from debias.names import shown
 from debias.results.report import figures
 from debias.results.report.html import headline
-from debias.wording import percent_in_table
+from debias.text import percent_in_table, shown
 
 HOSTILE = [
     "<script>alert(1)</script>",

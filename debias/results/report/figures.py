@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.names import shown
 from debias.results.audit_words import z_that_is_found
-from debias.wording import percent_in_table
+from debias.text import percent_in_table, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.names import shown
 from debias.results.audit_words import headline, procedure_in_words, z_that_is_found
 from debias.results.console import cells
 from debias.results.report import figures
 from debias.results.report.svg import Styles, to_svg
+from debias.text import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,9 +1,9 @@
 """Compiled loops of the running loss; importing this module imports numba, so it is done on first use.
 
 The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). Less
-the loss at F itself, the first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the loss
-of its rows at the split less their loss at its children. So sums over rows at each node are enough: the sum of y, and
-the sum of the logarithms, which is kept as one product.
+the loss at F itself, the first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the
+loss of its rows at the split less their loss at its children. So sums over rows at each node are enough: the sum of y,
+and the sum of the logarithms, which is kept as one product.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Compiled loops over paths told feature by feature (see debias.significance.feature_paths), many permutations at a time.
+"""Compiled loops over paths told feature by feature (debias.significance.feature_paths), many permutations at a time.
 
 Permutations go side by side through the innermost loops, as *lanes*: arrays that hold values of several columns have
 the lanes of one column behind those of another in a row, and loops go over slices of one row each, because that is the
