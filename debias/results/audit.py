@@ -14,7 +14,7 @@ from debias.results import audit_words, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, feature_index, shown
+from debias.text import ROWS, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
