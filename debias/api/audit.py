@@ -14,7 +14,6 @@ from debias.data.blocks import warn_of_repeats
 from debias.data.row_order import refuse_other_order
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
 from debias.models.extraction import extract
@@ -22,7 +21,6 @@ from debias.models.refitting import with_params
 from debias.models.wrappers import is_one, members_in_words, unwrap
 from debias.parallel import in_threads, meanwhile
 from debias.results.audit import Audit
-from debias.results.scores import Scores
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
 from debias.rows.preparation import prepare
 from debias.significance.procedure import Procedure
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.contracts import Scorer
+    from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
@@ -50,7 +50,7 @@ def audit(
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
     blocks: Any = None,
-    se: str | None = "auto",
+    test: str | None = "auto",
     alpha: float = 0.05,
     error: str = "fwer",
     n_permutations: int = 200,
@@ -69,7 +69,7 @@ def audit(
     scorers : list of str or Scorer, optional
         What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
         default ``oob_loss`` as well, where it is defined.
-    se : {"auto", "permutation", "conservative", "naive", None}
+    test : {"auto", "permutation", "conservative", "naive", None}
         How ``mdi_oob`` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
         a test by Student's law with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": Student's
         law, for held-out rows. "auto": "permutation" for out-of-bag rows, and for held-out ones where up to 2,000 rows
@@ -119,7 +119,7 @@ def audit(
     names = [each.name for each in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
-    test = None if se is None else Procedure(se, alpha, error, n_permutations, budget, adaptive)
+    procedure = None if test is None else Procedure(test, alpha, error, n_permutations, budget, adaptive)
     untested = NOT_ASKED
     seed = whole_seed(seed)
     model, params = with_params(model, params)
@@ -136,10 +136,10 @@ def audit(
             )
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
-    if test is not None and not is_one(members):
-        if se != "auto":
-            raise CompositionError(f"{members_in_words(members)}, or leave se out")
-        test, untested = None, members_in_words(members)
+    if procedure is not None and not is_one(members):
+        if test != "auto":
+            raise CompositionError(f"{members_in_words(members)}, or leave test out")
+        procedure, untested = None, members_in_words(members)
     scores: dict[str, list[Scores]] = {}
     reported, kind = None, "not reported"
     fingerprints, n_values = Fingerprints(), None
@@ -156,15 +156,15 @@ def audit(
         with meanwhile(partial(fingerprints.add, ensemble, given, matrix)):
             n_values = distinct_values(matrix, grouping) if n_values is None else n_values
             del matrix
-            if test is not None and blocks is None and member.columns is None:  # transformers may make repeats
+            if procedure is not None and blocks is None and member.columns is None:  # transformers may make repeats
                 warn_of_repeats(given.table, caught)
             for each in chosen:
                 found = scored(each, ensemble, given, grouping, caught, seed)
                 if each.name == "mdi_oob":
-                    if test is None or given.kind == "train":
+                    if procedure is None or given.kind == "train":
                         found = with_reason(found, TRAINING_ROWS if given.kind == "train" else untested)
                     else:
-                        found = tested(found, each, given, grouping, test, caught)
+                        found = tested(found, each, given, grouping, procedure, caught)
                 scores.setdefault(each.name, []).append(found)
         if len(members) == 1:
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)

@@ -9,20 +9,20 @@ import numpy as np
 
 from debias.data.dataset import Data
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.hooks.contracts import Scorer
 from debias.models.wrappers import names_of
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested
 from debias.rows.rows import Rows
-from debias.significance.procedure import Procedure
 from debias.significance.verdict import significance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.retraining.experiment import Experiment
+    from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import Notes
 

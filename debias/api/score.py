@@ -17,7 +17,6 @@ from debias.models.extraction import extract
 from debias.models.refitting import with_params
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
 from debias.parallel import Engine, in_threads, threads
-from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.parallel import Progress
+    from debias.results.scores import Scores
 
 
 @in_threads
@@ -48,7 +48,7 @@ def score(
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
     blocks: Any = None,
-    se: str | None = None,
+    test: str | None = None,
     params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
@@ -96,7 +96,7 @@ def score(
     blocks : array-like of shape (n_rows,), optional
         A label for each row, where rows of one label depend on one another (repeated measurements, neighbours in time):
         a row is then out of a tree's bag only if its whole block is.
-    se : {None, "auto", "permutation", "conservative", "naive"}
+    test : {None, "auto", "permutation", "conservative", "naive"}
         Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
     params : mapping or estimator, optional
         Hyper-parameters to train the model again with, which go before those it kept; all of them where it kept none.
@@ -131,7 +131,7 @@ def score(
     InBagUnavailableError
         Out-of-bag rows were asked of a model that has none.
     CompositionError
-        No such scorer or option, a composition without meaning, or `se` for a scorer that is no sum over rows.
+        No such scorer or option, a composition without meaning, or `test` for a scorer that is no sum over rows.
     RefitError
         No replicate of a meta-method could be run.
 
@@ -150,7 +150,7 @@ def score(
     """
     refuse_other_order(X, train, y=y, sample_weight=sample_weight, base_margin=base_margin, blocks=blocks)
     chosen = read_scorer(scorer, **options)
-    test = None if se is None else Procedure(se)
+    procedure = None if test is None else Procedure(test)
     seed = whole_seed(seed)
     engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
     model, params = with_params(model, params)
@@ -164,9 +164,9 @@ def score(
             else "blocks and base_margin need all rows at once: pass X and y in memory"
         )
     if "refit" in chosen.needs:
-        if test is not None or blocks is not None or base_margin is not None:
+        if procedure is not None or blocks is not None or base_margin is not None:
             raise CompositionError(
-                f"{chosen.name} trains the model again on rows of their own: leave se, blocks and base_margin out"
+                f"{chosen.name} trains the model again on rows of their own: leave test, blocks and base_margin out"
             )
         plain = innermost(chosen)
         passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
@@ -175,8 +175,8 @@ def score(
     if "data-only" in chosen.needs:
         if rows != "auto" or train is not None:
             raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
-        if test is not None:
-            raise CompositionError(f"{chosen.name} looks at no model, so se={se!r} cannot test it")
+        if procedure is not None:
+            raise CompositionError(f"{chosen.name} looks at no model, so test={test!r} cannot test it")
         if groups is not None:
             raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
         alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
@@ -190,12 +190,12 @@ def score(
         X, streamed = None, False
     if streamed:
         apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
-        return streamed_scores(model, X, y, chosen, **apart, test=test, seed=seed, n_jobs=threads(n_jobs))
+        return streamed_scores(model, X, y, chosen, **apart, test=procedure, seed=seed, n_jobs=threads(n_jobs))
     members = unwrap(model, X, y, train)
     if len(members) > 1:
         require_one_scale(members, [extract(member.model) for member in members])
-    if test is not None and not is_one(members):
-        raise CompositionError(f"{members_in_words(members)}, or leave se out")
+    if procedure is not None and not is_one(members):
+        raise CompositionError(f"{members_in_words(members)}, or leave test out")
     scores = []
     for member in members:
         ensemble, given, caught = prepare(
@@ -204,7 +204,7 @@ def score(
         )
         grouping = member.grouping(groups, ensemble)
         found = scored(chosen, ensemble, given, grouping, caught, seed)
-        scores.append(found if test is None else tested(found, chosen, given, grouping, test, caught))
+        scores.append(found if procedure is None else tested(found, chosen, given, grouping, procedure, caught))
     return combined(members, scores)
 
 

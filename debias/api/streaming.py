@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.evaluation import combined, node_weight_of, require_one_scale, scored
-from debias.data.batches import Batch, Source
 from debias.data.dask_rows import DaskRows
 from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data.batches import Batch, Source
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.results.scores import Scores
@@ -93,7 +93,7 @@ def streamed_scores(
     if len(members) > 1:
         require_one_scale(members, ensembles)
     if test is not None and not is_one(members):
-        raise CompositionError(f"{members_in_words(members)}, or leave se out")
+        raise CompositionError(f"{members_in_words(members)}, or leave test out")
     streams = []
     for number, (member, ensemble) in enumerate(zip(members, ensembles, strict=True)):
         notes, source = NotesOnce((*member.notes, *ensemble.notes)), None
@@ -109,7 +109,7 @@ def streamed_scores(
             f"a {members[0].path[0]} of {len(members)} models takes a pass over the rows for each of them: {AGAIN}"
         )
     if streams[0].once and test is not None:
-        raise CompositionError(f"standard errors take a second pass over the rows: leave se out. Else, {AGAIN}")
+        raise CompositionError(f"standard errors take a second pass over the rows: leave test out. Else, {AGAIN}")
     scores = []
     for stream, ensemble in zip(streams, ensembles, strict=True):
         given = stream.rows(ensemble, scorer, rows, stream.member.train)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.results.audit import Audit
 from debias.results.audit_words import in_words, rank_in_words
 from debias.text import percent
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+
+    from debias.results.audit import Audit
 
 UNIQUE, BINARY = "noise_unique", "noise_binary"
 N_TREES = 200

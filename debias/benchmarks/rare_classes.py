@@ -33,7 +33,7 @@ SETS = 20
 """Held-out sets of each model."""
 ALPHA = 0.05
 WAYS = {
-    "auto": 'se="auto"',
+    "auto": 'test="auto"',
     "effective": "Student's law by effective rows",
     "normal": "by the number of rows",
 }
@@ -143,7 +143,7 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
         assert rows is not None
         grouping = Grouping.of(None, ensemble.feature_names)
         scores = scored(scorer, ensemble, rows, grouping, notes, 0)
-        auto, naive = (tested(scores, scorer, rows, grouping, Procedure(se, ALPHA), notes) for se in ("auto", "naive"))
+        auto, naive = (tested(scores, scorer, rows, grouping, Procedure(test, ALPHA), notes) for test in ("auto", "naive"))
         assert auto.selected is not None
         assert naive.selected is not None
         assert naive.z is not None

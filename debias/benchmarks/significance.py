@@ -124,7 +124,7 @@ def one_data_set(
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", debias.DebiasWarning)  # of repeated rows, and of rows that look like training's
-        found = debias.audit(model, X, y, ["mdi_oob"], se=setting.se, error="fwer", seed=seed_of(rng), **given).main
+        found = debias.audit(model, X, y, ["mdi_oob"], test=setting.test, error="fwer", seed=seed_of(rng), **given).main
     assert found.p_value is not None
     assert found.p_adjusted is not None
     return found.p_value, found.p_adjusted, relevant
@@ -286,8 +286,8 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
         model.set_params(random_state=0, n_jobs=threads)
         fit = _time(partial(model.fit, X, y))
         audit = partial(debias.audit, model, X, y, ["mdi_oob"], rows="oob", n_jobs=threads, seed=0, adaptive=False)
-        audit(se=None)  # compile, warm the caches
-        plain = _time(partial(audit, se=None))
+        audit(test=None)  # compile, warm the caches
+        plain = _time(partial(audit, test=None))
         tracemalloc.start()
         audit(n_permutations=31)
         memory = tracemalloc.get_traced_memory()[1] / 2**20

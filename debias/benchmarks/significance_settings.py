@@ -34,7 +34,7 @@ class Setting:
         Whether the model is tested on as many fresh rows; else on its out-of-bag rows.
     block : int
         Rows to a block; 0: no blocks.
-    se : str
+    test : str
     n_permutations : int
         199 by default, so that p-values of a true null are at most 0.05 and 0.01 with just these probabilities; 999
         where false discoveries of 50 features are counted.
@@ -45,7 +45,7 @@ class Setting:
     model: Callable[[int], Any]
     held_out: bool = False
     block: int = 0
-    se: str = "auto"
+    test: str = "auto"
     n_permutations: int = 199
 
 
@@ -82,16 +82,16 @@ def settings() -> list[Setting]:
             deep,
             block=5,
             held_out=True,
-            se="naive",
+            test="naive",
         ),
         Setting("rows in pairs, no blocks", partial(clusters, size=2), deep),
-        Setting("E0, conservative", partial(loh_rows, "E0"), deep, se="conservative"),
+        Setting("E0, conservative", partial(loh_rows, "E0"), deep, test="conservative"),
         Setting("E0, held out", partial(loh_rows, "E0"), deep, held_out=True),
-        Setting("E0, held out, naive", partial(loh_rows, "E0"), deep, held_out=True, se="naive"),
+        Setting("E0, held out, naive", partial(loh_rows, "E0"), deep, held_out=True, test="naive"),
         Setting("E0, XGBoost, held out", partial(loh_rows, "E0"), xgboost_model, held_out=True),
-        Setting("E0, XGBoost, held out, naive", partial(loh_rows, "E0"), xgboost_model, held_out=True, se="naive"),
+        Setting("E0, XGBoost, held out, naive", partial(loh_rows, "E0"), xgboost_model, held_out=True, test="naive"),
         Setting("E0, LightGBM, held out", partial(loh_rows, "E0"), lightgbm_model, held_out=True),
-        Setting("E0, LightGBM, held out, naive", partial(loh_rows, "E0"), lightgbm_model, held_out=True, se="naive"),
+        Setting("E0, LightGBM, held out, naive", partial(loh_rows, "E0"), lightgbm_model, held_out=True, test="naive"),
         Setting("50 features, 5 relevant", partial(li_rows, mirror=False), classifier, n_permutations=999),
         Setting("50 features, 5 relevant, mirror", partial(li_rows, mirror=True), classifier, n_permutations=999),
     ]

@@ -179,7 +179,7 @@ def _forest_call(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **s
 
 
 def _audit(model: Any, X: Any, y: Any, scorers: list[Any], **more: Any) -> Any:
-    return debias.audit(model, X, y, scorers, se=None, **more)
+    return debias.audit(model, X, y, scorers, test=None, **more)
 
 
 def _score(model: Any, X: Any, y: Any, scorer: str, **more: Any) -> Any:

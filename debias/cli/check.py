@@ -6,12 +6,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.inputs import Source
 from debias.cli.options import input_options
 from debias.cli.output import GATE_FAILED, distinct_files, errors, terminal, warn, write
+
+if TYPE_CHECKING:
+    from debias.cli.inputs import Source
 
 
 @click.command("check")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from debias.cli.inputs import Source
 from debias.cli.options import input_options
 from debias.cli.output import errors, terminal, warn
+
+if TYPE_CHECKING:
+    from debias.cli.inputs import Source
 
 
 @click.command("score")

@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import CompositionError, nearest
-from debias.hooks.contracts import MetaMethod
+from debias.hooks.contracts import MetaMethod, Scorer
 
 if TYPE_CHECKING:
-    from debias.hooks.contracts import Scorer
+    pass
 
 LONGEST = 5_000
 """Characters; what is longer is no expression somebody wrote."""

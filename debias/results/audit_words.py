@@ -83,8 +83,8 @@ def procedure_in_words(audit: Audit) -> str:
     told = [how.format(f"{100 * test['alpha']:g}%") if "alpha" in test else f"decided by {audit.main.scorer} itself"]
     if "n_permutations" in test:
         told.append(counted(test["n_permutations"], "permutation"))
-    elif "se" in test:
-        told.append(f"{test['se']} standard errors")
+    elif "method" in test:
+        told.append(f"{test['method']} standard errors")
     limit = z_that_is_found(audit)
     if limit is None:
         return ", ".join(told)
@@ -99,7 +99,7 @@ def z_that_is_found(audit: Audit) -> float | None:
     it, or more permutations.
     """
     test, threshold = audit.main.details.get("test", {}), audit.main.threshold
-    alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and test.get("se") != "permutation")
+    alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and test.get("method") != "permutation")
     return threshold if alone and threshold is not None and threshold >= 0 else None
 
 

@@ -115,7 +115,7 @@ class Scores:
                     f"{self.scorer} was tested without standard errors: the leaves hold no means of y, and the "
                     "standard error of such a score on out-of-bag rows is not known. Use rows the model has not seen"
                 )
-            raise DebiasError(f"{self.scorer} was scored without standard errors; ask for them with se='auto'")
+            raise DebiasError(f"{self.scorer} was scored without standard errors; ask for them with test='auto'")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         reach = float(ndtri((1 + level) / 2)) * self.standard_error

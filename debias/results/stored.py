@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.scores import Scores
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 DEEPEST = 50
 """Levels to which what has no fixed form (details, settings, provenance) may be nested."""
 AGREE = 1e-9

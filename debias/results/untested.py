@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from debias.results.scores import Scores
 
-NOT_ASKED = "no test was asked for (se=None). Audit again with se='auto', which is the default"
+NOT_ASKED = "no test was asked for (test=None). Audit again with test='auto', which is the default"
 TRAINING_ROWS = (
     "these are training rows, and the trees were fitted to them, so every score is above chance. Audit rows the model "
     "has not seen, or the training rows of a forest with bags, with rows='oob'"
 )
-UNKNOWN = "the scores were made without a test. Audit the model with debias.audit, or score it with se='auto'"
+UNKNOWN = "the scores were made without a test. Audit the model with debias.audit, or score it with test='auto'"
 NO_VERDICT = "the test gave no verdict on these rows. Audit other rows, which the model has not seen"
 
 

@@ -45,7 +45,7 @@ class Procedure:
 
     Parameters
     ----------
-    se : {"auto", "permutation", "conservative", "naive"}
+    test : {"auto", "permutation", "conservative", "naive"}
         "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
         standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
         rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
@@ -63,7 +63,7 @@ class Procedure:
         Whether to stop before `n_permutations` once every decision is settled.
     """
 
-    se: str = "auto"
+    test: str = "auto"
     alpha: float = 0.05
     error: str = "fwer"
     n_permutations: int = 200
@@ -71,8 +71,8 @@ class Procedure:
     adaptive: bool = True
 
     def __post_init__(self) -> None:
-        if self.se not in METHODS:
-            raise CompositionError(f"se={self.se!r} is none of {', '.join(map(repr, METHODS))}")
+        if self.test not in METHODS:
+            raise CompositionError(f"test={self.test!r} is none of {', '.join(map(repr, METHODS))}")
         if self.error not in ERRORS:
             raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
         if not _is_real(self.alpha) or not 0 < self.alpha < 1:
@@ -87,16 +87,16 @@ class Procedure:
 
     def method(self, rows: Rows) -> str:
         """Return which of the three is used for these rows."""
-        if self.se == "auto" and rows.kind == "oob":
+        if self.test == "auto" and rows.kind == "oob":
             return "permutation" if rows.paths.evaluated_blocks >= FEW_BLOCKS else "conservative"
-        if self.se == "auto":
+        if self.test == "auto":
             return "permutation" if _few_count(rows) else "naive"
-        if self.se == "conservative" and rows.kind != "oob":
+        if self.test == "conservative" and rows.kind != "oob":
             raise CompositionError(
-                "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
-                "pass se='naive', or 'permutation' for few rows"
+                "test='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
+                "pass test='naive', or 'permutation' for few rows"
             )
-        return self.se
+        return self.test
 
 
 def _few_count(rows: Rows) -> bool:
@@ -141,7 +141,7 @@ def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
         return
     what = "rows" if rows.blocks is None else "whole blocks"
     then = (
-        "permutations are not calibrated with so few, and noise comes out too often: pass se='conservative', or"
+        "permutations are not calibrated with so few, and noise comes out too often: pass test='conservative', or"
         if chosen == "permutation"
         else "the test is conservative then and has little power:"
     )
@@ -161,7 +161,7 @@ def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Group
     notes.warn(
         f"the score of {grouping.names[least]} rests on few rows, effectively {effective[least]:.3g}, as where a class "
         f"is rare{others}: Student's law is an approximation then, and noise may come out too often. On held-out rows "
-        "in memory se='permutation' is exact"
+        "in memory test='permutation' is exact"
     )
 
 
@@ -188,9 +188,9 @@ def refuse_unequal_blocks(rows: Rows) -> None:
     if sizes.size == 1:
         return
     how = (
-        "Hold out whole blocks and test on those rows with rows='held-out' and se='naive', or pass se='conservative'"
+        "Hold out whole blocks and test on those rows with rows='held-out' and test='naive', or pass test='conservative'"
         if rows.kind == "oob"
-        else "Pass se='naive', which needs no permutation"
+        else "Pass test='naive', which needs no permutation"
     )
     raise RowsError(
         f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "

@@ -165,13 +165,13 @@ def streamed_significance(
     Raises
     ------
     CompositionError
-        `se` asks for what needs all rows at once.
+        `test` asks for what needs all rows at once.
     """
     refuse_training_rows(rows)
     if _is_constant(rows.sums):
         return without_verdict(scores, notes)
-    chosen = _method(procedure.se, rows.kind)
-    procedure = replace(procedure, se=chosen)
+    chosen = _method(procedure.test, rows.kind)
+    procedure = replace(procedure, test=chosen)
     shrinking = shrunk(rows)
     weight = node_weight * shrinking
     inflated = chosen == "conservative" or rows.kind != "oob"
@@ -184,7 +184,7 @@ def streamed_significance(
     found = by_students_law(z, effective, n_independent, rows.kind, grouping, procedure, notes)
     standard_error = steps.unit * spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
     details = {
-        "se": chosen,
+        "method": chosen,
         "alpha": float(procedure.alpha),
         "error": procedure.error,
         "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
@@ -212,18 +212,18 @@ def _is_constant(sums: NodeSums) -> bool:
     return bool((spread_about_mean <= ROUNDING * squares).all())
 
 
-def _method(se: str, kind: str) -> str:
-    if se == "permutation":
+def _method(test: str, kind: str) -> str:
+    if test == "permutation":
         raise CompositionError(
-            "se='permutation' permutes the responses of all rows, and rows that come in batches are not all there at "
-            "once: pass se='auto', or X and y in memory"
+            "test='permutation' permutes the responses of all rows, and rows that come in batches are not all there at "
+            "once: pass test='auto', or X and y in memory"
         )
-    if se == "conservative" and kind != "oob":
+    if test == "conservative" and kind != "oob":
         raise CompositionError(
-            "se='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
-            "pass se='naive'"
+            "test='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
+            "pass test='naive'"
         )
-    return ("conservative" if kind == "oob" else "naive") if se == "auto" else se
+    return ("conservative" if kind == "oob" else "naive") if test == "auto" else test
 
 
 def _factor(

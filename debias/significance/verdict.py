@@ -84,7 +84,7 @@ def significance(
     RowsError
         The rows are training rows, or blocks of different sizes cannot change places.
     CompositionError
-        So few permutations, or this `se`, can never reject.
+        So few permutations, or this `test`, can never reject.
     """
     refuse_training_rows(rows)
     if rows.kind == "oob":
@@ -95,9 +95,9 @@ def significance(
         return without_verdict(scores, notes, f"{rows.paths.n_blocks} {TOO_FEW}")
     paths, shrinking = rows.paths, shrunk(rows)
     chosen = procedure.method(rows)
-    procedure = replace(procedure, se=chosen)
+    procedure = replace(procedure, test=chosen)
     details: dict[str, object] = {
-        "se": chosen,
+        "method": chosen,
         "alpha": float(procedure.alpha),
         "error": procedure.error,
         "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
@@ -183,7 +183,7 @@ def _by_permutation(
 def _by_law(
     rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
 ) -> _Found:
-    inflated = procedure.se == "conservative" or rows.kind != "oob"
+    inflated = procedure.test == "conservative" or rows.kind != "oob"
     z, effective = z_scores(rows.paths, rows, node_weight, grouping, inflated)
     found = by_students_law(z, effective, rows.paths.n_blocks, rows.kind, grouping, procedure, notes)
     if rows.kind != "oob" and (found.p_adjusted <= procedure.alpha).any():
@@ -206,12 +206,12 @@ def by_students_law(
     """
     from scipy.special import stdtr, stdtrit
 
-    if procedure.se == "conservative":
+    if procedure.test == "conservative":
         z = z / np.sqrt(2)
     elif kind == "oob":
         notes.warn(
-            "se='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
-            "features come out as informative. se='permutation' is calibrated, 'conservative' is on the safe side"
+            "test='naive' on out-of-bag rows misses that trees are grown on each other's evaluation rows: too many "
+            "features come out as informative. test='permutation' is calibrated, 'conservative' is on the safe side"
         )
     freedom = np.maximum(effective - 1, 1.0)
     p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))

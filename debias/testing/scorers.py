@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, RowsError
-from debias.hooks.contracts import Scorer
 from debias.significance.contributions import contributions
 from debias.testing.promises import check_call, require, small_data
 from debias.testing.toy_forests import NAMES, TASKS, toy_rows
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.dataset import Data
+    from debias.hooks.contracts import Scorer
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 

@@ -33,10 +33,10 @@ plt.tight_layout()
 # %%
 # The random number has more of the reported importance than Panel, and a share of mean \|SHAP\|, since the forest did
 # use it; on rows that a tree has not seen it is worth nothing.
-debias.audit(forest, X, y, se=None, seed=0, n_jobs=2).table[["reported", "share"]].round(3)
+debias.audit(forest, X, y, test=None, seed=0, n_jobs=2).table[["reported", "share"]].round(3)
 
 # %%
-# There is no test here (``se=None``). Pads and panels of one board were made together, and the boards differ in three
+# There is no test here (``test=None``). Pads and panels of one board were made together, and the boards differ in three
 # factors only: the 720 rows come in 24 blocks of 30. A test that took them for independent would be far too sure, and
 # with so few blocks hardly a row is out of bag together with all of its block.
 #

@@ -164,7 +164,7 @@ def test_sparse_rows_score_as_dense_ones():
     model = RandomForestRegressor(20, random_state=0).fit(X, y)
     for container in (scipy.sparse.csr_matrix, scipy.sparse.csc_array, scipy.sparse.coo_array):
         for scorer in ("mdi_oob", "ufi"):
-            sparse = debias.score(model, container(X), y, scorer=scorer, se="auto" if scorer == "mdi_oob" else None)
+            sparse = debias.score(model, container(X), y, scorer=scorer, test="auto" if scorer == "mdi_oob" else None)
             np.testing.assert_array_equal(sparse.values, debias.score(model, X, y, scorer=scorer).values)
     booster = HistGradientBoostingRegressor(max_iter=3).fit(X, y)
     with pytest.raises(debias.RowsError, match=r"toarray\(\)"):
@@ -351,7 +351,7 @@ def test_votes_of_classes():
     audit = debias.audit(model, X, y)
     np.testing.assert_allclose(audit.scores["mdi_oob"].values, scores.values)
     with pytest.raises(debias.CompositionError, match="combine those of 2 models"):
-        debias.score(model, X, y, se="auto")
+        debias.score(model, X, y, test="auto")
     with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
         debias.score(VotingClassifier(members).fit(X, y), X, y)
 

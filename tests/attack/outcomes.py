@@ -33,7 +33,7 @@ def outcome(model: Any, X: Any, y: Any, **passed: Any) -> tuple[str, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are read from the result, as whoever gets the report reads them
         try:
-            audit = debias.audit(model, X, y, ["mdi_oob"], se=None, **passed)
+            audit = debias.audit(model, X, y, ["mdi_oob"], test=None, **passed)
         except DebiasError as error:
             return REFUSED, f"{type(error).__name__}: {error}"
         except Exception as error:  # noqa: BLE001, every other error is a finding of its own

@@ -103,7 +103,7 @@ def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
     grown = oracle.grow_fixed(form, 60, weight)
     assert_agree(phi.to_numpy(), oracle.contributions(form, grown, fresh_X, fresh_y))
     assert_agree(phi.sum().to_numpy(), debias.score(model, fresh_X, fresh_y, **given).values)
-    scores = debias.score(model, fresh_X, fresh_y, se="naive", **given)
+    scores = debias.score(model, fresh_X, fresh_y, test="naive", **given)
     corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True, block=block)
     if blocked:
         corrected = np.stack([corrected[block == label].sum(axis=0) for label in range(17)])
@@ -123,7 +123,7 @@ def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
     weight = some_weight() if weighted else None
     block = np.arange(N) // 2 if blocked else None
     model.fit(X, y)
-    given = {"sample_weight": weight, "blocks": block, "se": "permutation", "seed": 3, "n_permutations": 19}
+    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 19}
     found = debias.audit(model, X, y, **given).main
     shuffle = np.random.default_rng(np.random.SeedSequence(3))
     form = oracle.sklearn_model(model)
@@ -161,7 +161,7 @@ def test_what_contributes_nothing_has_a_z_of_0(task, weighted):
     weight = some_weight(60) if weighted else None
     block = np.arange(60) // 2
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
-    given = {"sample_weight": weight, "blocks": block, "se": "permutation", "seed": 3, "n_permutations": 60}
+    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 60}
     found = debias.audit(model, X, y, **given).main
     shuffle, form = np.random.default_rng(np.random.SeedSequence(3)), oracle.sklearn_model(model)
     n_zero = 0
@@ -200,7 +200,7 @@ def test_groups_are_summed_before_they_are_studentised():
     X, y = drawn("regression")
     model = RandomForestRegressor(**SMALL).fit(X, y)
     groups = {"pair": ["x1", "x3"]}
-    found = debias.score(model, X, y, groups=groups, se="conservative")
+    found = debias.score(model, X, y, groups=groups, test="conservative")
     assert found.feature_names == ("x0", "pair", "x2")
     grown = oracle.grow_forest(model, X, y, shrinkage=30, means=True)
     phi, inflated = (

@@ -58,10 +58,10 @@ def test_frames_by_column_or_beside_one_another(model, target, frame):
     rows = frames.from_pandas(fresh[[*NAMES, target, "weight"]], npartitions=6)
     rows = rows[rows["a"] > -1]  # sizes are not known beforehand
     kept = fresh[fresh["a"] > -1]
-    for scorer, se in (("mdi_oob", "naive"), ("oob_loss", None)):
-        expected = debias.score(model, kept[NAMES], kept[target], scorer, se=se, sample_weight=kept["weight"])
-        assert_same(debias.score(model, rows, target, scorer, se=se, sample_weight="weight"), expected)
-        beside = debias.score(model, rows[NAMES], rows[target], scorer, se=se, sample_weight=rows["weight"])
+    for scorer, test in (("mdi_oob", "naive"), ("oob_loss", None)):
+        expected = debias.score(model, kept[NAMES], kept[target], scorer, test=test, sample_weight=kept["weight"])
+        assert_same(debias.score(model, rows, target, scorer, test=test, sample_weight="weight"), expected)
+        beside = debias.score(model, rows[NAMES], rows[target], scorer, test=test, sample_weight=rows["weight"])
         assert_same(beside, expected)
 
 
@@ -70,8 +70,8 @@ def test_partitions_without_rows(frame):
     fresh = frame[N_TRAIN:]
     rows = frames.from_pandas(fresh[[*NAMES, "number"]], npartitions=6)
     late = fresh.index[1200]
-    found = debias.score(forest, rows.map_partitions(lambda part: part[part.index >= late]), "number", se="naive")
-    assert_same(found, debias.score(forest, fresh.loc[late:, NAMES], fresh.loc[late:, "number"], se="naive"))
+    found = debias.score(forest, rows.map_partitions(lambda part: part[part.index >= late]), "number", test="naive")
+    assert_same(found, debias.score(forest, fresh.loc[late:, NAMES], fresh.loc[late:, "number"], test="naive"))
     with pytest.raises(debias.RowsError, match="no rows"):
         debias.score(forest, rows[rows["a"] > 1e9], "number", rows="held-out")
 
@@ -81,7 +81,7 @@ def test_arrays_fresh_and_out_of_bag(frame):
     forest = RandomForestRegressor(10, random_state=0).fit(X[:N_TRAIN], y[:N_TRAIN])
     for part in (slice(0, N_TRAIN), slice(N_TRAIN, None)):
         rows = array.from_array(X[part], chunks=(170, 3)), array.from_array(y[part], chunks=170)
-        assert_same(debias.score(forest, *rows, se="naive"), debias.score(forest, X[part], y[part], se="naive"))
+        assert_same(debias.score(forest, *rows, test="naive"), debias.score(forest, X[part], y[part], test="naive"))
 
 
 def test_wrong_use_is_refused(frame):
@@ -121,10 +121,10 @@ def test_a_cluster_of_two_workers_gives_the_numbers_of_one_machine(frame, tmp_pa
     ):
         rows = frames.read_parquet(tmp_path, columns=[*NAMES, "two", "weight"])
         for model in (boosted, forest):
-            for scorer, se in (("mdi_oob", "naive"), ("oob_loss", None)):
-                found = debias.score(model, rows, "two", scorer, se=se, sample_weight="weight")
+            for scorer, test in (("mdi_oob", "naive"), ("oob_loss", None)):
+                found = debias.score(model, rows, "two", scorer, test=test, sample_weight="weight")
                 assert_same(
-                    found, debias.score(model, fresh[NAMES], fresh["two"], scorer, se=se, sample_weight=fresh["weight"])
+                    found, debias.score(model, fresh[NAMES], fresh["two"], scorer, test=test, sample_weight=fresh["weight"])
                 )
         source = DaskRows(rows, "two", None, tuple(NAMES), debias.NodeSums(forest).notes)
         went = source.reduced(where, bytes(10**6), list.__add__)

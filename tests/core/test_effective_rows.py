@@ -97,17 +97,17 @@ def test_the_test_is_chosen_by_the_rows_that_count(name):
     model, y, given, expected = CASES[name]
     if name == "blocks that cannot change places":
         given = {"blocks": np.maximum(np.arange(N) - N // 2, 0)}  # one of half of the rows, the others of one
-    found = debias.score(model(), rows(2), y, rows="held-out", se="auto", **given)
+    found = debias.score(model(), rows(2), y, rows="held-out", test="auto", **given)
     test = found.details["test"]
-    assert test["se"] == expected
+    assert test["method"] == expected
     assert ("effective_rows" in test) == (expected == "naive")
 
 
 def test_it_costs_too_much_to_permute_very_many_rows(monkeypatch):
     model, y, given, _ = CASES["balanced"]
     monkeypatch.setattr(verdict, "MOST_VALUES", N * 3 * 2 - 1)
-    found = debias.score(model(), rows(2), y, rows="held-out", se="auto", **given)
-    assert found.details["test"]["se"] == "naive"
+    found = debias.score(model(), rows(2), y, rows="held-out", test="auto", **given)
+    assert found.details["test"]["method"] == "naive"
     assert max(found.details["test"]["effective_rows"]) < RARE
 
 
@@ -116,14 +116,14 @@ def test_p_values_are_by_students_law_of_the_contributions_that_count():
     X, y = rows(2), classes(N)
     model = XGBClassifier(n_estimators=6, max_depth=1).fit(rows(0, 600), classes(600, 60))
     given = {"rows": "held-out"}
-    found = debias.score(model, X, y, se="naive", **given)
+    found = debias.score(model, X, y, test="naive", **given)
     phi = debias.contributions(model, X, y, **given).to_numpy()
     effective = np.array([number_of(column) for column in phi.T])
     assert effective.max() < 2 * RARE
     np.testing.assert_allclose(found.details["test"]["effective_rows"], effective, rtol=1e-5)
     np.testing.assert_allclose(found.p_value, student.sf(found.z, np.maximum(effective - 1, 1)))
     parts = [(X[:1000], y[:1000]), (X[1000:], y[1000:])]
-    streamed = debias.score(model, parts, se="auto", **given)
+    streamed = debias.score(model, parts, test="auto", **given)
     np.testing.assert_allclose(streamed.p_value, found.p_value)
     assert streamed.threshold == pytest.approx(found.threshold, rel=1e-5)
 
@@ -135,7 +135,7 @@ def test_the_number_does_not_depend_on_the_unit_of_the_response():
     for unit in (1.0, 2.0**200):
         model = RandomForestRegressor(5, random_state=0, max_depth=3).fit(rows(0, 300), y * unit)
         for passed in ((rows(2), held_out * unit), ([(rows(2), held_out * unit)],)):
-            found.append(debias.score(model, *passed, rows="held-out", se="naive"))
+            found.append(debias.score(model, *passed, rows="held-out", test="naive"))
             np.testing.assert_allclose(found[-1].p_value, found[0].p_value)
             np.testing.assert_allclose(found[-1].standard_error, unit**2 * found[0].standard_error)
             numbers = [each.details["test"]["effective_rows"] for each in (found[-1], found[0])]
@@ -186,7 +186,7 @@ def test_a_response_of_one_value_gives_no_verdict(case, how):
     if how == "streamed":
         passed, given = ([(X, y, *given.values())],), {}
     with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all rows"):
-        found = debias.score(model(), *passed, rows="held-out", se="naive" if how == "naive" else "auto", **given)
+        found = debias.score(model(), *passed, rows="held-out", test="naive" if how == "naive" else "auto", **given)
     assert found.z is None
     assert found.p_value is None
     assert found.selected is None
@@ -200,7 +200,7 @@ def test_a_response_of_one_value_out_of_bag_gives_no_verdict():
         audit = debias.audit(model, X, y, rows="oob")
     assert set(audit.verdict) == {"untested"}
     with pytest.warns(debias.DebiasWarning, match="nothing was tested"):
-        assert debias.score(model, [(X, y)], rows="oob", se="auto").selected is None
+        assert debias.score(model, [(X, y)], rows="oob", test="auto").selected is None
 
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
@@ -215,10 +215,10 @@ def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare():
     auto, by_rows = [], []
     for each in range(SETS):
         X, y = rng.normal(size=(N, 10)), (rng.random(N) < 0.02).astype(int)
-        found = debias.score(model, X, y, rows="held-out", se="auto", seed=each)
-        assert found.details["test"]["se"] == "permutation"
+        found = debias.score(model, X, y, rows="held-out", test="auto", seed=each)
+        assert found.details["test"]["method"] == "permutation"
         auto.append(found.selected.any())
-        naive = debias.score(model, X, y, rows="held-out", se="naive")
+        naive = debias.score(model, X, y, rows="held-out", test="naive")
         by_rows.append((student.sf(naive.z, N - 1) <= 0.05 / 10).any())
     most = binom.ppf(0.999, SETS, 0.05)  # 1 run of 1,000 of a test of its level finds more
     assert np.sum(auto) <= most

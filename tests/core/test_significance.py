@@ -68,7 +68,7 @@ def test_an_audit_with_its_null_survives_json(audit):
 
 
 def test_without_a_test_everything_is_untested(forest, data):
-    audit = debias.audit(forest, *data, se=None)
+    audit = debias.audit(forest, *data, test=None)
     assert set(audit.table["verdict"]) == {"untested"}
     assert audit.table["p_value"].isna().all()
     assert audit.unsupported_share is None
@@ -83,20 +83,20 @@ def test_training_rows_are_not_tested(data):
     audit = debias.audit(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train")
     assert set(audit.table["verdict"]) == {"untested"}
     with pytest.raises(debias.RowsError, match="training rows cannot be tested"):
-        debias.score(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train", se="auto")
+        debias.score(XGBRegressor(n_estimators=5).fit(X, y), X, y, rows="train", test="auto")
 
 
 def test_score_is_tested_on_request_and_as_the_audit_is(forest, data, audit):
     assert debias.score(forest, *data).z is None
-    scores = debias.score(forest, *data, se="auto", seed=0)
+    scores = debias.score(forest, *data, test="auto", seed=0)
     np.testing.assert_array_equal(scores.z, audit.main.z)
     assert list(scores.to_frame()) == ["mdi_oob", "standard_error", "z", "p_value", "p_adjusted", "selected"]
 
 
 def test_normal_tests(forest, data):
-    found = debias.score(forest, *data, se="conservative")
+    found = debias.score(forest, *data, test="conservative")
     with pytest.warns(debias.DebiasWarning, match="too many"):
-        naive = debias.score(forest, *data, se="naive")
+        naive = debias.score(forest, *data, test="naive")
     from scipy.stats import t
 
     used = naive.z != 0
@@ -180,7 +180,7 @@ def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
 
 
 def test_error_rates_are_told_as_they_were_asked_for(forest, data):
-    audit = debias.audit(forest, *data, alpha=0.025, se="conservative")
+    audit = debias.audit(forest, *data, alpha=0.025, test="conservative")
     assert "(family-wise error 2.5%, conservative standard errors" in audit.summary()[1]
 
 
@@ -207,7 +207,7 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"se": "bootstrap"}, "se='bootstrap' is none of"),
+        ({"test": "bootstrap"}, "test='bootstrap' is none of"),
         ({"error": "bonferroni"}, "error='bonferroni' is none of"),
         ({"alpha": 1.5}, "alpha must be between 0 and 1"),
         ({"alpha": "0.05"}, "alpha must be between 0 and 1"),
@@ -234,15 +234,15 @@ def test_wrong_use_is_refused(forest, data, given, message):
 def test_what_is_no_sum_over_rows_has_no_test(forest, data):
     for scorer in ("ufi", "oob_loss", "mdi", "mdi_oob(centre='none')"):
         with pytest.raises(debias.CompositionError, match="no (contributions of rows|rows, so)"):
-            debias.score(forest, *data, scorer, se="auto")
+            debias.score(forest, *data, scorer, test="auto")
     with pytest.raises(debias.CompositionError, match="no contributions"):
         debias.contributions(forest, *data, scorer="oob_split")
 
 
 def test_conservative_is_for_out_of_bag_rows(forest, data):
     X, y = data
-    with pytest.raises(debias.CompositionError, match="se='naive'"):
-        debias.score(forest, X + 0.01, y, rows="held-out", se="conservative")
+    with pytest.raises(debias.CompositionError, match="test='naive'"):
+        debias.score(forest, X + 0.01, y, rows="held-out", test="conservative")
 
 
 def test_few_permutations_are_warned_of_under_false_discovery(forest, data):
@@ -281,9 +281,9 @@ def test_few_blocks_out_of_bag_are_tested_conservatively():
     blocks = np.arange(400) // 5
     with pytest.warns(debias.DebiasWarning, match=r"a tree has 0\.\d+ whole blocks out of bag .* is conservative then"):
         audit = debias.audit(forest, X, y, blocks=blocks)
-    assert audit.main.details["test"]["se"] == "conservative"
+    assert audit.main.details["test"]["method"] == "conservative"
     with pytest.warns(debias.DebiasWarning, match="permutations are not calibrated with so few"):
-        assert debias.score(forest, X, y, blocks=blocks, se="permutation").null is not None
+        assert debias.score(forest, X, y, blocks=blocks, test="permutation").null is not None
 
 
 def repeats(X, y, times):

@@ -114,11 +114,11 @@ def assert_same(found, expected):
 def test_fresh_rows_in_parts_give_the_scores_of_rows_in_memory(model, kind, weight, frame, fitted, tmp_path):
     estimator, target = fitted(model)
     fresh = frame[N_TRAIN:]
-    se = None if kind == "iterator" else "naive"
+    test = None if kind == "iterator" else "naive"
     given, named = stream(kind, fresh, target, weight, tmp_path)
-    found = quiet(estimator, *given, se=se, **named)
+    found = quiet(estimator, *given, test=test, **named)
     sample_weight = None if weight is None else fresh[weight]
-    assert_same(found, quiet(estimator, fresh[list("abcde")], fresh[target], se=se, sample_weight=sample_weight))
+    assert_same(found, quiet(estimator, fresh[list("abcde")], fresh[target], test=test, sample_weight=sample_weight))
 
 
 @pytest.mark.parametrize("scorer", ["oob_loss", "oob_split", "mdi_oob(centre='none')", "ufi", "mdi_oob(shrinkage=20)"])
@@ -142,10 +142,10 @@ def test_every_node_score_is_streamed(model, scorer, frame, fitted, tmp_path):
 def test_training_rows_in_order_are_proven_and_scored_out_of_bag(model, kind, frame, fitted, tmp_path):
     estimator, target = fitted(model)
     train = frame[:N_TRAIN]
-    for scorer, se in (("mdi_oob", "conservative"), ("mdi_oob", "naive"), ("ufi", None)):
+    for scorer, test in (("mdi_oob", "conservative"), ("mdi_oob", "naive"), ("ufi", None)):
         given, _ = stream(kind, train, target, None, tmp_path)
-        found = quiet(estimator, *given, scorer=scorer, se=se)
-        expected = quiet(estimator, train[list("abcde")], train[target], scorer, se=se)
+        found = quiet(estimator, *given, scorer=scorer, test=test)
+        expected = quiet(estimator, train[list("abcde")], train[target], scorer, test=test)
         assert_same(found, expected)
         assert found.rows == "oob"
 
@@ -160,8 +160,8 @@ def test_weighted_training_rows_of_a_forest_whose_bags_were_drawn_by_weight(fram
         for a in range(0, N_TRAIN, 250)
     ]
     given = (train[list("abcde")], train["number"])
-    found = quiet(forest, batches, rows="oob", se="naive")
-    assert_same(found, quiet(forest, *given, rows="oob", sample_weight=train["weight"], se="naive"))
+    found = quiet(forest, batches, rows="oob", test="naive")
+    assert_same(found, quiet(forest, *given, rows="oob", sample_weight=train["weight"], test="naive"))
     assert found.details["test"]["n_independent"] == int((train["weight"] > 0).sum())
 
 
@@ -169,7 +169,7 @@ def test_auto_takes_the_test_that_needs_no_permutations(frame, fitted, tmp_path)
     estimator, target = fitted("forest of numbers")
     for part, expected in ((frame[:N_TRAIN], "conservative"), (frame[N_TRAIN : N_TRAIN + 400], "naive")):
         given, _ = stream("parquet", part, target, None, tmp_path)
-        assert quiet(estimator, *given, se="auto").details["test"]["se"] == expected
+        assert quiet(estimator, *given, test="auto").details["test"]["test"] == expected
 
 
 @pytest.mark.parametrize("model", ["forest of numbers", "xgboost", "lightgbm"])
@@ -266,7 +266,7 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
         ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|one by one"),
         ({"scorer": "guide"}, debias.CompositionError, "in memory"),
         ({"scorer": "shadow(mdi)"}, debias.CompositionError, "in memory"),
-        ({"se": "permutation"}, debias.CompositionError, "not all there at once"),
+        ({"test": "permutation"}, debias.CompositionError, "not all there at once"),
         ({"blocks": [1]}, debias.CompositionError, "all rows at once"),
         ({"y": None}, debias.RowsError, "name of the column"),
         ({"y": "nothing"}, debias.RowsError, "no column 'nothing'"),
@@ -286,7 +286,7 @@ def test_what_takes_two_passes_is_refused_of_an_iterator(frame, fitted):
     vote = VotingRegressor([("one", estimator), ("two", XGBRegressor(n_estimators=3))]).fit(
         train[list("abcde")], train["number"]
     )
-    for model, more in ((estimator, {"se": "naive"}), (estimator, {"rows": "oob"}), (vote, {})):
+    for model, more in ((estimator, {"test": "naive"}), (estimator, {"rows": "oob"}), (vote, {})):
         batches = iter([(frame[list("abcde")], frame[target])])
         with pytest.raises(debias.DebiasError, match="read once only"):
             debias.score(model, batches, **more)
@@ -311,8 +311,8 @@ def test_datasets_of_several_files_and_datasets_with_a_filter(frame, fitted, tmp
         (dataset.filter(pyarrow.dataset.field("a") < 0.5), fresh[fresh["a"] < 0.5]),
         (dataset.filter(pyarrow.dataset.field("place") == "there"), fresh[fresh["place"] == "there"]),
     ):
-        found = quiet(estimator, source, target, se="naive")
-        assert_same(found, quiet(estimator, kept[list("abcde")], kept[target], se="naive"))
+        found = quiet(estimator, source, target, test="naive")
+        assert_same(found, quiet(estimator, kept[list("abcde")], kept[target], test="naive"))
 
 
 def test_faults_in_a_batch_are_placed(frame, fitted):
@@ -369,9 +369,9 @@ MEMORY = """
                 X = np.random.default_rng(seed).normal(size=(50_000, 20))
                 yield X, X[:, 0]
 
-    debias.score(forest, Drawn(2), se="naive")
+    debias.score(forest, Drawn(2), test="naive")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    debias.score(forest, Drawn(12), se="naive")
+    debias.score(forest, Drawn(12), test="naive")
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 

@@ -84,11 +84,11 @@ def members_on_training_rows(train, fresh):
 
 
 def no_test(train, fresh):
-    return forest().fit(*train), *train, {"se": None}
+    return forest().fit(*train), *train, {"test": None}
 
 
 def no_test_of_training_rows(train, fresh):
-    return XGBRegressor(n_estimators=5).fit(*train), *train, {"rows": "train", "se": None}
+    return XGBRegressor(n_estimators=5).fit(*train), *train, {"rows": "train", "test": None}
 
 
 WHY = {
@@ -102,7 +102,7 @@ WHY = {
     r"member 'b' of member 'c', member 'd'\)",
     training_rows: "these are training rows.*Audit rows the model has not seen",
     members_on_training_rows: "these are training rows.*Audit rows the model has not seen",
-    no_test: r"no test was asked for \(se=None\)\. Audit again with se='auto'",
+    no_test: r"no test was asked for \(test=None\)\. Audit again with test='auto'",
     no_test_of_training_rows: "these are training rows.*Audit rows the model has not seen",
 }
 
@@ -143,8 +143,8 @@ def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
     for case in (voting, one_weighted, votes_of_votes):
         model, X, y, _ = case(*halves)
         for call in (debias.audit, debias.score):
-            with pytest.raises(debias.CompositionError, match=rf"{WHY[case]}.*, or leave se out"):
-                call(model, X, y, rows="held-out", se="naive")
+            with pytest.raises(debias.CompositionError, match=rf"{WHY[case]}.*, or leave test out"):
+                call(model, X, y, rows="held-out", test="naive")
 
 
 def undecided(scores, rows, *rest):
@@ -161,7 +161,7 @@ def test_a_test_without_verdict_says_why(halves, monkeypatch):
         audit = debias.audit(model, *fresh)
     says_why(audit, CONSTANT)
     assert CONSTANT in audit.warnings
-    assert debias.score(model, *fresh, se="auto").details["untested_because"] == CONSTANT
+    assert debias.score(model, *fresh, test="auto").details["untested_because"] == CONSTANT
     monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest: scores)
     says_why(debias.audit(model, *fresh), untested.NO_VERDICT)
     known = untested.with_reason(debias.score(model, *fresh), "a reason of its own. Audit other rows")
@@ -177,7 +177,7 @@ def test_a_streamed_test_without_verdict_says_why(halves, monkeypatch):
     monkeypatch.setattr("debias.api.streaming.streamed_significance", undecided_stream)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
-    scores = debias.score(model, [fresh], se="naive", rows="held-out")
+    scores = debias.score(model, [fresh], test="naive", rows="held-out")
     assert scores.details["untested_because"] == CONSTANT
 
 

@@ -311,8 +311,8 @@ def test_categories_by_number_are_not_copied_as_numbers(drawn):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"se": "auto"}, "leave se, blocks and base_margin out"),
-        ({"blocks": np.arange(120) // 2}, "leave se, blocks and base_margin out"),
+        ({"test": "auto"}, "leave test, blocks and base_margin out"),
+        ({"blocks": np.arange(120) // 2}, "leave test, blocks and base_margin out"),
     ],
 )
 def test_what_refits_cannot_keep_is_refused(given, message, drawn, forest):

@@ -148,7 +148,7 @@ def test_an_audit_is_logged_to_the_active_run_under_names_mlflow_takes(forest, d
     assert mlflow.get_run(run.info.run_id).data.metrics == pytest.approx(metrics)
     assert len([name for name in metrics if "/share/" in name]) == 6
     assert metrics["debias/failed_rules"] == 0
-    untested = debias.audit(forest, *data[:2], ["mdi_oob"], se=None)
+    untested = debias.audit(forest, *data[:2], ["mdi_oob"], test=None)
     with mlflow.start_run():
         assert not {"debias/unsupported_share", "debias/z/bmi"} & set(log_audit(untested))
 

@@ -248,7 +248,7 @@ def test_the_band_of_noise_is_that_of_the_test():
     from scipy.stats import norm, t
 
     audit = made(["a", "b", "c"])
-    test = {"se": "naive", "alpha": 0.05, "error": "fwer"}
+    test = {"method": "naive", "alpha": 0.05, "error": "fwer"}
     for told, expected in (
         ({"effective_rows": [3.0, 11.0, 400.0]}, t.ppf(0.95, [2, 10, 399])),
         ({"n_independent": 11}, t.ppf(0.95, [10, 10, 10])),

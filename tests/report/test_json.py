@@ -17,9 +17,9 @@ def real(diabetes, models):
     forest = models("sklearn").fit(X, y)
     return [
         debias.audit(forest, X, y, seed=0),
-        debias.audit(forest, X, y, se=None, scorers=["mdi", "ufi"]),
+        debias.audit(forest, X, y, test=None, scorers=["mdi", "ufi"]),
         debias.audit(models("xgboost").fit(X[:300], y[:300]), X[300:], y[300:], error="fdr"),
-        debias.audit(forest, X, y, groups={"serum": ["s1", "s2", "s3"]}, se="conservative"),
+        debias.audit(forest, X, y, groups={"serum": ["s1", "s2", "s3"]}, test="conservative"),
     ]
 
 
@@ -63,16 +63,16 @@ def test_fingerprints_tell_models_and_rows_apart_but_not_containers(diabetes, mo
     X, y = diabetes
     train, fresh = (X[:300], y[:300]), (X[300:], y[300:])
     model = models("xgboost").fit(*train)
-    prints = debias.audit(model, *fresh, se=None).fingerprints
+    prints = debias.audit(model, *fresh, test=None).fingerprints
     model.save_model(tmp_path / "model.ubj")
     loaded = debias.load_model(tmp_path / "model.ubj")
     with pytest.warns(debias.DebiasWarning, match="another order"):
-        again = debias.audit(loaded, X[300:][X.columns[::-1]], y[300:].tolist(), se=None)
+        again = debias.audit(loaded, X[300:][X.columns[::-1]], y[300:].tolist(), test=None)
     assert again.fingerprints == prints
-    other = debias.audit(models("xgboost", n_estimators=39).fit(*train), *fresh, se=None).fingerprints
+    other = debias.audit(models("xgboost", n_estimators=39).fit(*train), *fresh, test=None).fingerprints
     assert (other["model_sha256"] != prints["model_sha256"], other["data_sha256"]) == (True, prints["data_sha256"])
     with pytest.warns(debias.DebiasWarning, match="these rows differ from the training rows"):
-        changed = debias.audit(model, fresh[0].assign(age=0.0), fresh[1], se=None).fingerprints
+        changed = debias.audit(model, fresh[0].assign(age=0.0), fresh[1], test=None).fingerprints
     assert (changed["model_sha256"], changed["data_sha256"] != prints["data_sha256"]) == (prints["model_sha256"], True)
-    weighted = debias.audit(model, *fresh, sample_weight=np.arange(1.0, 143), se=None).fingerprints
+    weighted = debias.audit(model, *fresh, sample_weight=np.arange(1.0, 143), test=None).fingerprints
     assert weighted["data_sha256"] != prints["data_sha256"]

@@ -107,7 +107,7 @@ def by_procedure(facts, text):
     """Check what stands in brackets: error rate, method, and the z above which a feature is found."""
     told = re.fullmatch(PROCEDURE, text)
     assert told, text
-    error, rate, dependence, alone, itself, n_drawn, drawn_noun, se, z = told.groups()
+    error, rate, dependence, alone, itself, n_drawn, drawn_noun, method, z = told.groups()
     test = facts.test
     if itself is not None:
         assert itself == facts.main.scorer
@@ -121,7 +121,7 @@ def by_procedure(facts, text):
     if n_drawn is not None:
         assert whole(n_drawn) == len(facts.main.null) == test["n_permutations"]
         assert drawn_noun == ("permutation" if n_drawn == "1" else "permutations")
-    assert se == (test.get("se") if n_drawn is None else None)
+    assert method == (test.get("method") if n_drawn is None else None)
     if z is not None:
         assert (facts.verdict[facts.table["z"] > float(z)] == "informative").all()
         assert -1e-9 <= float(z) - facts.main.threshold <= 0.01

@@ -26,7 +26,7 @@ MOST_IN_FIGURE = 30
 MOST_IN_NOTEBOOK = 20
 """Features a notebook shows; the page has them all."""
 TEST_IN_WORDS = {
-    "se": "test: method",
+    "method": "test: method",
     "alpha": "test: error rate",
     "error": "test: which error rate",
     "shrinkage": "test: shrinkage of small nodes",

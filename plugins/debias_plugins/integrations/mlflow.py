@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST = 30
 """So many features have metrics of their own; the JSON has all."""
 AUDITED = (
-    *("rows", "train", "scorers", "sample_weight", "base_margin", "groups", "blocks", "se", "alpha", "error"),
+    *("rows", "train", "scorers", "sample_weight", "base_margin", "groups", "blocks", "test", "alpha", "error"),
     *("n_permutations", "budget", "params", "seed", "n_jobs"),
 )
 OF_GATE = ("policy", "baseline")
