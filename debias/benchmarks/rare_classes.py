@@ -143,7 +143,8 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
         assert rows is not None
         grouping = Grouping.of(None, ensemble.feature_names)
         scores = scored(scorer, ensemble, rows, grouping, notes, 0)
-        auto, naive = (tested(scores, scorer, rows, grouping, Procedure(test, ALPHA), notes) for test in ("auto", "naive"))
+        procedures = (Procedure("auto", ALPHA), Procedure("naive", ALPHA))
+        auto, naive = (tested(scores, scorer, rows, grouping, procedure, notes) for procedure in procedures)
         assert auto.selected is not None
         assert naive.selected is not None
         assert naive.z is not None

@@ -188,7 +188,7 @@ def refuse_unequal_blocks(rows: Rows) -> None:
     if sizes.size == 1:
         return
     how = (
-        "Hold out whole blocks and test on those rows with rows='held-out' and test='naive', or pass test='conservative'"
+        "Hold out whole blocks and test on them with rows='held-out' and test='naive', or pass test='conservative'"
         if rows.kind == "oob"
         else "Pass test='naive', which needs no permutation"
     )

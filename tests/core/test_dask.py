@@ -124,7 +124,8 @@ def test_a_cluster_of_two_workers_gives_the_numbers_of_one_machine(frame, tmp_pa
             for scorer, test in (("mdi_oob", "naive"), ("oob_loss", None)):
                 found = debias.score(model, rows, "two", scorer, test=test, sample_weight="weight")
                 assert_same(
-                    found, debias.score(model, fresh[NAMES], fresh["two"], scorer, test=test, sample_weight=fresh["weight"])
+                    found,
+                    debias.score(model, fresh[NAMES], fresh["two"], scorer, test=test, sample_weight=fresh["weight"]),
                 )
         source = DaskRows(rows, "two", None, tuple(NAMES), debias.NodeSums(forest).notes)
         went = source.reduced(where, bytes(10**6), list.__add__)

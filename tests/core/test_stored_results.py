@@ -131,7 +131,7 @@ def test_what_is_refused_was_fine_before():
         ("[1]", "no JSON object"),
         ("[" * 100_000, "nested too deep"),
         ('{"a":' * 100_000, "nested too deep"),
-        ('{"schema_version": 3, "schema_version": 3}', "'schema_version' twice"),
+        ('{"schema_version": 4, "schema_version": 4}', "'schema_version' twice"),
         ("1" * 5000, "cannot be read as JSON"),
         (None, "cannot be read as JSON"),
         ({}, "cannot be read as JSON"),

@@ -22,7 +22,13 @@ def made(names, seed=0, tested=True, reported=True, rows="oob", warnings=(), n_p
         n_rows=500,
         provenance={"kind": rows, "status": "proven", "detail": "as the test says", "training_share": None},
         details={
-            "test": {"method": "permutation", "alpha": 0.05, "error": "fwer", "n_permutations": n_permutations, "seed": 0}
+            "test": {
+                "method": "permutation",
+                "alpha": 0.05,
+                "error": "fwer",
+                "n_permutations": n_permutations,
+                "seed": 0,
+            }
         }
         if tested
         else {},
