@@ -44,8 +44,8 @@ class Audit:
 
     Notes
     -----
-    ``share`` is max(score, 0) of the main scorer over its sum: the same unit as `reported`. A feature whose share is 0 explains
-    nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
+    ``share`` is max(score, 0) of the main scorer over its sum: the same unit as `reported`. A feature whose share is 0
+    explains nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
     """
 
     reported: NDArray[np.float64] | None
@@ -79,7 +79,7 @@ class Audit:
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """max(score, 0) of the main scorer, scaled to sum 1 (0 throughout if no score is positive), shape (n_features,)."""
+        """max(score, 0) of the main scorer, scaled to sum 1 (all 0 if no score is positive), shape (n_features,)."""
         positive = np.maximum(self.main.values, 0.0)
         return positive / positive.sum() if positive.sum() > 0 else positive
 
