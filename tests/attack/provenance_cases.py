@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from attacked_models import LEVELS, REGION, Family, Floats, draw, response
-from fresh_rates import titanic
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+
+from attack.attacked_models import LEVELS, REGION, Family, Floats, draw, response
+from attack.fresh_rates import titanic
 
 N_TRAIN, N_FRESH = 480, 320
 GROUP = 4

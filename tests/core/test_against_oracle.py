@@ -7,7 +7,6 @@ from functools import cache
 
 import lightgbm
 import numpy as np
-import oracle
 import pytest
 import xgboost
 from sklearn.ensemble import (
@@ -19,6 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 import debias
+from support import oracle
 
 N_TRAIN, N_HELD = 150, 130
 N_TREES = 6

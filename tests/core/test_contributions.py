@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import lightgbm
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 import xgboost
@@ -12,6 +11,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 import debias
+from support import oracle
 
 N = 70
 SMALL = {"n_estimators": 4, "random_state": 0}

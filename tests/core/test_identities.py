@@ -6,7 +6,6 @@ from dataclasses import fields, replace
 
 import lightgbm
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 import xgboost
@@ -28,6 +27,7 @@ from debias.rows.rows import Rows, in_bag_sums
 from debias.rows.streamed_sums import NodeSums
 from debias.trees.in_bag import InBag
 from debias.trees.routing import route
+from support import oracle
 
 # A few dozen fresh rows look like training rows now and then; that recognition is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from audits import made
 
 import debias
 from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
 from debias.text import listed, message, shown, to_csv
+from support.audits import made
 
 UNSEEN = [
     "lone \ud800 surrogate",

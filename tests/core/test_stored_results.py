@@ -6,10 +6,10 @@ import random
 
 import numpy as np
 import pytest
-from audits import made
 
 import debias
 from debias.results.stored import _OF_SCORES
+from support.audits import made
 
 NAMES = ["age", "income", "city", "customer_id"]
 HUGE = 10**400

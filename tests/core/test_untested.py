@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from audits import made
 from click.testing import CliRunner
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
@@ -26,6 +25,7 @@ from xgboost import XGBRegressor
 import debias
 from debias.cli import main
 from debias.results import untested
+from support.audits import made
 
 pytestmark = pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 CONSTANT = "every row has the response 1, so nothing can be told apart. Audit rows of two classes or more"

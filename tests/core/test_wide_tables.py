@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from audits import made
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.data.blocks import FINE, REPEATED, _without_masses
 from debias.data.table import Table, column_order
+from support.audits import made
 
 
 class Named:

@@ -8,12 +8,12 @@ import sys
 
 import numpy as np
 import pytest
-from audits import made
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias import atomic_files as writing
 from debias.cli import output
+from support.audits import made
 
 
 def saved_sums(path):

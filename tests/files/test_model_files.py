@@ -5,7 +5,6 @@ import pickle
 import warnings
 import zipfile
 
-import crafted
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import debias
 from debias.cli import main
 from debias.models.sandbox import check, load_and_predict
+from support import crafted
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")

@@ -5,13 +5,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from audits import made
 
 import debias
 from debias.api.evaluation import combined
 from debias.models.wrappers import Member
 from debias.results.gate_outcome import Gate, Result
 from debias.results.policy import PROVENANCE
+from support.audits import made
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from debias_toy import adapter as toy
 from debias_toy.model import ToyForest
-from families import FAMILIES, response, rows
 
 import debias
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.testing import check_adapter
+from support.families import FAMILIES, response, rows
 
 HOOKS = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
 

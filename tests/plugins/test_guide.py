@@ -1,6 +1,5 @@
 """GUIDE against hand computations, a plain-Python oracle of the paper's steps, and the paper's simulations."""
 
-import guide_oracle
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +8,7 @@ from scipy import special, stats
 import debias
 from debias.benchmarks.simulate import loh, loh_missing
 from debias_plugins.data_scorers.guide import decide
+from support import guide_oracle
 
 
 def guide(X, y, **options):

@@ -5,7 +5,6 @@ import math
 
 import lightgbm
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 import xgboost
@@ -14,6 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, Random
 import debias
 from debias.benchmarks.simulate import loh
 from debias.errors import CompositionError, RowsError
+from support import oracle
 
 TIE = 1e-9
 

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from audits import made
 
 import debias
 from debias.results.report import figures
 from debias.results.report.html import headline
 from debias.text import percent_in_table, shown
+from support.audits import made
 
 HOSTILE = [
     "<script>alert(1)</script>",

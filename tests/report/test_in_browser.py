@@ -3,10 +3,11 @@
 import io
 import re
 
-import chromium
 import numpy as np
 import pytest
-from audits import made
+
+from support import chromium
+from support.audits import made
 
 pytestmark = [
     pytest.mark.integration,

@@ -4,9 +4,9 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
-from audits import made
 
 import debias
+from support.audits import made
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs/schema/audit.schema.json").read_text())
 

@@ -11,8 +11,6 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 import pytest
-from audits import made
-from drawn_audits import drawn
 from rich.console import Console
 from scipy.stats import spearmanr
 
@@ -21,6 +19,8 @@ from debias.benchmarks import demo
 from debias.results.comparison import Comparison
 from debias.results.console import print_audit, print_scores
 from debias.results.report import html
+from support.audits import made
+from support.drawn_audits import drawn
 
 AUDITS = range(400)
 PERCENT = r"(?:(?:(?:less|more) than )?[\d.]+%)"

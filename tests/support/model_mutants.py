@@ -8,7 +8,6 @@ import zipfile
 
 import catboost
 import lightgbm
-import mutants
 import numpy as np
 import skops.io
 import xgboost
@@ -22,6 +21,7 @@ from debias.models import sandbox as model_check
 from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
 from debias_adapters.xgboost import ubjson
+from support import mutants
 
 DESCRIPTION = """artifact_path: model
 flavors:

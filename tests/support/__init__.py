@@ -1,0 +1,1 @@
+"""Helpers that several test files share: oracles, models, drawn data, stored audits, damaged files."""
