@@ -5,7 +5,7 @@ from click.testing import CliRunner
 from debias.benchmarks.demo import UNIQUE, demo_audits
 from debias.cli import main
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_demo_shows_what_each_library_ranks_too_high_and_writes_a_report(tmp_path):

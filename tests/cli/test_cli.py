@@ -37,7 +37,7 @@ def files(tmp_path_factory, models):
 
 @pytest.fixture(autouse=True)
 def loaded_at_once(monkeypatch):
-    """Without the child process that tries a model file first, which has its own tests in tests/files."""
+    """Without the child process that tries a model file first, which has its own tests in tests/models/test_files.py."""
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
 
 
@@ -161,7 +161,7 @@ def test_help_is_there(command):
     assert not command or f"Example: debias {command[0]}" in done.stdout
 
 
-PAGE = (Path(__file__).parents[1] / "docs/shell.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/shell.md").read_text()
 
 
 def in_bash(script):

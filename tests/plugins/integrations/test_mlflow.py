@@ -174,7 +174,7 @@ def test_directories_mlflow_writes_are_read_without_it(flavour, data, models, fo
 
 
 def test_the_page_runs(uri, data, forest, tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs/mlflow.md").read_text().partition("## skore")[0]
+    page = (Path(__file__).parents[3] / "docs/mlflow.md").read_text().partition("## skore")[0]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "debias.toml").write_text('must_be_informative = ["bmi"]')
     named = {"debias": debias, "forest": forest, "X_train": data[0], "y_train": data[1], "model_uri": uri}

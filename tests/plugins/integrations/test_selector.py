@@ -235,7 +235,7 @@ class TestImportanceGetter:
 
 
 def test_the_page_runs(data):
-    page = (Path(__file__).parents[2] / "docs/selector.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/selector.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)
     smaller = [each.replace("RandomForestRegressor(", "RandomForestRegressor(10, ") for each in blocks]
     named = dict(zip("Xy", data, strict=True))

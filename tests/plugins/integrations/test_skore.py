@@ -64,7 +64,7 @@ def test_it_is_not_applicable_to_other_models(data):
 
 
 def test_the_page_runs(data):
-    page = (Path(__file__).parents[2] / "docs/mlflow.md").read_text().partition("## skore")[2]
+    page = (Path(__file__).parents[3] / "docs/mlflow.md").read_text().partition("## skore")[2]
     (block,) = re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S)
     named = {"forest": RandomForestRegressor(10, random_state=0), **data}
     exec(block.rpartition("report.checks.summarize()")[0], named)  # noqa: S102 - our own page; all checks take a while
