@@ -37,7 +37,7 @@ def files(tmp_path_factory, models):
 
 @pytest.fixture(autouse=True)
 def loaded_at_once(monkeypatch):
-    """Without the child process that tries a model file first, which has its own tests in tests/models/test_files.py."""
+    """Leave out the child process that tries a model file first; tests/models/test_files.py tests it."""
     monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
 
 
