@@ -6,13 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import debias
 from debias import child_process as children
 from debias.models.sandbox import check
+from support import simulated
 
 SHADOWS = ("html", "json", "numpy", "sitecustomize", "usercustomize", "pickle", "struct", "runpy", "xgboost", "random")
 COMMAND = str(Path(sys.executable).parent / "debias")
@@ -22,9 +21,7 @@ COMMAND = str(Path(sys.executable).parent / "debias")
 def hostile(tmp_path_factory, models):
     """A folder with a model, rows and a policy, and a module for every name that is likely to be imported."""
     here = tmp_path_factory.mktemp("hostile")
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=list("abc"))
-    y = X["a"] + rng.normal(size=300)
+    X, y = simulated.rows(300, names="abc")
     models("xgboost", n_estimators=5).fit(X[:200], y[:200]).save_model(here / "model.ubj")
     X[200:].assign(outcome=y[200:]).to_csv(here / "rows.csv", index=False)
     X[:200].assign(outcome=y[:200]).to_csv(here / "train.csv", index=False)

@@ -18,7 +18,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 import debias
-from support import oracle
+from support import oracle, simulated
 
 N_TRAIN, N_HELD = 150, 130
 N_TREES = 6
@@ -26,21 +26,8 @@ N_TREES = 6
 
 def rows_of(n, seed, missing):
     """Draw columns of 2, 4 and 11 values, a rounded and a free one: ties and thresholds between equal values."""
-    rng = np.random.default_rng(seed)
-    X = np.column_stack(
-        [
-            rng.normal(size=n),
-            rng.integers(0, 2, n),
-            rng.integers(0, 4, n),
-            rng.integers(-5, 6, n),
-            np.round(rng.normal(size=n), 1),
-        ]
-    )
-    latent = X[:, 0] + X[:, 1] - 0.2 * X[:, 3] + rng.normal(size=n)
-    if missing:
-        for column in (0, 2, 3):
-            X[rng.random(n) < 0.2, column] = np.nan
-    return X, latent
+    kinds = ("normal", range(2), range(4), range(-5, 6), "rounded")
+    return simulated.rows(n, kinds, (1, 1, 0, -0.2), missing=0.2 * missing, missing_in=(0, 2, 3), seed=seed)
 
 
 def labelled(latent, task, labels="numbers"):
@@ -61,8 +48,7 @@ def data(task, missing=False, labels="numbers"):
 
 def evaluation_weight(n):
     """Draw weights, some of them 0: such rows must not count as evaluation rows."""
-    rng = np.random.default_rng(2)
-    return rng.integers(0, 4, n) * rng.uniform(0.5, 2.0, n)
+    return simulated.weights(n, seed=2)
 
 
 def assert_agree(found, expected):

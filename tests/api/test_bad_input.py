@@ -12,15 +12,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import debias
+from support import simulated
 
 LIBRARIES = ["sklearn", "xgboost", "lightgbm"]
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
-    return X, X["a"] + 0.5 * X["b"] + rng.normal(size=300)
+    return simulated.rows(300, 4, (1, 0.5), names="abcd")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from debias.rows.rows import Rows, in_bag_sums
 from debias.rows.streamed_sums import NodeSums
 from debias.trees.in_bag import InBag
 from debias.trees.routing import route
-from support import oracle
+from support import oracle, simulated
 
 # A few dozen fresh rows look like training rows now and then; that recognition is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
@@ -48,14 +48,9 @@ EVALUATED = [
 
 
 def draw(seed, n=90, task="regression", missing=False):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 6, n), rng.normal(size=n)])
-    latent = X[:, 0] + X[:, 1] + rng.normal(size=n)
-    if missing:
-        X[rng.random(n) < 0.2, 2] = np.nan
-    if task == "regression":
-        return X, latent
-    return X, np.digitize(latent, [0.8] if task == "binary" else [0.0, 1.2])
+    kinds = ("normal", range(2), range(6), "normal")
+    cuts = {"regression": None, "binary": [0.8], "3-class": [0.0, 1.2]}[task]
+    return simulated.rows(n, kinds, (1, 1), cuts=cuts, missing=0.2 * missing, missing_in=(2,), seed=seed)
 
 
 def forest(task, seed, deep=True, extra=False, n_estimators=5, **settings):

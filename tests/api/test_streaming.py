@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
+from support import simulated
 
 N_TRAIN, N_FRESH = 900, 2500
 MODELS = {
@@ -47,9 +48,8 @@ class Repeatable:
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(5)
-    X = pd.DataFrame(rng.normal(size=(N_TRAIN + N_FRESH, 5)), columns=list("abcde"))
+    X, mean = simulated.rows(N_TRAIN + N_FRESH, 5, simulated.interacting, names="abcde", seed=rng)
     X["d"] = X["d"].round(1)
-    mean = X["a"] + X["b"] * X["c"] + rng.normal(size=len(X))
     weight = rng.uniform(0.0, 2.0, len(X)) * (rng.random(len(X)) > 0.1)
     return X.assign(number=mean, two=(mean > 0).astype(int), three=np.digitize(mean, [-0.7, 0.7]), weight=weight)
 
@@ -401,9 +401,8 @@ def test_leaves_that_are_kept_keep_no_batch_alive():
 
 
 def small(seed=0):
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    return X, X["a"].to_numpy() + 0.3 * rng.normal(size=300)
+    X, y = simulated.rows(300, noise=0.3, names="abc", seed=seed)
+    return X, y.to_numpy()
 
 
 def small_forest():

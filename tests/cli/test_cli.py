@@ -14,14 +14,13 @@ from click.testing import CliRunner
 
 import debias
 from debias.cli import main
+from support import simulated
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, models):
     """Model files of XGBoost and LightGBM, and held-out rows with one column more than the models know."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "[red]"])
-    y = X["a"] + rng.normal(size=300)
+    X, y = simulated.rows(300, names=["a", "b", "[red]"])
     home = tmp_path_factory.mktemp("cli")
     plain = X.rename(columns={"[red]": "c"})
     models("xgboost").fit(plain[:200], y[:200]).save_model(home / "model.ubj")

@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.pipeline import make_pipeline
@@ -12,6 +11,7 @@ from xgboost import XGBClassifier
 
 import debias
 from debias.data.dask_rows import DaskRows
+from support import simulated
 
 dask = pytest.importorskip("dask")
 array, frames = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
@@ -24,8 +24,7 @@ N_TRAIN = 600
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(8)
-    X = pd.DataFrame(rng.normal(size=(N_TRAIN + 1500, 4)), columns=NAMES)
-    number = X["a"] + X["b"] * X["c"] + rng.normal(size=len(X))
+    X, number = simulated.rows(N_TRAIN + 1500, 4, simulated.interacting, names=NAMES, seed=rng)
     return X.assign(number=number, two=(number > 0).astype(int), weight=rng.uniform(0, 2, len(X)))
 
 

@@ -24,7 +24,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import debias
 from debias.cli import main
 from debias.models.sandbox import check, load_and_predict
-from support import crafted
+from support import crafted, simulated
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
@@ -35,9 +35,7 @@ HIST = ("child", "feature", "cycle", "short", "bitset")
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
-    return X, X[:, 0] + rng.normal(size=300)
+    return simulated.rows(300)
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import json
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import xgboost
 from click.testing import CliRunner
 
 import debias
 from debias.cli import main
+from support import simulated
 
 SETTINGS = {"max_depth": 3, "eta": 0.4, "subsample": 0.7, "seed": 5, "nthread": 1}
 META = "response_permutation(mdi_oob, replicates=6)"
@@ -18,9 +18,7 @@ META = "response_permutation(mdi_oob, replicates=6)"
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(240, 3)), columns=list("abc"))
-    return X, X["a"] + rng.normal(size=240)
+    return simulated.rows(240, names="abc")
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,14 @@ from debias.rows.kernels import leaf_counts as leaf_kernels
 from debias.rows.leaf_counts import LeafCounter
 from debias.trees.objectives import Objective
 from debias.trees.routing import route
+from support import simulated
 
 N = 300
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, 4))
-    return X, X[:, 0] + rng.normal(size=N)
+    return simulated.rows(N, 4)
 
 
 CASES = {

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import debias
+from support import simulated
 
 N = 600
 WORDS = ("y does not look like", "y goes down where", "the mean of y is", "the share of class")
 
 
 def draw(seed, task="regression"):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(N, 4))
-    latent = 10 + 2 * X[:, 0] + X[:, 1] + rng.normal(size=N)
-    return X, latent if task == "regression" else np.digitize(latent, [10.5])
+    cuts = None if task == "regression" else [10.5]
+    return simulated.rows(N, 4, lambda X: 10 + 2 * X[:, 0] + X[:, 1], cuts=cuts, seed=seed)
 
 
 def said(model, X, y):

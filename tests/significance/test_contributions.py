@@ -11,25 +11,22 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 import debias
-from support import oracle
+from support import oracle, simulated
 
 N = 70
 SMALL = {"n_estimators": 4, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
 
-def drawn(task, n=N, seed=0):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=n), rng.integers(0, 2, n), rng.integers(0, 5, n), rng.normal(size=n)])
-    latent = X[:, 0] + X[:, 1] + rng.normal(size=n)
-    if task == "regression":
-        return X, latent + 3
-    return X, np.digitize(latent, [1.0] if task == "binary" else [-0.5, 1.2])
+def rows_of(task, n=N, seed=0):
+    kinds = ("normal", range(2), range(5), "normal")
+    cuts = {"regression": None, "binary": [1.0], "3-class": [-0.5, 1.2]}[task]
+    X, y = simulated.rows(n, kinds, (1, 1), cuts=cuts, seed=seed)
+    return X, y + 3 if task == "regression" else y
 
 
 def some_weight(n=N):
-    rng = np.random.default_rng(5)
-    return rng.integers(0, 4, n) * rng.uniform(0.5, 2.0, n)
+    return simulated.weights(n, seed=5)
 
 
 def assert_agree(found, expected):
@@ -61,7 +58,7 @@ FORESTS = {
 @pytest.mark.parametrize("kind", FORESTS)
 def test_contributions_of_a_forest(kind, weighted):
     model, task = FORESTS[kind]()
-    X, y = drawn(task)
+    X, y = rows_of(task)
     weight = some_weight() if weighted else None
     model.fit(X, y)
     phi = debias.contributions(model, X, y, sample_weight=weight)
@@ -73,7 +70,7 @@ def test_contributions_of_a_forest(kind, weighted):
 @pytest.mark.parametrize("options", ["shrinkage=30", "weights='in_bag'", "weights='in_bag', shrinkage=5"])
 @pytest.mark.parametrize("task", ["regression", "3-class"])
 def test_contributions_sum_to_the_score_under_its_options(options, task):
-    X, y = drawn(task)
+    X, y = rows_of(task)
     kind = RandomForestRegressor if task == "regression" else RandomForestClassifier
     model = kind(**SMALL).fit(X, y)
     phi = debias.contributions(model, X, y, f"mdi_oob({options})")
@@ -85,8 +82,8 @@ def test_contributions_sum_to_the_score_under_its_options(options, task):
 @pytest.mark.parametrize("blocked", [False, True])
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
-    X, y = drawn(task, 200)
-    fresh_X, fresh_y = drawn(task, 60, seed=1)
+    X, y = rows_of(task, 200)
+    fresh_X, fresh_y = rows_of(task, 60, seed=1)
     weight = some_weight(60) if weighted else None
     settings = {"n_estimators": 4, "max_depth": 3, "n_jobs": 1}
     if library == "xgboost":
@@ -119,7 +116,7 @@ def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
 def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
     """Permute y, make all node means anew by walking the trees, and studentise: the compiled draws are the same."""
     model, task = FORESTS[kind]()
-    X, y = drawn(task)
+    X, y = rows_of(task)
     weight = some_weight() if weighted else None
     block = np.arange(N) // 2 if blocked else None
     model.fit(X, y)
@@ -140,8 +137,8 @@ def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
 
 @pytest.mark.parametrize("task", ["regression", "3-class"])
 def test_frozen_permutations_of_held_out_rows(task):
-    X, y = drawn(task, 200)
-    fresh_X, fresh_y = drawn(task, 40, seed=1)
+    X, y = rows_of(task, 200)
+    fresh_X, fresh_y = rows_of(task, 40, seed=1)
     kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
     model = kind(n_estimators=3, max_depth=3, n_jobs=1).fit(X, y)
     found = debias.audit(model, fresh_X, fresh_y, rows="held-out", seed=3, n_permutations=19).main
@@ -157,7 +154,7 @@ def test_frozen_permutations_of_held_out_rows(task):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_contributes_nothing_has_a_z_of_0(task, weighted):
     """All evaluation rows of a feature's nodes may be of one class: rounding must not make a z of that."""
-    X, y = drawn(task, 60)
+    X, y = rows_of(task, 60)
     weight = some_weight(60) if weighted else None
     block = np.arange(60) // 2
     model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
@@ -176,7 +173,7 @@ def test_what_contributes_nothing_has_a_z_of_0(task, weighted):
 
 
 def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
-    X, y = drawn("3-class", 3000)
+    X, y = rows_of("3-class", 3000)
     model = RandomForestClassifier(**SMALL).fit(X, y)
     first = debias.audit(model, X, y, seed=1, n_permutations=40)
     monkeypatch.setattr("debias.significance.feature_paths.MEMORY", 2**15)
@@ -186,7 +183,7 @@ def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
 
 
 def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
-    X, y = drawn("3-class", 700)
+    X, y = rows_of("3-class", 700)
     model = RandomForestClassifier(**SMALL).fit(X, y)
     first = debias.audit(model, X, y, seed=1, n_permutations=40)
     assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
@@ -197,7 +194,7 @@ def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monk
 
 
 def test_groups_are_summed_before_they_are_studentised():
-    X, y = drawn("regression")
+    X, y = rows_of("regression")
     model = RandomForestRegressor(**SMALL).fit(X, y)
     groups = {"pair": ["x1", "x3"]}
     found = debias.score(model, X, y, groups=groups, test="conservative")
@@ -227,7 +224,7 @@ def test_contributions_keep_the_index_and_come_in_the_order_of_the_rows(diabetes
 def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
     """Change the weight of one row a little, in the bags and out of them, and see how the score moves."""
     model, task = FORESTS[kind]()
-    X, y = drawn(task, 40)
+    X, y = rows_of(task, 40)
     model.fit(X, y)
     form, bags = oracle.sklearn_model(model), oracle.sklearn_bags(model, y)
     response, step = form.response(y), 1e-5

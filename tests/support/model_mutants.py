@@ -21,7 +21,7 @@ from debias.models import sandbox as model_check
 from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
 from debias_adapters.xgboost import ubjson
-from support import mutants
+from support import mutants, simulated
 
 DESCRIPTION = """artifact_path: model
 flavors:
@@ -47,9 +47,7 @@ utc_time_created: '2026-01-01 00:00:00.000000'
 
 
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 3))
-    return X, X[:, 0] + rng.normal(size=120)
+    return simulated.rows(120)
 
 
 def make_models(home):

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -18,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import debias
 from debias.benchmarks.demo import BINARY, UNIQUE, demo_data
 from debias.selection import DebiasedImportance, DebiasedSelector
+from support import simulated
 
 FOREST = RandomForestRegressor(40, random_state=0)
 
@@ -40,9 +40,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(200, 5)), columns=list("abcde"))
-    return X, 2 * X["b"] + X["d"] + rng.normal(size=200)
+    return simulated.rows(200, 5, (0, 2, 0, 1), names="abcde")
 
 
 def test_what_the_audit_finds_informative_is_selected(data):

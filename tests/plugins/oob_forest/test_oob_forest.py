@@ -12,6 +12,7 @@ import debias
 from debias.benchmarks.simulate import deng_t1
 from debias.errors import CompositionError, RowsError
 from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
+from support import simulated
 
 BAGS = {"check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is not drawn into bags as two rows are"}
 PURE = {"check_class_weight_classifiers": "leaves are grown until they are pure, where class weights have no say"}
@@ -123,11 +124,8 @@ class Grown:
 
 
 def rows_of(n, seed, missing=0.0):
-    rng = np.random.default_rng(seed)
-    X = np.column_stack([rng.normal(size=n), *(rng.integers(0, k, n) for k in (2, 4, 11)), np.ones(n)])
-    latent = X[:, 0] + X[:, 1] - 0.2 * X[:, 3] + rng.normal(size=n)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X, latent
+    kinds = ("normal", range(2), range(4), range(11), "ones")
+    return simulated.rows(n, kinds, (1, 1, 0, -0.2), missing=missing, seed=seed)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

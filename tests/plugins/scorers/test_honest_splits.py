@@ -13,7 +13,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, Random
 import debias
 from debias.benchmarks.simulate import loh
 from debias.errors import CompositionError, RowsError
-from support import oracle
+from support import oracle, simulated
 
 TIE = 1e-9
 
@@ -118,12 +118,8 @@ def honest(trees, bags, X_train, r_train, X, r, weights, averaged, levels=(), mi
 
 
 def rows_of(n, seed, missing=0.0):
-    rng = np.random.default_rng(seed)
-    columns = [rng.integers(0, k, n).astype(float) for k in (2, 4, 11)]
-    X = np.column_stack([rng.normal(size=n).astype(np.float32), *columns])
-    latent = X[:, 0] + X[:, 1] - 0.2 * X[:, 3] + rng.normal(size=n)
-    X[rng.random(X.shape) < missing] = np.nan
-    return X, latent
+    kinds = ("float32", range(2), range(4), range(11))
+    return simulated.rows(n, kinds, (1, 1, 0, -0.2), missing=missing, seed=seed)
 
 
 def assert_agree(found, expected):
