@@ -169,7 +169,7 @@ def test_auto_takes_the_test_that_needs_no_permutations(frame, fitted, tmp_path)
     estimator, target = fitted("forest of numbers")
     for part, expected in ((frame[:N_TRAIN], "conservative"), (frame[N_TRAIN : N_TRAIN + 400], "naive")):
         given, _ = stream("parquet", part, target, None, tmp_path)
-        assert quiet(estimator, *given, test="auto").details["test"]["test"] == expected
+        assert quiet(estimator, *given, test="auto").details["test"]["method"] == expected
 
 
 @pytest.mark.parametrize("model", ["forest of numbers", "xgboost", "lightgbm"])
