@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 import debias
 from support import oracle, simulated
+from support.agreement import assert_agree
 
 N_TRAIN, N_HELD = 150, 130
 N_TREES = 6
@@ -49,12 +50,6 @@ def data(task, missing=False, labels="numbers"):
 def evaluation_weight(n):
     """Draw weights, some of them 0: such rows must not count as evaluation rows."""
     return simulated.weights(n, seed=2)
-
-
-def assert_agree(found, expected):
-    scale = np.abs(expected).max()
-    assert scale > 0  # else the comparison says nothing
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
 
 
 # --- averaged trees ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from support import simulated
+from support.agreement import assert_same_scores
 
 N_TRAIN, N_FRESH = 900, 2500
 MODELS = {
@@ -98,16 +99,6 @@ def quiet(*args, **kwargs):
         return debias.score(*args, **kwargs)
 
 
-def assert_same(found, expected):
-    for name in ("values", "standard_error", "z", "p_value", "p_adjusted"):
-        one, other = getattr(found, name), getattr(expected, name)
-        assert (one is None) == (other is None), name
-        if one is not None:
-            assert np.abs(one - other).max() <= 1e-12 * np.abs(other).max(), name
-    assert (found.rows, found.n_rows, found.feature_names) == (expected.rows, expected.n_rows, expected.feature_names)
-    assert found.provenance["status"] == expected.provenance["status"]
-
-
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("model", MODELS)
@@ -118,7 +109,9 @@ def test_fresh_rows_in_parts_give_the_scores_of_rows_in_memory(model, kind, weig
     given, named = stream(kind, fresh, target, weight, tmp_path)
     found = quiet(estimator, *given, test=test, **named)
     sample_weight = None if weight is None else fresh[weight]
-    assert_same(found, quiet(estimator, fresh[list("abcde")], fresh[target], test=test, sample_weight=sample_weight))
+    assert_same_scores(
+        found, quiet(estimator, fresh[list("abcde")], fresh[target], test=test, sample_weight=sample_weight)
+    )
 
 
 @pytest.mark.parametrize("scorer", ["oob_loss", "oob_split", "mdi_oob(centre='none')", "ufi", "mdi_oob(shrinkage=20)"])
@@ -134,7 +127,7 @@ def test_every_node_score_is_streamed(model, scorer, frame, fitted, tmp_path):
     expected = quiet(
         estimator, fresh[list("abcde")], fresh[target], scorer, train=beside, sample_weight=fresh["weight"]
     )
-    assert_same(found, expected)
+    assert_same_scores(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "list", "repeatable"])
@@ -146,7 +139,7 @@ def test_training_rows_in_order_are_proven_and_scored_out_of_bag(model, kind, fr
         given, _ = stream(kind, train, target, None, tmp_path)
         found = quiet(estimator, *given, scorer=scorer, test=test)
         expected = quiet(estimator, train[list("abcde")], train[target], scorer, test=test)
-        assert_same(found, expected)
+        assert_same_scores(found, expected)
         assert found.rows == "oob"
 
 
@@ -161,7 +154,7 @@ def test_weighted_training_rows_of_a_forest_whose_bags_were_drawn_by_weight(fram
     ]
     given = (train[list("abcde")], train["number"])
     found = quiet(forest, batches, rows="oob", test="naive")
-    assert_same(found, quiet(forest, *given, rows="oob", sample_weight=train["weight"], test="naive"))
+    assert_same_scores(found, quiet(forest, *given, rows="oob", sample_weight=train["weight"], test="naive"))
     assert found.details["test"]["n_independent"] == int((train["weight"] > 0).sum())
 
 
@@ -203,7 +196,7 @@ def test_node_sums_kept_up_to_date_on_two_machines_and_stored(model, frame, fitt
     weight = np.concatenate([np.ones(len(part)) if k < 4 else part["weight"] for k, part in enumerate(parts(fresh, 7))])
     for scorer in ("mdi_oob", "oob_loss"):
         expected = quiet(estimator, fresh[list("abcde")], fresh[target], scorer, sample_weight=weight)
-        assert_same(quiet(estimator, both, scorer=scorer), expected)
+        assert_same_scores(quiet(estimator, both, scorer=scorer), expected)
     assert one.n_rows + other.n_rows == both.n_rows == N_FRESH
 
 
@@ -298,7 +291,7 @@ def test_a_vote_reads_the_rows_once_for_each_member(frame):
     vote = VotingRegressor(members).fit(train[list("abcde")], train["number"])
     batches = [(part[list("abcde")], part["number"]) for part in parts(fresh, 3)]
     found = quiet(vote, batches)
-    assert_same(found, quiet(vote, fresh[list("abcde")], fresh["number"]))
+    assert_same_scores(found, quiet(vote, fresh[list("abcde")], fresh["number"]))
 
 
 def test_datasets_of_several_files_and_datasets_with_a_filter(frame, fitted, tmp_path):
@@ -312,7 +305,7 @@ def test_datasets_of_several_files_and_datasets_with_a_filter(frame, fitted, tmp
         (dataset.filter(pyarrow.dataset.field("place") == "there"), fresh[fresh["place"] == "there"]),
     ):
         found = quiet(estimator, source, target, test="naive")
-        assert_same(found, quiet(estimator, kept[list("abcde")], kept[target], test="naive"))
+        assert_same_scores(found, quiet(estimator, kept[list("abcde")], kept[target], test="naive"))
 
 
 def test_faults_in_a_batch_are_placed(frame, fitted):

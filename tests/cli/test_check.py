@@ -1,7 +1,6 @@
 """`debias check`, and the commands of docs/gate.md as they stand there."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from debias.cli import main
+from support.shell import in_bash
 
 PAGE = (Path(__file__).parents[2] / "docs/gate.md").read_text()
 
@@ -26,18 +26,9 @@ def home(tmp_path_factory):
     here = tmp_path_factory.mktemp("gate")
     subprocess.run([sys.executable, "-c", block("drift data")], cwd=here, check=True)
     (here / "debias.toml").write_text(block("drift policy"))
-    done = shell(here, block("drift commands").splitlines()[0])
+    done = in_bash(block("drift commands").splitlines()[0], cwd=here)
     assert done.returncode == 0, done.stderr
     return here
-
-
-def shell(home, command, **environment):
-    """Run a command as a CI runner does, with this Python's `debias` first on the path."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
-    return subprocess.run(
-        ["bash", "-euc", command], cwd=home, env=kept | {"PATH": path} | environment, capture_output=True, text=True
-    )
 
 
 def run(home, *arguments):
@@ -51,7 +42,7 @@ def run(home, *arguments):
 
 
 def test_the_drift_example_names_what_changed_and_fails(home):
-    done = shell(home, block("drift commands").splitlines()[1])
+    done = in_bash(block("drift commands").splitlines()[1], cwd=home)
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines()[-len(block("drift output").splitlines()) :] == block("drift output").splitlines()
     assert "humidity: rank 2" in done.stdout
@@ -65,7 +56,7 @@ def test_the_workflow_of_the_page_runs(home, tmp_path):
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
     command = "\n".join(line.removeprefix("          ") for line in check.splitlines())
-    done = shell(home, command, GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
+    done = in_bash(command, cwd=home, environment={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
     assert done.returncode == 1
     assert summary.read_text().startswith("before\n## debias check: failed (2 rules)")
     assert "humidity" in summary.read_text()

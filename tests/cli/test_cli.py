@@ -1,10 +1,7 @@
 import io
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +12,7 @@ from click.testing import CliRunner
 import debias
 from debias.cli import main
 from support import simulated
+from support.shell import in_bash
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +161,10 @@ def test_help_is_there(command):
 PAGE = (Path(__file__).parents[2] / "docs/shell.md").read_text()
 
 
-def in_bash(script):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-euc", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
-    ).stdout
+def printed(command):
+    done = in_bash(command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
@@ -183,7 +180,7 @@ def in_bash(script):
 def test_completion_of_the_page_completes_in_bash(typed, expected):
     command = re.search(r"<!-- completion bash -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
     words = typed.split(" ")
-    found = in_bash(
+    found = printed(
         f"{command}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
         "_debias_completion debias\nprintf '%s\\n' \"${COMPREPLY[@]}\""
     )
@@ -194,5 +191,5 @@ def test_completion_of_the_page_completes_in_bash(typed, expected):
 def test_completion_for_other_shells_is_printed(shell):
     command = re.search(rf"<!-- completion {shell} -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
     assert f"_DEBIAS_COMPLETE={shell}_source debias" in command
-    script = in_bash(f"_DEBIAS_COMPLETE={shell}_source debias")
+    script = printed(f"_DEBIAS_COMPLETE={shell}_source debias")
     assert f"_DEBIAS_COMPLETE={shell}_complete" in script

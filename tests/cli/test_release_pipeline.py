@@ -5,7 +5,6 @@ Exit codes: 0 passed, 1 a rule failed, 2 wrong usage or policy, 3 could not load
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +17,7 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.cli import main
+from support.shell import in_bash
 
 COMPARING = "max_verdict_changes = 0\nmax_rank_change = 0\nmax_share_change = 0.5"
 
@@ -347,15 +347,7 @@ def test_what_ends_the_run_with_0_is_no_gate_that_passed(check, monkeypatch):
 def shell(release, tmp_path, policy, rest):
     (tmp_path / "debias.toml").write_text(policy)
     command = f'debias check "$0/new.ubj" "$0/new.csv" --target outcome --seed 0 --policy debias.toml {rest}'
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GITHUB_")}
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command, str(release)],
-        cwd=tmp_path,
-        env=kept | {"PATH": path},
-        capture_output=True,
-        text=True,
-    )
+    return in_bash(command, str(release), cwd=tmp_path, options="-eu -o pipefail")
 
 
 @pytest.mark.integration

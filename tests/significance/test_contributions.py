@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import debias
 from support import oracle, simulated
+from support.agreement import assert_agree
 
 N = 70
 SMALL = {"n_estimators": 4, "random_state": 0}
@@ -27,12 +28,6 @@ def rows_of(task, n=N, seed=0):
 
 def some_weight(n=N):
     return simulated.weights(n, seed=5)
-
-
-def assert_agree(found, expected):
-    scale = np.abs(expected).max()
-    assert scale > 0
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)
 
 
 FORESTS = {

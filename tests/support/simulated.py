@@ -41,10 +41,7 @@ def rows(n, columns=3, signal=(1.0,), *, noise=1.0, cuts=None, missing=0.0, miss
     y : ndarray or Series of shape (n,)
     """
     rng = np.random.default_rng(seed)
-    if isinstance(columns, int):
-        X = rng.normal(size=(n, columns))
-    else:
-        X = np.column_stack([_column(rng, n, kind) for kind in columns])
+    X = _columns(rng, n, columns)
     latent = (signal(X) if callable(signal) else _weighted_sum(X, signal)) + noise * rng.normal(size=n)
     if missing:
         if missing_in is None:
@@ -53,6 +50,11 @@ def rows(n, columns=3, signal=(1.0,), *, noise=1.0, cuts=None, missing=0.0, miss
             X[rng.random(n) < missing, position] = np.nan
     y = latent if cuts is None else np.digitize(latent, cuts)
     return (X, y) if names is None else (pd.DataFrame(X, columns=list(names)), pd.Series(y))
+
+
+def columns(n, kinds, seed=0):
+    """Draw columns alone; `kinds` are what `rows` takes for its columns."""
+    return _columns(np.random.default_rng(seed), n, kinds)
 
 
 def interacting(X):
@@ -64,6 +66,13 @@ def weights(n, seed=0):
     """Draw n weights of rows; about a quarter of them is 0, so that a row that should not count shows."""
     rng = np.random.default_rng(seed)
     return rng.integers(0, 4, n) * rng.uniform(0.5, 2.0, n)
+
+
+def _columns(rng, n, kinds):
+    """Draw all columns, together where only their number is given."""
+    if isinstance(kinds, int):
+        return rng.normal(size=(n, kinds))
+    return np.column_stack([_column(rng, n, kind) for kind in kinds])
 
 
 def _column(rng, n, kind):

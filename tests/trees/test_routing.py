@@ -8,33 +8,21 @@ from hypothesis import strategies as st
 
 import debias
 from debias.data.table import Table
-from debias.trees.objectives import SQUARED_ERROR
 from debias.trees.routing import route
 from debias.warning_log import Notes
+from support import stumps
 
 
 def stump(threshold, dtype, **changes):
     return debias.TreeEnsemble(
-        **{
-            "tree_start": np.array([0, 3]),
-            "feature": np.array([0, -1, -1]),
-            "threshold": np.array([threshold, 0.0, 0.0]),
-            "left": np.array([1, -1, -1]),
-            "right": np.array([2, -1, -1]),
-            "missing_left": np.array([True, False, False]),
-            "value": np.zeros((3, 1)),
-            "averaging_weight": np.ones(3),
-            "tree_output": np.array([0]),
-            "base": np.zeros(1),
-            "averaged": True,
-            "objective": SQUARED_ERROR,
-            "feature_names": ("a",),
-            "named": True,
-            "classes": None,
-            "routing_dtype": np.dtype(dtype),
-            "source": "test stump",
-            "version": "1",
-        }
+        **stumps.stump(
+            threshold=np.array([threshold, 0.0, 0.0]),
+            missing_left=np.array([True, False, False]),
+            value=np.zeros((3, 1)),
+            averaging_weight=np.ones(3),
+            feature_names=("a",),
+            routing_dtype=np.dtype(dtype),
+        )
         | changes
     )
 

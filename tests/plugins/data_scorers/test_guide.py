@@ -6,6 +6,7 @@ import pytest
 from scipy import special, stats
 
 import debias
+from debias.benchmarks.measures import homogeneity
 from debias.benchmarks.simulate import loh, loh_missing
 from debias_plugins.data_scorers.guide import decide
 from support import guide_oracle
@@ -273,15 +274,6 @@ def test_one_feature_and_ten_rows_are_enough():
 
 
 # The paper's simulations, section 4 and 7.
-
-
-def homogeneity(scores):
-    """p-value of Hotelling's test that the means of paired scores are equal, shape (n_trials, n_features)."""
-    contrasts = scores[:, 1:] - scores[:, :1]
-    n, q = contrasts.shape
-    mean = contrasts.mean(axis=0)
-    t2 = n * mean @ np.linalg.solve(np.cov(contrasts.T), mean)
-    return stats.f.sf(t2 * (n - q) / (q * (n - 1)), q, n - q)
 
 
 @pytest.mark.slow

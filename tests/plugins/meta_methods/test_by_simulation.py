@@ -7,18 +7,10 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
+from debias.benchmarks.measures import homogeneity
 from debias.benchmarks.simulate import deng_t1, loh, strobl
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:these are scores on training rows")]
-
-
-def homogeneity(values):
-    """P-value of Hotelling's test that all columns have one mean, over paired trials."""
-    gaps = values[:, 1:] - values[:, :1]
-    n, k = gaps.shape
-    mean = gaps.mean(axis=0)
-    statistic = n * mean @ np.linalg.solve(np.cov(gaps.T), mean)
-    return stats.f.sf((n - k) / (k * (n - 1)) * statistic, k, n - k)
 
 
 @pytest.mark.parametrize("inner", ["mdi", "mdi_oob"])

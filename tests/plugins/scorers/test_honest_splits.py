@@ -13,7 +13,9 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, Random
 import debias
 from debias.benchmarks.simulate import loh
 from debias.errors import CompositionError, RowsError
-from support import oracle, simulated
+from support import oracle, pure_noise, simulated
+from support.agreement import assert_agree
+from support.pure_noise import z_of_means
 
 TIE = 1e-9
 
@@ -122,11 +124,6 @@ def rows_of(n, seed, missing=0.0):
     return simulated.rows(n, kinds, (1, 1, 0, -0.2), missing=missing, seed=seed)
 
 
-def assert_agree(found, expected):
-    assert np.abs(expected).max() > 0
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
-
-
 FORESTS = {
     "binary": (RandomForestClassifier(4, random_state=0), [1.0], 0.0),
     "3-class, missing": (RandomForestClassifier(4, random_state=0), [-0.3, 0.8], 0.2),
@@ -151,7 +148,7 @@ def test_out_of_bag_rows(case, options):
     r = form.response(y)
     expected = honest(form.trees, bags, X, r, X, r, outside, averaged=True, **options)
     found = debias.score(model, X, y, "honest_splits", rows="oob", sample_weight=w, **options)
-    assert_agree(found.values, expected)
+    assert_agree(found.values, expected, tolerance=1e-9)
 
 
 BOOSTERS = {
@@ -222,7 +219,7 @@ def test_categories_are_parted_as_well_as_any_set_of_them_can():
     bags, outside = [[(i, 1.0) for i in range(140)]] * 2, [[(i, 1.0) for i in range(100)]] * 2
     expected = honest(trees, bags, codes[train], r[train], codes[held], r[held], outside, averaged=False, levels={0})
     found = debias.score(model, X[held], y[held], "honest_splits", rows="held-out", train=(X[train], y[train]))
-    assert_agree(found.values, expected)
+    assert_agree(found.values, expected, tolerance=1e-9)
 
 
 def test_threads_and_fine_bins():
@@ -263,7 +260,7 @@ def test_noise_has_mean_0(response):
     rng = np.random.default_rng(2026)
     n, scores = 200, []
     for _ in range(200):
-        X = np.column_stack([rng.normal(size=n), *(rng.integers(0, k, n) for k in (2, 4, 10, 20))])
+        X = pure_noise.features(rng, n)
         y = (
             rng.permutation((np.arange(n) < n // 10).astype(int))
             if response == "10:90"
@@ -272,8 +269,7 @@ def test_noise_has_mean_0(response):
         kind = RandomForestClassifier if response == "10:90" else RandomForestRegressor
         model = kind(20, random_state=int(rng.integers(2**31))).fit(X, y)
         scores.append(debias.score(model, X, y, "honest_splits", rows="oob").values)
-    z = np.mean(scores, axis=0) / (np.std(scores, axis=0, ddof=1) / np.sqrt(len(scores)))
-    assert np.abs(z).max() < 4.0  # 10 means in all: a false alarm in 0.06 % of seeds
+    assert np.abs(z_of_means(scores)).max() < 4.0  # 10 means in all: a false alarm in 0.06 % of seeds
 
 
 @pytest.mark.slow
@@ -292,8 +288,7 @@ def test_noise_of_loh_and_zhou_has_mean_0(boosted):
             model = RandomForestRegressor(20, max_features=1 / 3, random_state=seed, n_jobs=1).fit(X, y)
             found = debias.score(model, X, y, "honest_splits", rows="oob")
         scores.append(found.values)
-    z = np.mean(scores, axis=0) / (np.std(scores, axis=0, ddof=1) / np.sqrt(len(scores)))
-    assert np.abs(z).max() < 4.0  # 22 means in all: a false alarm in 0.14 % of seeds
+    assert np.abs(z_of_means(scores)).max() < 4.0  # 22 means in all: a false alarm in 0.14 % of seeds
 
 
 def test_other_kinds_of_models():

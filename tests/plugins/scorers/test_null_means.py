@@ -7,6 +7,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
 import debias
+from support import pure_noise
+from support.pure_noise import z_of_means
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,26 +28,18 @@ RESPONSES = {
 }
 
 
-def null_design(rng):
-    """Five features, N(0, 1) and 2, 4, 10, 20 values, that know nothing of the response (002, first simulation)."""
-    return np.column_stack([rng.normal(size=N_ROWS), *(rng.integers(0, k, N_ROWS) for k in (2, 4, 10, 20))])
-
-
-def z_of_means(draw, response, scorers):
+def z_of_draws(draw, response, scorers):
     """Return mean over standard error of each feature's score, by scorer, over independent repeats."""
     rng = np.random.default_rng(2026)
     scores = {name: [] for name in scorers}
     for _ in range(N_REPEATS):
         for name, values in draw(rng, RESPONSES[response], scorers).items():
             scores[name].append(values)
-    return {
-        name: np.mean(values, axis=0) / (np.std(values, axis=0, ddof=1) / np.sqrt(N_REPEATS))
-        for name, values in scores.items()
-    }
+    return {name: z_of_means(values) for name, values in scores.items()}
 
 
 def forest_scores(rng, response, scorers):
-    X, y = null_design(rng), response(rng)
+    X, y = pure_noise.features(rng, N_ROWS), response(rng)
     kind = RandomForestClassifier if y.dtype.kind == "i" else RandomForestRegressor
     forest = kind(30, random_state=int(rng.integers(2**31))).fit(X, y)
     audit = debias.audit(forest, X, y, scorers, rows="oob")
@@ -54,7 +48,8 @@ def forest_scores(rng, response, scorers):
 
 def booster_scores(kinds):
     def draw(rng, response, scorers):
-        X, y, fresh_X, fresh_y = null_design(rng), response(rng), null_design(rng), response(rng)
+        X, y = pure_noise.features(rng, N_ROWS), response(rng)
+        fresh_X, fresh_y = pure_noise.features(rng, N_ROWS), response(rng)
         kind = kinds[y.dtype.kind == "f"]
         quiet = {"verbose": -1} if kind.__name__.startswith("LGBM") else {}
         model = kind(n_estimators=30, max_depth=3, n_jobs=1, **quiet).fit(X, y)
@@ -66,7 +61,7 @@ def booster_scores(kinds):
 
 @pytest.mark.parametrize("response", RESPONSES)
 def test_forest(response):
-    found = z_of_means(forest_scores, response, ["mdi_oob", "ufi", "mdi", "mdi_oob(centre='none')"])
+    found = z_of_draws(forest_scores, response, ["mdi_oob", "ufi", "mdi", "mdi_oob(centre='none')"])
     assert np.abs(found["mdi_oob"]).max() < TOLERANCE
     assert np.abs(found["ufi"]).max() < TOLERANCE
     assert found["mdi"].min() > BIASED
@@ -77,6 +72,6 @@ def test_forest(response):
 @pytest.mark.parametrize("response", RESPONSES)
 @pytest.mark.parametrize("kinds", [(XGBClassifier, XGBRegressor), (LGBMClassifier, LGBMRegressor)])
 def test_boosters(kinds, response):
-    found = z_of_means(booster_scores(kinds), response, ["mdi_oob", "gain"])
+    found = z_of_draws(booster_scores(kinds), response, ["mdi_oob", "gain"])
     assert np.abs(found["mdi_oob"]).max() < TOLERANCE
     assert found["gain"].min() > BIASED

@@ -6,6 +6,8 @@ import pytest
 import xgboost
 
 import debias
+from support import pure_noise
+from support.pure_noise import z_of_means
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,11 +29,6 @@ OBJECTIVES = {
 }
 
 
-def design(rng):
-    """Five features, N(0, 1) and 2, 4, 10, 20 values, that know nothing of the response (002, first simulation)."""
-    return np.column_stack([rng.normal(size=N_ROWS), *(rng.integers(0, k, N_ROWS) for k in (2, 4, 10, 20))])
-
-
 def train(library, name, X, y, **settings):
     of_xgboost, of_lightgbm, params, _ = OBJECTIVES[name]
     alpha = {"quantile_alpha": 0.8} if library is xgboost else {"alpha": 0.8}
@@ -43,11 +40,6 @@ def train(library, name, X, y, **settings):
     return lightgbm.train(params, lightgbm.Dataset(X, y), 30)
 
 
-def z_of_means(scores):
-    scores = np.array(scores)
-    return scores.mean(axis=0) / (scores.std(axis=0, ddof=1) / np.sqrt(len(scores)))
-
-
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("library", [xgboost, lightgbm], ids=lambda library: library.__name__)
 def test_noise_scores_0_under_every_loss(library, name):
@@ -55,7 +47,8 @@ def test_noise_scores_0_under_every_loss(library, name):
     respond = OBJECTIVES[name][3]
     scores, gains = [], []
     for _ in range(N_REPEATS):
-        X, y, fresh_X, fresh_y = design(rng), respond(rng), design(rng), respond(rng)
+        X, y = pure_noise.features(rng, N_ROWS), respond(rng)
+        fresh_X, fresh_y = pure_noise.features(rng, N_ROWS), respond(rng)
         audit = debias.audit(train(library, name, X, y), fresh_X, fresh_y, ["mdi_oob", "gain"], rows="held-out")
         scores.append(audit.scores["mdi_oob"].values)
         gains.append(audit.scores["gain"].values)
@@ -69,7 +62,7 @@ def test_noise_scores_0_on_the_oob_rows_of_a_lightgbm_forest(name):
     scores = []
     forest = {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1, "min_data_in_leaf": 5}
     for _ in range(N_REPEATS):
-        X, y = design(rng), OBJECTIVES[name][3](rng)
+        X, y = pure_noise.features(rng, N_ROWS), OBJECTIVES[name][3](rng)
         model = train(lightgbm, name, X, y, **forest, bagging_seed=int(rng.integers(2**31)))
         scores.append(debias.score(model, X, y, rows="oob").values)
     assert np.abs(z_of_means(scores)).max() < TOLERANCE

@@ -7,6 +7,7 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.benchmarks import simulate
+from support.pure_noise import z_of_means
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,11 +18,10 @@ pytestmark = [
 SCORERS = ["shap", "shap_oob", "permutation(n_repeats=1)"]
 
 
-def z_of_means(draws):
-    """Return mean over standard error of each noise feature's score, by scorer, over independent repeats."""
-    mean = {name: np.mean([draw[name] for draw in draws], axis=0) for name in SCORERS}
-    error = {name: np.std([draw[name] for draw in draws], axis=0, ddof=1) / np.sqrt(len(draws)) for name in SCORERS}
-    return mean, {name: mean[name] / error[name] for name in SCORERS}
+def mean_and_z(draws):
+    """Return the mean of each noise feature's score, and its z, by scorer, over independent repeats."""
+    scores = {name: np.array([draw[name] for draw in draws]) for name in SCORERS}
+    return {name: scores[name].mean(axis=0) for name in SCORERS}, {name: z_of_means(scores[name]) for name in SCORERS}
 
 
 def forest_scores(drawn, seed, **settings):
@@ -33,7 +33,7 @@ def forest_scores(drawn, seed, **settings):
 
 def test_strobls_null():
     draws = [forest_scores(simulate.strobl(null=True, seed=k), k, n_estimators=30) for k in range(200)]
-    mean, z = z_of_means(draws)
+    mean, z = mean_and_z(draws)
     # 5 features: |z| beyond 4 has a chance of 3e-4 in all.
     assert np.abs(z["shap_oob"]).max() < 4
     assert np.abs(z["permutation(n_repeats=1)"]).max() < 4
@@ -56,7 +56,7 @@ def test_noise_features_of_lis_design(task):
         # One mean a repeat and quarter of the features (by number of values); repeats are independent.
         for quarter in np.array_split(np.arange(50), 4):
             per_repeat = np.array([row[quarter][keep[quarter]].mean() for row, keep in zip(values, noise, strict=True)])
-            z = per_repeat.mean() / (per_repeat.std(ddof=1) / np.sqrt(len(per_repeat)))
+            z = z_of_means(per_repeat)
             assert abs(z) < 4 if unbiased else z > 10
 
 
@@ -68,6 +68,6 @@ def test_boosted_noise_on_held_out_rows():
         draws.append(
             {name: debias.score(model, fresh.X, fresh.y, name, rows="held-out", seed=k).values for name in SCORERS}
         )
-    _, z = z_of_means(draws)
+    _, z = mean_and_z(draws)
     assert np.abs(z["shap_oob"]).max() < 4
     assert z["shap"].min() > 10

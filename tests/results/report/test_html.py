@@ -11,6 +11,7 @@ from debias.results.report import figures
 from debias.results.report.html import headline
 from debias.text import percent_in_table, shown
 from support.audits import made
+from support.contrast import contrast
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -167,24 +168,14 @@ def test_without_jinja2_the_page_says_what_to_install_and_a_notebook_has_the_tab
     assert "<table" in audit._repr_html_()
 
 
-def luminance(colour):
-    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
-
-
-def contrast(one, other):
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_contrast_is_enough_for_text_and_marks(scheme):
     """WCAG 2.2: 4.5 for text, 3 for marks, on every ground they stand on."""
     from debias.results.report.html import _resource
 
     blocks = re.findall(r"--paper:.*?(?:\}|color:)", _resource("style.css"), re.S)
-    colour = dict(re.findall(r"--([a-z]+): (#[0-9a-f]{6})", blocks[scheme]))
+    hexadecimal = dict(re.findall(r"--([a-z]+): #([0-9a-f]{6})", blocks[scheme]))
+    colour = {name: bytes.fromhex(digits) for name, digits in hexadecimal.items()}
     for ground in ("paper", "panel"):
         assert min(contrast(colour[text], colour[ground]) for text in ("ink", "muted")) >= 4.5
     for ground in ("paper", "band"):
