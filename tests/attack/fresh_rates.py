@@ -1,4 +1,4 @@
-"""How often are fresh rows of categorical data refused, and shuffled training rows recognised? Measured on real data.
+"""Rates, on real data, at which fresh rows are refused and shuffled training rows are recognised.
 
     python -m attack.fresh_rates --seeds 50  # in the folder tests
 

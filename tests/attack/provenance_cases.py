@@ -1,4 +1,4 @@
-"""The cases of the attack on rows: what is passed to an audit as evaluation rows, and what has to be said of it."""
+"""The cases of the attack on rows: what is passed to an audit as evaluation rows, and what debias must say of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attack on rows: every case on every family of models, and what debias said. Run it in the folder tests:
+"""The table of the attack on rows: every case on every family of models. Run it in the folder tests:
 
 python -m attack.provenance_table                        # one seed, a sign a cell
 python -m attack.provenance_table --words                # and what was said in each cell

@@ -1,1 +1,1 @@
-"""Helpers that several test files share: oracles, models, drawn data, stored audits, damaged files."""
+"""Helpers that several test files share: simulated rows, models, oracles, audits, damaged files."""

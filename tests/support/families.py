@@ -1,4 +1,4 @@
-"""One small model of every family that is supported, by the name it has in docs/support.md."""
+"""One small model of every supported family, under its name in docs/support.md."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ FAMILIES = {
 
 
 def response(family, y):
-    """Return the response as a family takes it: labels, or two columns."""
+    """Return the response in the form a family needs: labels for classifiers, two columns for several outputs."""
     if family == "CalibratedClassifierCV":
         return np.where(y > 0, "yes", "no")
     return np.column_stack([y, -y]) if family == "MultiOutputRegressor" else y
