@@ -11,7 +11,7 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
-from debias import atomic_files as writing
+from debias import atomic_files
 from debias.cli import output
 from support.audits import made
 
@@ -80,7 +80,7 @@ def test_an_interrupt_leaves_the_old_file(tmp_path):
     path.write_bytes(b"old")
 
     def interrupted():
-        with writing.replacing(path) as file:
+        with atomic_files.replacing(path) as file:
             file.write(b"half")
             raise KeyboardInterrupt
 
@@ -96,21 +96,21 @@ def test_a_link_is_followed_and_the_mode_of_the_file_is_kept(tmp_path):
     path.write_bytes(b"old")
     path.chmod(0o640)
     link.symlink_to(path)
-    writing.write_text(link, "new\n")
+    atomic_files.write_text(link, "new\n")
     assert link.is_symlink()
     assert path.read_bytes() == b"new\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    writing.write_text(tmp_path / "fresh", "new")
+    atomic_files.write_text(tmp_path / "fresh", "new")
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o666 & ~umask
 
 
 def test_what_is_no_plain_file_is_written_to(tmp_path):
-    writing.write_text(os.devnull, "nothing")
+    atomic_files.write_text(os.devnull, "nothing")
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     read, write = os.pipe()
-    writing.write_text(f"/dev/fd/{write}", "through a pipe")
+    atomic_files.write_text(f"/dev/fd/{write}", "through a pipe")
     os.close(write)
     assert os.read(read, 100) == b"through a pipe"
     os.close(read)
@@ -118,12 +118,12 @@ def test_what_is_no_plain_file_is_written_to(tmp_path):
 
 def test_a_folder_that_does_not_exist_is_named_and_not_a_file_beside(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
-        writing.write_text(tmp_path / "none" / "file", "text")
+        atomic_files.write_text(tmp_path / "none" / "file", "text")
     assert caught.value.filename == str(tmp_path / "none" / "file")
 
 
 def test_text_is_added_at_the_end(tmp_path):
     path = tmp_path / "file"
-    writing.append_text(path, "one\n")
-    writing.append_text(path, "two \udc80\n")
+    atomic_files.append_text(path, "one\n")
+    atomic_files.append_text(path, "two \udc80\n")
     assert path.read_bytes() == b"one\ntwo \\udc80\n"

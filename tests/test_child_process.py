@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import debias
-from debias import child_process as children
+from debias import child_process
 from debias.models.sandbox import check
 from support import simulated
 
@@ -30,7 +30,7 @@ def hostile(tmp_path_factory, models):
     for name in SHADOWS:
         (here / f"{name}.py").write_text(trap)
     (here / "debias").mkdir()
-    for name in ("__init__", "model_check", "model_files"):
+    for name in ("__init__", "child_process", "digest"):
         (here / "debias" / f"{name}.py").write_text(trap)
     (here / "joblib").mkdir()
     (here / "joblib" / "__init__.py").write_text(trap)
@@ -77,7 +77,7 @@ def test_children_find_what_the_parent_finds_and_not_the_current_directory(hosti
     monkeypatch.setattr(sys, "path", ["", str(hostile), "relative", *sys.path])
     check("model.ubj")
     code = "import debias, json; print(json.dumps([debias.__file__, sys.path, sys.argv[1:]]))"
-    done = subprocess.run(children.command(code, "a b"), capture_output=True, text=True, check=True)
+    done = subprocess.run(child_process.command(code, "a b"), capture_output=True, text=True, check=True)
 
     home, path, arguments = json.loads(done.stdout)
     assert home == debias.__file__
@@ -87,16 +87,16 @@ def test_children_find_what_the_parent_finds_and_not_the_current_directory(hosti
 
 
 def test_the_directory_debias_is_imported_from_stays(monkeypatch):
-    monkeypatch.chdir(Path(children.__file__).parents[1])
-    assert str(Path.cwd()) in children.search_path()
+    monkeypatch.chdir(Path(child_process.__file__).parents[1])
+    assert str(Path.cwd()) in child_process.search_path()
 
 
 def test_the_environment_is_as_before(monkeypatch):
     monkeypatch.setenv("PYTHONSAFEPATH", "x")
-    with children.safe_path():
+    with child_process.safe_path():
         assert os.environ["PYTHONSAFEPATH"] == "1"
     assert os.environ["PYTHONSAFEPATH"] == "x"
     monkeypatch.delenv("PYTHONSAFEPATH")
-    with children.safe_path():
+    with child_process.safe_path():
         pass
     assert "PYTHONSAFEPATH" not in os.environ

@@ -74,7 +74,7 @@ def log_p_values(features, categorical, z, rows):
 
 
 def grouped(feature, categorical, rows, m):
-    """Return groups of rows: one per category, m of about equal size for ordinal values, one for missing values."""
+    """Return each row's group: its category, one of m groups of similar size for ordinal values, None if missing."""
     present = sorted(feature[i] for i in rows if feature[i] is not None)
     if categorical or not present:
         return {i: feature[i] for i in rows}

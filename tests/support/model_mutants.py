@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models import files as model_files
-from debias.models import sandbox as model_check
+from debias.models import files, sandbox
 from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
 from debias_adapters.xgboost import ubjson
@@ -85,7 +84,7 @@ def reader(home, name):
 def reader_after_a_guard(home, name):
     """Return a function that loads a file as the parent process does after a child process has tried the file."""
     path = home / name
-    return lambda content: answer(model_files.load(path, guard=False))
+    return lambda content: answer(files.load(path, guard=False))
 
 
 def answer(model):
@@ -110,7 +109,7 @@ def guard(home, name):
 
     def try_apart(content):
         path.write_bytes(content)
-        model_check.load_and_predict(path)
+        sandbox.load_and_predict(path)
 
     return try_apart
 
