@@ -5,7 +5,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
-collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: plugins/test_plugin_dist.py
+collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: hooks/test_plugin_dist.py
 
 
 @pytest.fixture(scope="session")

@@ -170,7 +170,7 @@ def test_the_quickstart_from_first_line_to_last(tmp_path):
 
 
 def test_writing_plugins_shows_the_distribution_that_is_tested():
-    """Every file of tests/plugin_dist stands on the page, to the letter; tests/plugins/test_plugin_dist.py runs it."""
+    """Every file of tests/plugin_dist stands on the page, to the letter; tests/hooks/test_plugin_dist.py runs it."""
     home = HERE / "tests/plugin_dist"
     shown = dict(blocks("(?:python|toml)", "docs/writing-plugins.md"))
     files = {str(path.relative_to(home)) for path in home.rglob("*") if path.suffix in (".py", ".toml")}
@@ -212,7 +212,7 @@ def hooks():
 
 
 def test_every_hook_has_a_section_titled_by_its_signature():
-    """And a test named for it: tests/core/test_hooks.py."""
+    """And a test named for it: tests/hooks/test_specs.py."""
     titles = re.findall(r"^## `(.*)`$", (DOCS / "hooks.md").read_text(), flags=re.M)
     signatures = [f"{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})" for name in hooks()]
     assert sorted(titles) == signatures

@@ -7,7 +7,6 @@ import warnings
 from contextlib import suppress
 
 import numpy as np
-import oracle
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -18,6 +17,7 @@ from debias.data.table import Table
 from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, UnsupportedModelError
 from debias.trees.routing import raw_output, route
 from debias.warning_log import Notes
+from support import oracle
 
 pytestmark = pytest.mark.integration
 N = 240

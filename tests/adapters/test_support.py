@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pickle
 
-import families
 import numpy as np
 import pytest
-import support_table
 
 import debias
+from support import families, support_table
 
 PAGE = support_table.read()
 

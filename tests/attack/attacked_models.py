@@ -1,4 +1,4 @@
-"""The models the attack on rows is made on: small ones of every family, on one kind of data."""
+"""The models of the attack on rows: small ones of every family, trained on one kind of data."""
 
 from __future__ import annotations
 

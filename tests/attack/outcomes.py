@@ -1,4 +1,4 @@
-"""What debias says of rows: a verdict without a word, a warning, a refusal."""
+"""The outcomes of an audit of wrong rows: a refusal, a warning, a verdict without a warning."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ OF_THE_ROWS = re.compile(
     r"|look like|y goes down|other columns|outside the",
     re.IGNORECASE,
 )
-"""A warning that has one of these speaks of what the rows are, and not of something else."""
+"""A warning with one of these phrases is about the rows themselves."""
 
 REFUSED, WARNED, SAID, PROVEN, SILENT, RAW = "refused", "warned", "said", "proven", "silent", "raw"
-"""refused: a DebiasError. warned: a warning that speaks of the rows. said: no warning, but the provenance has it that
-this cannot be told or proven, and the summary says so. proven: the training rows in training order, used out of bag.
-silent: a verdict without a word. raw: an error that is not debias' own."""
+"""refused: a DebiasError. warned: a warning about the rows. said: no warning, but provenance and summary say that this
+cannot be told or proven. proven: the training rows in training order, used out of bag. silent: a verdict without
+any of these. raw: an error that is not one of debias."""
 
 
 def outcome(model: Any, X: Any, y: Any, **passed: Any) -> tuple[str, str]:
-    """Return which of the six it is, and the words that were said.
+    """Return the outcome, one of six, and the message.
 
     Parameters
     ----------

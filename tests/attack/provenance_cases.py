@@ -1,4 +1,4 @@
-"""The cases of the attack on rows: what is passed to an audit as evaluation rows, and what has to be said of it."""
+"""The cases of the attack on rows: what is passed to an audit as evaluation rows, and what debias must say of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from attacked_models import LEVELS, REGION, Family, Floats, draw, response
-from fresh_rates import titanic
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
+
+from attack.attacked_models import LEVELS, REGION, Family, Floats, draw, response
+from attack.fresh_rates import titanic
 
 N_TRAIN, N_FRESH = 480, 320
 GROUP = 4

@@ -1,8 +1,8 @@
-"""The attack on rows: every case on every family of models, and what debias said.
+"""The table of the attack on rows: every case on every family of models. Run it in the folder tests:
 
-python tests/attack/provenance_table.py                        # one seed, a sign a cell
-python tests/attack/provenance_table.py --words                # and what was said in each cell
-python tests/attack/provenance_table.py --seeds 20 --markdown  # rates by group of models, as docs/rows.md has them
+python -m attack.provenance_table                        # one seed, a sign a cell
+python -m attack.provenance_table --words                # and what was said in each cell
+python -m attack.provenance_table --seeds 20 --markdown  # rates by group of models, as docs/rows.md has them
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from attacked_models import BOOSTED, FAMILIES, GROUPS, group_of
-from outcomes import PROVEN, RAW, REFUSED, SAID, SILENT, WARNED, outcome
-from provenance_cases import CASES, CONTROL, World
+from attack.attacked_models import BOOSTED, FAMILIES, GROUPS, group_of
+from attack.outcomes import PROVEN, RAW, REFUSED, SAID, SILENT, WARNED, outcome
+from attack.provenance_cases import CASES, CONTROL, World
 
 SIGNS = {REFUSED: "R", WARNED: "w", SAID: "s", PROVEN: "p", SILENT: ".", RAW: "X"}
 

@@ -4,9 +4,6 @@ import json
 import re
 from functools import partial
 
-import crafted
-import model_mutants
-import mutants
 import numpy as np
 import pytest
 import skops.io
@@ -18,6 +15,7 @@ from xgboost import XGBRegressor
 
 import debias
 from debias_adapters.xgboost import ubjson
+from support import crafted, model_mutants, mutants
 
 
 def of_tree(name, value):

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
-from mutants import Table, answer_of, damaged, damaged_documents, damaged_lines, run
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
@@ -17,6 +16,7 @@ from debias.cli.inputs import _read, read_params
 from debias.parallel import Engine
 from debias.results.policy import Policy
 from debias.retraining.replicates import replicate
+from support.mutants import Table, answer_of, damaged, damaged_documents, damaged_lines, run
 
 pytestmark = pytest.mark.integration
 

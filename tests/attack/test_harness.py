@@ -5,10 +5,10 @@ import json
 import os
 import time
 
-import mutants
 import pytest
 
 from debias import DebiasError
+from support import mutants
 
 ORIGINAL = b"0"
 

@@ -7,13 +7,12 @@ import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-import model_mutants
-import mutants
 import pytest
 from threadpoolctl import threadpool_limits
 
 from debias.errors import UnsupportedModelError
 from debias.models.sandbox import check
+from support import model_mutants, mutants
 
 pytestmark = pytest.mark.integration
 MUTANTS = 2000

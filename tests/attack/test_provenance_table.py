@@ -1,10 +1,11 @@
 """The attack on rows: wrong ones never give a verdict without a word, and right ones are never refused."""
 
 import pytest
-from attacked_models import FAMILIES, GROUPS
-from outcomes import RAW
-from provenance_cases import CASES
-from provenance_table import RECODED, SELECTED, UNSEEN, cells, signs
+
+from attack.attacked_models import FAMILIES, GROUPS
+from attack.outcomes import RAW
+from attack.provenance_cases import CASES
+from attack.provenance_table import RECODED, SELECTED, UNSEEN, cells, signs
 
 pytestmark = pytest.mark.integration
 SEED = 0

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from small_study import STUDY, draw
 
 import debias
 from debias.benchmarks import catalogue, runner, summary
@@ -17,6 +16,7 @@ from debias.benchmarks.studies.models import forest
 from debias.benchmarks.trials import Entrant, TrialFile
 from debias.cli import main
 from debias.cli.bench import MEASUREMENTS, STUDY_NAMES
+from support.small_study import STUDY, draw
 
 
 def run(tmp_path, study=STUDY, **options):

@@ -1,4 +1,4 @@
-"""Audits made by hand, for tests of what is made of them."""
+"""Audits made from fixed numbers, for tests of how audits are shown, stored and gated."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import debias
 
 
 def made(names, seed=0, tested=True, reported=True, rows="oob", warnings=(), n_permutations=50, informative=None):
-    """Return an audit of features of these names; the first third is informative unless told otherwise."""
+    """Return an audit of the named features. The first third is informative, unless `informative` says otherwise."""
     rng = np.random.default_rng(seed)
     n = len(names)
     chosen = np.arange(n) < max(1, n // 3) if informative is None else np.asarray(informative, dtype=bool)

@@ -1,4 +1,4 @@
-"""A real browser for tests, spoken to over a pipe in the DevTools protocol: nothing but the standard library."""
+"""A real browser for tests. It is controlled over a pipe by the DevTools protocol, with the standard library alone."""
 
 import base64
 import itertools
@@ -13,7 +13,7 @@ PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.wh
 
 
 class Browser:
-    """Headless Chromium, offline, with one tab; a context manager."""
+    """Headless Chromium as a context manager, offline and with one tab."""
 
     def __enter__(self):
         self._home = tempfile.TemporaryDirectory()
@@ -51,7 +51,7 @@ class Browser:
         self._home.cleanup()
 
     def call(self, method, **params):
-        """Call a method and return its result; events that come before it are kept."""
+        """Call a method and return its result. Events that arrive before the result are kept."""
         number = next(self._number)
         message = {"id": number, "method": method, "params": params}
         if self._session:
@@ -67,7 +67,7 @@ class Browser:
             self.events.append(answer)
 
     def open(self, path, width=1200, height=900, scheme="light"):
-        """Open a file at a width, in light or dark; return what the console and the network had to say."""
+        """Open a file in a window of a size and colour scheme. Return messages of the console and failed requests."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
@@ -79,12 +79,12 @@ class Browser:
         return [event for event in self.events if event.get("method") in said]
 
     def requests(self):
-        """Return the addresses the page asked for."""
+        """Return the addresses that the page requested."""
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
 
     def evaluate(self, expression):
-        """Return the value of a JavaScript expression in the page, whatever its policy."""
+        """Return the value of a JavaScript expression in the page. The page's policy does not restrict it."""
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"])

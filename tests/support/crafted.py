@@ -1,4 +1,4 @@
-"""Model files made to crash, hang or run code, of every format."""
+"""Model files of every format that are made to crash a reader, to hang it, or to run code."""
 
 import io
 import json
@@ -34,7 +34,7 @@ def xgboost_json(source, wrong):
 
 
 def lightgbm_text(text, wrong):
-    """Return a model text with one thing wrong; the length stays, since the reader aborts on another."""
+    """Return a model text with one thing wrong. Its length is kept, because the reader aborts on any other length."""
     children = re.search(r"left_child=(.*)", text)
     words = children.group(1).split()
     if wrong == "child":
@@ -58,7 +58,10 @@ def lightgbm_text(text, wrong):
 
 
 def xgboost_ubj(data, wrong):
-    """Return the UBJSON of a model file with one thing wrong, by changing bytes: arrays are `[$l#L`, size, numbers."""
+    """Return the UBJSON of a model file with one thing wrong.
+
+    The bytes are changed directly: an array is stored as `[$l#L`, its size, its numbers.
+    """
     if wrong == "nested":
         return b"{L" + (7).to_bytes(8, "big") + b"learner" + b"[" * 200_000
     if wrong == "truncated":
@@ -77,7 +80,7 @@ def xgboost_ubj(data, wrong):
 
 
 def _numbers_of(data, name):
-    """Return where the numbers of the first array of this name with more than five begin, and how many there are."""
+    """Return start and size of the first array of this name that has more than five numbers."""
     for found in re.finditer(name + rb"\[\$l#L", data):
         size = int.from_bytes(data[found.end() : found.end() + 8], "big")
         if size > 5:
@@ -86,7 +89,7 @@ def _numbers_of(data, name):
 
 
 def hist_skops(model, path, wrong):
-    """Save histogram boosting whose first tree has one thing wrong."""
+    """Save a histogram boosting model whose first tree has one thing wrong."""
     import skops.io
 
     predictor = model._predictors[0][0]
@@ -126,7 +129,7 @@ def booster_skops(model, path, change):
 
 
 def skops_with_pickled_array(model, path, canary):
-    """Save a model, one array of which is exchanged for a pickle that makes the folder `canary`."""
+    """Save a model and replace one of its arrays by a pickle that makes the folder `canary`."""
     import skops.io
 
     array = np.empty(1, dtype=object)
@@ -182,7 +185,7 @@ def forest_skops(model, path, wrong):
 
 
 class Canary:
-    """Unpickled, it makes a folder: the sign that code of a model file was run."""
+    """An object that makes a folder when it is unpickled. The folder shows that code of a model file was run."""
 
     def __init__(self, path):
         self.path = str(path)

@@ -1,4 +1,4 @@
-"""Audits drawn at random, with the edge cases of real ones: zeros, ties, one feature, nothing found, nothing tested."""
+"""Random audits with the edge cases of real ones: zeros, ties, one feature, nothing informative, nothing tested."""
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -11,7 +11,7 @@ KINDS = ("permutation", "permutation", "conservative", "naive", "mirror", "own",
 
 
 def drawn(seed):
-    """Return an audit whose test, if it has one, was made by the functions that make real ones."""
+    """Return a random audit. If it has a test, the functions that test real audits made it."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 2, 3, 12, 40, 100, 300, 1000], p=[0.1, 0.1, 0.15, 0.25, 0.2, 0.15, 0.03, 0.02]))
     kind = str(rng.choice(KINDS))

@@ -1,4 +1,4 @@
-"""One small model of every family that is supported, by the name it has in docs/support.md."""
+"""One small model of every supported family, under its name in docs/support.md."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
+from support import simulated
+
 N = 150
 
 
 def rows(seed, categories=False, missing=False):
     """Return a frame of N rows and a response that depends on each of its columns."""
     rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(N, 3)), columns=list("abc"))
-    y = X["a"].to_numpy() + X["b"].to_numpy() + rng.normal(size=N)
+    X, y = simulated.rows(N, 3, (1, 1), names="abc", seed=rng)
+    y = y.to_numpy()
     if categories:
         codes = rng.integers(0, 4, N)
         X["c"] = pd.Categorical.from_codes(codes, pd.Index(list("uvwx"), dtype=object))
@@ -100,7 +102,7 @@ FAMILIES = {
 
 
 def response(family, y):
-    """Return the response as a family takes it: labels, or two columns."""
+    """Return the response in the form a family needs: labels for classifiers, two columns for several outputs."""
     if family == "CalibratedClassifierCV":
         return np.where(y > 0, "yes", "no")
     return np.column_stack([y, -y]) if family == "MultiOutputRegressor" else y

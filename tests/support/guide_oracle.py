@@ -1,6 +1,6 @@
-"""GUIDE's unadjusted scores in plain Python: steps 1 to 7 of Loh and Zhou (2020), section 2, one after the other.
+"""GUIDE's unadjusted scores in plain Python: steps 1 to 7 of Loh and Zhou (2020), section 2, in order.
 
-A feature is a list of values, None where missing. Nothing here is shared with the package but scipy's chi-square.
+A feature is a list of values, with None for missing ones. Only scipy's chi-square is shared with the package.
 """
 
 import math
@@ -11,7 +11,7 @@ from scipy import special, stats
 
 
 def unadjusted(features, categorical, y, classes=False, levels=4, min_node_size=5):
-    """Equation 1; `features` is a list of lists."""
+    """Return the scores of equation 1; `features` is a list of lists."""
     scores = [0.0] * len(features)
     grow(features, categorical, y, classes, list(range(len(y))), levels, min_node_size, scores)
     return scores
@@ -34,17 +34,17 @@ def grow(features, categorical, y, classes, rows, levels, smallest, scores):
 
 
 def first_smallest(values):
-    """Index of the first value that is the smallest but for rounding."""
+    """Return the index of the first value that equals the smallest up to rounding."""
     return next(k for k, value in enumerate(values) if value <= min(values) * (1 - 1e-10))
 
 
 def chi_square_quantile(log_p):
-    """The (1 - p)-quantile of chi-square with one degree of freedom is the square of the normal (1 - p/2)-quantile."""
+    """Return the (1 - p)-quantile of chi-square with one degree of freedom: the squared normal (1 - p/2)-quantile."""
     return float(special.ndtri_exp(log_p - math.log(2)) ** 2)
 
 
 def z_of(y, classes, rows):
-    """Steps 1 and 2."""
+    """Return the class of each row for the tests: steps 1 and 2."""
     if classes:
         return {i: y[i] for i in rows}
     mean = sum(y[i] for i in rows) / len(rows)
@@ -52,7 +52,7 @@ def z_of(y, classes, rows):
 
 
 def log_p_values(features, categorical, z, rows):
-    """Steps 3 to 6."""
+    """Return the log p-value of each feature: steps 3 to 6."""
     K = len(features)
     m = 3 if len(rows) < 60 else 4
     groups = [grouped(features[k], categorical[k], rows, m) for k in range(K)]
@@ -74,7 +74,7 @@ def log_p_values(features, categorical, z, rows):
 
 
 def grouped(feature, categorical, rows, m):
-    """Categories as they are; ordinal values in m groups of about equal size; missing values a group of their own."""
+    """Return each row's group: its category, one of m groups of similar size for ordinal values, None if missing."""
     present = sorted(feature[i] for i in rows if feature[i] is not None)
     if categorical or not present:
         return {i: feature[i] for i in rows}
@@ -88,7 +88,7 @@ def grouped(feature, categorical, rows, m):
 
 
 def log_p(groups, z, rows):
-    """Step 5: the chi-square test of a contingency table without continuity correction."""
+    """Return the log p-value of a contingency table by chi-square without continuity correction: step 5."""
     columns = sorted({groups[i] for i in rows}, key=repr)
     lines = sorted({z[i] for i in rows})
     if len(columns) < 2 or len(lines) < 2:
@@ -101,7 +101,7 @@ def log_p(groups, z, rows):
 
 
 def best_split(feature, categorical, y, classes, rows, smallest):
-    """Step 7: rows that go left by the split with the largest decrease of squared error, or of Gini impurity."""
+    """Return the rows that go left at the split that decreases squared error or Gini impurity most: step 7."""
     best, left_of_best = -math.inf, None
     for left in candidates(feature, categorical, y, classes, rows):
         right = [i for i in rows if i not in left]

@@ -1,4 +1,4 @@
-"""Whole files of every format of models, and readers that load, extract and predict with what they find."""
+"""Damaged model files of every format, and readers that load a file, extract its trees and predict."""
 
 import io
 import json
@@ -8,7 +8,6 @@ import zipfile
 
 import catboost
 import lightgbm
-import mutants
 import numpy as np
 import skops.io
 import xgboost
@@ -17,10 +16,10 @@ from threadpoolctl import threadpool_limits
 
 import debias
 from debias.hooks.registry import plugin_manager
-from debias.models import files as model_files
-from debias.models import sandbox as model_check
+from debias.models import files, sandbox
 from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
+from support import mutants, simulated
 
 DESCRIPTION = """artifact_path: model
 flavors:
@@ -46,13 +45,11 @@ utc_time_created: '2026-01-01 00:00:00.000000'
 
 
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 3))
-    return X, X[:, 0] + rng.normal(size=120)
+    return simulated.rows(120)
 
 
 def make_models(home):
-    """Return the bytes of a small model of every format, and the name of each file."""
+    """Save a small model in every format, and return the bytes of each file by its name."""
     X, y = data()
     small = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
     booster, gbm = xgboost.XGBRegressor(**small).fit(X, y), lightgbm.LGBMRegressor(**small, verbose=-1).fit(X, y)
@@ -72,7 +69,7 @@ def make_models(home):
 
 
 def reader(home, name):
-    """Return a target: bytes of a model file to the leaves and predictions of a few rows."""
+    """Return a function that loads the bytes of a model file and returns leaves and predictions of a few rows."""
     path = home / name
     given = home if name == "MLmodel" else path
 
@@ -84,13 +81,13 @@ def reader(home, name):
 
 
 def reader_after_a_guard(home, name):
-    """Return a target for what has been tried in a child already, and is loaded as the parent then does."""
+    """Return a function that loads a file as the parent process does after a child process has tried the file."""
     path = home / name
-    return lambda content: answer(model_files.load(path, guard=False))
+    return lambda content: answer(files.load(path, guard=False))
 
 
 def answer(model):
-    """Return what tells one model from another: what it says of a few rows."""
+    """Return the raw output and the leaves of a few rows, by which models are compared."""
     hook, found = plugin_manager().hook, []
     for member in unwrap(model):
         ensemble = extract(member.model)
@@ -106,18 +103,18 @@ def answer(model):
 
 
 def guard(home, name):
-    """Return what a child does with a file, here: load it, and predict."""
+    """Return a function that does what the child process does with a file: load it and predict."""
     path = home / name
 
     def try_apart(content):
         path.write_bytes(content)
-        model_check.load_and_predict(path)
+        sandbox.load_and_predict(path)
 
     return try_apart
 
 
 def archives(content, count, seed):
-    """Return mutants of a skops file: of the archive, of what is in it under a right checksum, of its schema."""
+    """Return mutants of a skops file: of the archive, of its schema, and of its members with a correct checksum."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
 
@@ -143,14 +140,14 @@ def archives(content, count, seed):
 
 
 def _arrays(content, count, seed):
-    """Return mutants of a file of numpy: of its bytes, and of its numbers alone, behind a header that is right."""
+    """Return mutants of a NumPy file: of all its bytes, and of its numbers alone, with a correct header."""
     begin = content.index(b"\n") + 1
     body = [content[:begin] + each for each in mutants.damaged_numbers(content[begin:], count - count // 2, seed)]
     return mutants.damaged(content, count // 2, seed) + body
 
 
 def with_node(content, kind, changed):
-    """Return a skops file in which the first node of a class has other entries."""
+    """Return a skops file in which entries of the first node of a class are changed."""
 
     def change(node):
         if node.get("__class__") == kind:
@@ -162,7 +159,7 @@ def with_node(content, kind, changed):
 
 
 def with_text(content, name, text, keep_id=False):
-    """Return a skops file in which the first value of a name, which stands as JSON, is another."""
+    """Return a skops file in which the first JSON value of a name is replaced."""
 
     def change(node):
         if isinstance(node.get(name), dict) and "content" in node[name]:
@@ -193,7 +190,7 @@ def _with_schema(content, change):
 
 
 def _with_texts_changed(members, rng):
-    """Return a schema in which one value that stands as JSON in a text is another; a long text is damaged itself."""
+    """Return a schema in which one JSON value is replaced; a long text is damaged instead."""
     schema, found = json.loads(members["schema.json"]), []
 
     def look(node):
@@ -220,7 +217,7 @@ def _with_texts_changed(members, rng):
 
 
 def documents(content, count, seed):
-    """Return mutants of XGBoost's JSON: of the text, and of the document."""
+    """Return mutants of XGBoost's JSON: of its text, and of the document it holds."""
     found = mutants.damaged(content, count // 2, seed)
     return found + [
         json.dumps(each).encode() for each in mutants.damaged_documents(json.loads(content), count - len(found), seed)
@@ -228,7 +225,7 @@ def documents(content, count, seed):
 
 
 def binary_documents(content, count, seed):
-    """Return mutants of XGBoost's UBJSON: of the bytes, and of the document, written as XGBoost writes it."""
+    """Return mutants of XGBoost's UBJSON: of its bytes, and of the document, written as XGBoost writes it."""
     found = mutants.damaged(content, count // 2, seed)
     document, kinds = plain(ubjson.read(content))
     assert written(document, kinds) == content, "the writer does not write what XGBoost does"
@@ -236,7 +233,7 @@ def binary_documents(content, count, seed):
 
 
 def plain(document, path=(), kinds=None):
-    """Return a document with lists in the place of arrays, and the type of each array by the name it has."""
+    """Return a document with lists instead of arrays, and the type of each array by its name."""
     kinds = {} if kinds is None else kinds
     if isinstance(document, np.ndarray):
         kinds[path] = document.dtype
@@ -252,7 +249,7 @@ _MARKERS = {">i1": b"i", "|i1": b"i", "|u1": b"U", ">i2": b"I", ">i4": b"l", ">i
 
 
 def written(value, kinds, name=None):
-    """Return a value as UBJSON; arrays are of the type they had, as far as their numbers are."""
+    """Return a value as UBJSON. Lists of numbers get the type their array had."""
     if isinstance(value, dict):
         return b"{" + b"".join(_text(key) + written(each, kinds, key) for key, each in value.items()) + b"}"
     if isinstance(value, list):
@@ -281,7 +278,7 @@ def _text(text):
 
 
 def texts(content, count, seed):
-    """Return mutants of a LightGBM text: of its bytes, and of its lines, half of them with lengths that are right."""
+    """Return mutants of a LightGBM text: of its bytes, and of its lines, half of those with correct lengths."""
     found = mutants.damaged(content, count // 4, seed)
     lines = mutants.damaged_lines(content, count - len(found), seed)
     return found + [each if k % 2 else with_lengths(each) for k, each in enumerate(lines)]
@@ -312,11 +309,14 @@ FORMATS = {
     "MLmodel": descriptions,
     "model.pkl": mutants.damaged,
 }
-"""What damages each."""
+"""The function that damages each format."""
 
 
 def tried(home, name, contents, damaged):
-    """Return the table of the damaged files of a format, after the whole one was read: no child has to compile then."""
+    """Try the damaged files of a format and return the table of outcomes.
+
+    The whole file is read first, so that no child process has to compile anything.
+    """
     separate = name == "model.cbm"
     before = guard(home, name) if separate else None
     read = reader_after_a_guard(home, name) if separate else reader(home, name)

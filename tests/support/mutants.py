@@ -1,16 +1,19 @@
-"""Damaged files, and what a reader does with each: tried in forked children, so that a crash ends one of them only.
+"""Damaged files (mutants), and what a reader does with each of them.
 
-``run(mutants, target)`` hands each mutant (bytes) to ``target``, which reads it and returns what it found: arrays,
-numbers, texts. What a mutant does is one of
+``run(mutants, target)`` passes each mutant (bytes) to ``target``, which reads it and returns what it read: arrays,
+numbers or texts. This happens in forked child processes, so that a crash ends one child only. The outcomes are
 
 - clear: a DebiasError or FileNotFoundError (or another error of `refusals`);
-- same: the answer of the original;
-- changed: another answer, as of a file with other numbers in it;
-- guarded: the child ended in `guard`, which stands for a process of its own there;
-- raw: another exception; crash: the child died; hang: no answer in time; code: a process, a pickle or a socket.
+- same: the answer for the original file;
+- changed: another answer, as for a file with other numbers;
+- guarded: the child ended in `guard`, which in use runs in a separate process;
+- raw: another exception;
+- crash: the child died;
+- hang: no answer in time;
+- code: a process, a pickle or a socket.
 
-Parents that fork should have used no threads (``threadpool_limits(1)``), and should have called the target once: what
-it imports and compiles then, no child has to.
+The parent should not have used threads before it forks (``threadpool_limits(1)``). It should have called the target
+once, so that the children need not import or compile anything.
 """
 
 import faulthandler
@@ -37,14 +40,14 @@ from debias.errors import DebiasError
 OUTCOMES = ("clear", "same", "changed", "guarded", "raw", "crash", "hang", "code")
 BAD = ("raw", "crash", "hang", "code")
 CODE = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class")
-"""Audit events of Python that no reader of a file has reason to raise."""
+"""Python's audit events that reading a file has no reason to raise."""
 EXTREMES = (0, 1, -1, 2, 127, 255, 32767, 65536, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**32, 2**63 - 1, -(2**63))
 TEXTS = ("nan", "inf", "-inf", "1e300", "-1e300", "1e999", "", "x", "-0", "99999999999999999999", "2000000000")
 
 
 @dataclass(frozen=True)
 class Case:
-    """What one mutant did."""
+    """The outcome of one mutant."""
 
     number: int
     outcome: str
@@ -54,7 +57,7 @@ class Case:
 
 @dataclass
 class Table:
-    """What all mutants of a format did; `str` is a row of the table, ``heading()`` what stands over it."""
+    """The outcomes of all mutants of a format. `str` gives a row of the printed table, ``heading()`` its heading."""
 
     name: str
     cases: list[Case] = field(default_factory=list)
@@ -62,12 +65,12 @@ class Table:
 
     @property
     def counts(self):
-        """How many mutants did what."""
+        """Number of mutants by outcome."""
         return Counter(case.outcome for case in self.cases)
 
     @property
     def bad(self):
-        """The cases that must not be."""
+        """Cases with an outcome that must not happen."""
         return [case for case in self.cases if case.outcome in BAD]
 
     @staticmethod
@@ -80,32 +83,33 @@ class Table:
         return f"| {self.name} | {len(self.cases)} | {numbers} | {slowest:.1f} | {self.seconds:.0f} |"
 
     def require(self):
-        """Fail, and tell of the first cases, if one is there that must not be; or if no mutant was read or refused."""
+        """Fail if there are bad cases, and show the first of them; fail also if no mutant was refused."""
         told = "\n".join(f"  mutant {case.number}: {case.outcome}: {case.detail}" for case in self.bad[:10])
         assert not self.bad, f"{self}\n{told}"
         assert self.counts["clear"] + self.counts["guarded"], f"no mutant was refused: {self}"
 
 
 def run(mutants, target, *, original, name="", guard=None, seconds=10.0, memory=4 << 30, refusals=(FileNotFoundError,)):
-    """Hand every mutant to a reader, and tell what it did.
+    """Pass every mutant to a reader and return the outcomes.
 
     Parameters
     ----------
     mutants : sequence of bytes
     target : callable
-        Takes the bytes of a mutant; what it returns is compared with what it returns for the original.
+        Takes the bytes of a mutant. Its result is compared with that for the original.
     original : bytes
-        The whole file; the target must read it.
+        The undamaged file, which the target must be able to read.
     name : str
-        Of the format, for the table.
+        Name of the format in the table.
     guard : callable, optional
-        Takes the bytes first. A crash or hang in it is the outcome "guarded": in use it runs in a process of its own.
+        Takes the bytes before the target does. In use it runs in a separate process, so a crash or hang in it is the
+        outcome "guarded".
     seconds : float
-        What a mutant may take.
+        Time limit for each mutant.
     memory : int
-        Bytes a child may take beyond what it has when it begins.
+        Bytes that a child may allocate beyond what it has at its start.
     refusals : tuple of type
-        Exceptions beside DebiasError that are clear.
+        Exceptions besides DebiasError that count as clear.
     """
     files, table, begin, first = [original, *mutants], Table(name), time.monotonic(), 0
     answer = None
@@ -124,7 +128,7 @@ def run(mutants, target, *, original, name="", guard=None, seconds=10.0, memory=
 
 
 def _child(files, first, target, guard, seconds, memory, refusals):
-    """Yield what the files from the first on do, up to one that ends the child."""
+    """Fork a child and yield the outcome of each file from `first` on, until one ends the child."""
     readable, writable = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -171,7 +175,7 @@ def _child(files, first, target, guard, seconds, memory, refusals):
 
 
 def _try_all(files, first, target, guard, memory, refusals, writable):
-    """Try one file after the other, write down what each did, and end the process."""
+    """Try the files in order, write the outcome of each to the pipe, and end the process."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
@@ -216,20 +220,20 @@ def _digest(found):
 
 
 def damaged(data, count, seed):
-    """Return mutants of any file: bytes flipped, spans cut off, removed, repeated or exchanged, numbers replaced."""
+    """Return mutants of any file: bytes changed, spans cut off, removed, repeated or exchanged, numbers replaced."""
     draw = random.Random(seed)
     ways = (_flip, _flip, _cut_off, _remove, _repeat, _exchange, _replace_integer, _replace_number, _replace_number)
     return [draw.choice(ways)(data, draw) for _ in range(count)]
 
 
 def damaged_numbers(data, count, seed):
-    """Return mutants of binary numbers; as many bytes as there were, some of them replaced by extreme numbers."""
+    """Return mutants of binary numbers. They have at most as many bytes; some bytes become extreme numbers."""
     draw = random.Random(seed)
     return [draw.choice((_flip, _replace_integer))(data, draw)[: len(data)] if data else data for _ in range(count)]
 
 
 def damaged_lines(data, count, seed):
-    """Return mutants of a text of lines: a line removed, repeated, moved, or one of its words replaced."""
+    """Return mutants of a text: a line removed, a line repeated elsewhere, or a word of a line replaced."""
     draw, mutants = random.Random(seed), []
     for _ in range(count):
         lines = data.split(b"\n")
@@ -249,12 +253,12 @@ def damaged_lines(data, count, seed):
 
 
 def damaged_documents(document, count, seed):
-    """Return mutants of what JSON holds: values replaced, removed, repeated, of another type, or nested deep.
+    """Return mutants of a JSON document: values replaced, removed, repeated, nested, or of another type.
 
     Parameters
     ----------
     document : dict or list
-        Not changed.
+        The document; it is not changed.
     count, seed : int
     """
     draw, text, mutants = random.Random(seed), json.dumps(document), []
@@ -267,7 +271,7 @@ def damaged_documents(document, count, seed):
 
 
 def _edit(document, draw):
-    """Change one place. Branches are as likely as their brothers, so that settings are met as often as long arrays."""
+    """Change one place. All entries of a level are equally likely, so that settings change as often as long arrays."""
     holder, key = None, None
     here = document
     while isinstance(here, (dict, list)) and len(here) and (holder is None or draw.random() < 0.9):
@@ -326,7 +330,7 @@ def _exchange(data, draw):
 
 
 def _replace_integer(data, draw):
-    """Write an extreme number over bytes, as a binary format would hold it."""
+    """Write an extreme number over some bytes, as a binary format stores it."""
     size, order = draw.choice((2, 4, 8)), draw.choice(("little", "big"))
     number = draw.choice(EXTREMES) % 256**size
     at = draw.randrange(max(1, len(data) - size))
@@ -334,7 +338,7 @@ def _replace_integer(data, draw):
 
 
 def _replace_number(data, draw):
-    """Replace a decimal number of a text; of a file without any, bytes."""
+    """Replace a decimal number in a text, or bytes if the file has no such number."""
     at = draw.randrange(len(data))
     found = re.compile(rb"-?\d[\d.eE+-]*").search(data, at) or re.compile(rb"-?\d[\d.eE+-]*").search(data)
     if found is None:
@@ -347,5 +351,5 @@ def _number(draw):
 
 
 def answer_of(scores):
-    """Return what to compare of arrays: their bytes, so that NaN equals NaN."""
+    """Return shape and bytes of arrays, for comparisons in which NaN equals NaN."""
     return [(np.asarray(each).shape, np.ascontiguousarray(each).tobytes()) for each in scores]

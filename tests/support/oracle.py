@@ -1,9 +1,9 @@
 """Every score by brute force, from docs/methods.md and the libraries' own public structures.
 
-Nothing here comes from debias. Rows walk down one at a time, every sum is a loop over the rows of a node, and
-the formulas are written as methods.md defines them (shares of rows, means, impurities), not as debias rearranges
-them. Slow, and meant to be: where debias and this file disagree, one of them is wrong.
-One file, since all scores share the walk and the sums.
+Nothing here comes from debias. Rows walk down the trees one at a time, and every sum is a loop over the rows of a
+node. The formulas are those of methods.md (shares of rows, means, impurities), not the forms that debias computes.
+This is slow on purpose: where debias and this file disagree, one of them is wrong. It is one file because all scores
+share the walk and the sums.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MEAN_CRITERIA = {"gini", "entropy", "log_loss", "squared_error", "friedman_mse",
 
 @dataclass
 class Node:
-    """A node; a leaf has no `goes_left`."""
+    """A node of a tree. A leaf has no `goes_left`."""
 
     leaf_value: Vector
     leaf_weight: float
@@ -50,7 +50,7 @@ class Node:
 
 @dataclass
 class Tree:
-    """Nodes, the root first; `output` is the class whose margin the tree adds to."""
+    """The nodes of a tree, the root first. `output` is the class whose margin the tree adds to."""
 
     nodes: list[Node]
     output: int = 0
@@ -69,7 +69,7 @@ class Tree:
         return [node] if node.goes_left is None else self.leaves_below(node.left) + self.leaves_below(node.right)
 
     def value(self, t: int) -> Vector:
-        """Weighted mean of the leaf values below; where no training row came, the mean of the two children."""
+        """Return the weighted mean of the leaf values below, or the children's mean if no training row came here."""
         leaves = self.leaves_below(t)
         total = math.fsum(leaf.leaf_weight for leaf in leaves)
         if not total and self.nodes[t].goes_left is not None:
@@ -93,7 +93,7 @@ class Model:
     classes: list | None = None
 
     def response(self, y) -> list[Vector]:
-        """y or one-hot classes for averaged trees; r_0 = -g(F_0) for added ones."""
+        """Return y or one-hot classes for averaged trees, and r_0 = -g(F_0) for trees that are added."""
         target = self.target(y)
         if self.averaged:
             return target
@@ -148,7 +148,7 @@ def sklearn_bags(model, y) -> list[list[tuple[int, float]]]:
 
 
 def xgboost_model(model) -> Model:
-    """Read a booster from its JSON; a wrapper stops at the best round of early stopping, a Booster does not."""
+    """Read a booster from its JSON. A wrapper is read up to the best round of early stopping, a Booster as a whole."""
     booster = model.get_booster() if hasattr(model, "get_booster") else model
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     gbtree, parameters = learner["gradient_booster"]["model"], learner["learner_model_param"]
@@ -183,7 +183,7 @@ def xgboost_model(model) -> Model:
 
 
 def lightgbm_model(model) -> Model:
-    """Read a booster from its dump; the constant folded into the first tree of each class is taken out as F_0."""
+    """Read a booster from its dump. The constant that is part of the first tree of each class becomes F_0."""
     booster = model.booster_ if hasattr(model, "booster_") else model
     dump = booster.dump_model()
     n_outputs = dump["num_tree_per_iteration"]
@@ -256,12 +256,12 @@ def mean(members: Members) -> Vector:
 
 
 def mean_loss(members: Members, value: Vector) -> float:
-    """Mean squared error of a value, summed over the columns of the response (Brier score of one-hot rows)."""
+    """Return the mean squared error of a value, summed over the response's columns (Brier score of one-hot rows)."""
     return math.fsum(w * squares(minus(y, value)) for y, w in members) / count(members)
 
 
 def variance(members: Members) -> float:
-    """Total variance; of one-hot rows this is Gini."""
+    """Return the total variance; for one-hot rows this is the Gini impurity."""
     return mean_loss(members, mean(members))
 
 
@@ -300,7 +300,7 @@ def loss_at(loss: str, target: Vector, margin: Vector) -> float:
 
 @dataclass
 class Seen:
-    """A tree, its node values mu_t, and per node the in-bag rows (if known) and the evaluation rows."""
+    """A tree with its node values mu_t and, for each node, the in-bag rows (if known) and the evaluation rows."""
 
     tree: Tree
     value: list[Vector]
@@ -309,11 +309,11 @@ class Seen:
     one_hot: bool
 
     def w(self, t: int) -> float:
-        """Share of in-bag rows w_t."""
+        """Return the share of in-bag rows, w_t."""
         return count(self.bag[t]) / count(self.bag[0])
 
     def w_rows(self, t: int) -> float:
-        """Share of evaluation rows w'_t."""
+        """Return the share of evaluation rows, w'_t."""
         return count(self.rows[t]) / count(self.rows[0])
 
     def empty_child(self, node: Node) -> bool:
@@ -321,7 +321,7 @@ class Seen:
 
 
 def arrivals(tree: Tree, X, response: list[Vector], weights: list[tuple[int, float]]) -> list[Members]:
-    """Return the rows that pass each node, of those named with a weight above 0."""
+    """Return the rows that pass each node. Only rows in `weights` with a weight above 0 count."""
     members: list[Members] = [[] for _ in tree.nodes]
     for i, w in weights:
         if w > 0:
@@ -331,9 +331,9 @@ def arrivals(tree: Tree, X, response: list[Vector], weights: list[tuple[int, flo
 
 
 def see_forest(model, X_train, y_train, X_held=None, y_held=None, weight=None) -> list[Seen]:
-    """Give every tree of a scikit-learn model its in-bag rows, and its OOB rows or the held-out ones.
+    """Return every tree of a scikit-learn model with its in-bag rows, and its OOB rows or the held-out rows.
 
-    mu_t is the in-bag mean where the leaf values are means; of others, the mean of the leaf values below.
+    mu_t is the in-bag mean if leaf values are means, and else the mean of the leaf values below.
     """
     form, bags = sklearn_model(model), sklearn_bags(model, y_train)
     response = form.response(y_train)
@@ -356,7 +356,7 @@ def see_forest(model, X_train, y_train, X_held=None, y_held=None, weight=None) -
 
 
 def see_boosted(form: Model, X, y, weight=None, train=None) -> list[Seen]:
-    """Give every tree the held-out rows with r_0 of its output, and the training rows if there are any."""
+    """Return every tree with the held-out rows and r_0 of its output, and with the training rows if they are given."""
     seen = []
     response = form.response(y)
     weights = [(i, 1.0 if weight is None else float(weight[i])) for i in range(len(response))]
@@ -424,7 +424,7 @@ def oob_loss(seen: Seen, t: int, node: Node) -> float:
 
 
 def mdi(seen: Seen, t: int, node: Node, criterion=None, min_node_size=0.0) -> float:
-    """Stored impurities and weights, or variances of the in-bag rows."""
+    """Return a node's decrease of impurity, from stored impurities and weights or from variances of in-bag rows."""
     nodes, three = seen.tree.nodes, ((1, t), (-1, node.left), (-1, node.right))
     if criterion == "variance":
         if count(seen.bag[t]) < min_node_size:
@@ -439,7 +439,7 @@ TERMS = {"mdi_oob": mdi_oob, "ufi": ufi, "oob_split": oob_split, "oob_loss": oob
 
 
 def score(name: str, trees: list[Seen], n_features: int, averaged: bool, **options) -> np.ndarray:
-    """Mean over trees that have evaluation rows (all trees for mdi); the sum over trees of a booster."""
+    """Return the mean over trees that have evaluation rows (all trees for mdi), or the sum over trees of a booster."""
     normalize = options.pop("normalize", None)
     used = trees if name == "mdi" else [seen for seen in trees if seen.rows[0]]
     total = [0.0] * n_features
@@ -457,7 +457,7 @@ def score(name: str, trees: list[Seen], n_features: int, averaged: bool, **optio
 
 
 def running_loss(form: Model, X, y, weight=None) -> tuple[np.ndarray, float]:
-    """Loss saved step by step as the margin grows from F_0 to F_M: scores, and the part of the root steps."""
+    """Return the loss saved by each feature as the margin goes from F_0 to F_M, and the loss saved by root steps."""
     saved, base, total = [0.0] * form.n_features, 0.0, 0.0
     value = [[tree.value(t) for t in range(len(tree.nodes))] for tree in form.trees]
     for i, target in enumerate(form.target(y)):
@@ -504,7 +504,7 @@ def _summed(form: Model, figure: Callable[[Node], float]) -> np.ndarray:
 
 @dataclass
 class Growth:
-    """One tree for contributions: which rows (with weight) are evaluated, values mu_t, and factors of the nodes."""
+    """One tree for contributions: the evaluated rows with their weights, node values mu_t, and factors of nodes."""
 
     tree: Tree
     rows: list[tuple[int, float]]
@@ -513,7 +513,7 @@ class Growth:
 
 
 def grow_forest(model, X, y, weight=None, shrinkage=0.0, means=False, block=None) -> list[Growth]:
-    """See a scikit-learn forest's training rows: in-bag means (or the model's own values) and OOB rows of each tree.
+    """Return each tree of a scikit-learn forest with its in-bag means (or the model's own values) and its OOB rows.
 
     A row counts as out of bag only if all rows of its block are.
     """
@@ -533,7 +533,7 @@ def grow_forest(model, X, y, weight=None, shrinkage=0.0, means=False, block=None
 
 
 def grow_fixed(form: Model, n_rows: int, weight=None, factors=None) -> list[Growth]:
-    """See the trees of any model with all of some held-out rows."""
+    """Return the trees of any model, each with all held-out rows."""
     rows = [(i, 1.0 if weight is None else float(weight[i])) for i in range(n_rows)]
     return [
         Growth(tree, rows, [tree.value(t) for t in range(len(tree.nodes))], factors[k] if factors else [1.0] * 10**5)
@@ -542,7 +542,7 @@ def grow_fixed(form: Model, n_rows: int, weight=None, factors=None) -> list[Grow
 
 
 def contributions(form: Model, grown: list[Growth], X, y, inflated=False, block=None) -> np.ndarray:
-    """phi_ik as methods.md section 2 writes it, walking row by row; inflated for the number of blocks in each node."""
+    """Return phi_ik of methods.md, section 2, row by row. `inflated` corrects for the number of blocks in each node."""
     response = form.response(y)
     phi = np.zeros((len(response), form.n_features))
     used = [each for each in grown if each.rows]
@@ -573,7 +573,7 @@ def contributions(form: Model, grown: list[Growth], X, y, inflated=False, block=
 
 
 def studentised(phi: np.ndarray, block=None) -> np.ndarray:
-    """Score over sd(n phi) / sqrt(n), phi summed by block first; 0 where all contributions are 0."""
+    """Return score / (sd(n phi) / sqrt(n)), with phi summed by block first; 0 if all contributions are 0."""
     labels = list(range(len(phi))) if block is None else list(block)
     phi = np.array([sum(phi[i] for i in range(len(phi)) if labels[i] == label) for label in sorted(set(labels))])
     n = len(phi)

@@ -1,4 +1,4 @@
-"""A study of seconds, in a module that worker processes can import."""
+"""A benchmark study that takes seconds. It is in a module that worker processes can import."""
 
 from functools import partial
 

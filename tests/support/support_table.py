@@ -27,7 +27,7 @@ What each model is scored on, and what is refused, is in [models](models.md) and
 
 
 class Outcomes:
-    """Collects the outcome each test recorded."""
+    """A pytest plugin that collects the outcome each test recorded."""
 
     def __init__(self) -> None:
         self.cells: dict[str, dict[str, str]] = {}
@@ -40,7 +40,7 @@ class Outcomes:
 
 
 def page(cells: dict[str, dict[str, str]]) -> str:
-    """Return the page as markdown."""
+    """Return the page as Markdown."""
     ran = ", ".join(f"{name} {version(name)}" for name in ("scikit-learn", "xgboost", "lightgbm", "pandas"))
     lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, found in cells.items():

@@ -1,0 +1,111 @@
+"""`debias check`, and the commands of docs/gate.md as they stand there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+
+from debias.cli import main
+from support.shell import in_bash
+
+PAGE = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+
+
+def block(name):
+    return re.search(rf"^<!-- {name} -->\n```\w+\n(.*?)^```", PAGE, re.M | re.S).group(1)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The files of the drift example, and the audit of the old model, made by the page's own code and command."""
+    here = tmp_path_factory.mktemp("gate")
+    subprocess.run([sys.executable, "-c", block("drift data")], cwd=here, check=True)
+    (here / "debias.toml").write_text(block("drift policy"))
+    done = in_bash(block("drift commands").splitlines()[0], cwd=here)
+    assert done.returncode == 0, done.stderr
+    return here
+
+
+def run(home, *arguments):
+    given = ["new.ubj", "new.csv", "--target", "outcome", "--seed", "0", *arguments]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
+        for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
+            patch.delenv(name, raising=False)
+        return CliRunner().invoke(main, ["check", *given])
+
+
+def test_the_drift_example_names_what_changed_and_fails(home):
+    done = in_bash(block("drift commands").splitlines()[1], cwd=home)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines()[-len(block("drift output").splitlines()) :] == block("drift output").splitlines()
+    assert "humidity: rank 2" in done.stdout
+    assert "indistinguishable" in done.stdout
+
+
+def test_the_workflow_of_the_page_runs(home, tmp_path):
+    commands = re.findall(r"^      - run: (?:\|\n((?:          .*\n)+)|(.*)\n)", block("workflow"), re.M)
+    install, (check, _) = commands
+    assert install[1].startswith("pip install")
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    command = "\n".join(line.removeprefix("          ") for line in check.splitlines())
+    done = in_bash(command, cwd=home, environment={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
+    assert done.returncode == 1
+    assert summary.read_text().startswith("before\n## debias check: failed (2 rules)")
+    assert "humidity" in summary.read_text()
+    annotations = [line for line in done.stderr.splitlines() if line.startswith("::error")]
+    assert len(annotations) == 2
+    kept = re.search(r"path: \|\n((?: {12}.*\n)+)", block("workflow")).group(1).split()
+    assert sorted(kept) == ["audit.json", "debias.xml", "report.html"]
+    for name in kept:
+        assert (home / name).stat().st_size > 0
+    suite = ElementTree.parse(home / "debias.xml").getroot()[0]
+    assert suite.get("failures") == "2"
+
+
+def test_a_policy_that_holds_exits_with_0(home):
+    (home / "good.toml").write_text('must_be_informative = ["temperature"]\n')
+    done = run(home, "--policy", "good.toml", "--format", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["passed"] is True
+    assert run(home, "--policy", "good.toml", "--format", "csv").stdout.startswith("rule,status")
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "code", "message"),
+    [
+        ("min_row = 3", [], 2, "Did you mean 'min_rows'"),
+        ("max_rank_change = 1", [], 2, "pass --baseline AUDIT.json"),
+        ("max_rank_change = 1", ["--baseline", "new.csv"], 3, "new.csv is no audit or scores written by debias"),
+        ("min_rows = 3", ["--rows", "train"], 3, "training rows passes no gate"),
+        ("min_rows = 3", ["--target", "nothing"], 2, "has no column 'nothing'"),
+        ("min_rows = 3", ["--rows", "oob"], 3, "error: "),
+        ("min_rows = 99999", [], 1, ""),
+    ],
+)
+def test_exit_codes_tell_a_failed_gate_from_wrong_use_and_from_what_could_not_run(home, policy, more, code, message):
+    (home / "policy.toml").write_text(policy)
+    done = run(home, "--policy", "policy.toml", *more)
+    assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+
+
+def test_a_fault_of_ours_is_no_failed_gate(home, monkeypatch):
+    (home / "policy.toml").write_text("min_rows = 1")
+    monkeypatch.setattr("debias.results.gate._results", lambda *_: 1 / 0)
+    done = run(home, "--policy", "policy.toml")
+    assert done.exit_code == 3
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_without_a_policy_pyproject_is_read(home):
+    (home / "pyproject.toml").write_text("[tool.debias]\nmin_rows = 99999\n")
+    done = run(home)
+    assert done.exit_code == 1
+    assert "min_rows" in done.stdout

@@ -1,0 +1,195 @@
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import debias
+from debias.cli import main
+from support import simulated
+from support.shell import in_bash
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory, models):
+    """Model files of XGBoost and LightGBM, and held-out rows with one column more than the models know."""
+    X, y = simulated.rows(300, names=["a", "b", "[red]"])
+    home = tmp_path_factory.mktemp("cli")
+    plain = X.rename(columns={"[red]": "c"})
+    models("xgboost").fit(plain[:200], y[:200]).save_model(home / "model.ubj")
+    models("xgboost").fit(plain[:200], y[:200]).save_model(home / "model.json")
+    models("lightgbm").fit(plain[:200], y[:200]).booster_.save_model(home / "model.txt")
+    table = plain.assign(outcome=y, spare=1.0, weight=1.0)
+    table[200:].to_csv(home / "heldout.csv", index=False)
+    table[200:].to_parquet(home / "heldout.parquet")
+    table[200:].to_feather(home / "heldout.feather")
+    table[:200].to_csv(home / "train.csv", index=False)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def loaded_at_once(monkeypatch):
+    """Leave out the child process that tries a model file first; tests/models/test_files.py tests it."""
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("model", ["model.ubj", "model.json", "model.txt"])
+def test_audit_prints_the_table_and_says_what_was_left_out(files, model):
+    done = run("audit", files / model, files / "heldout.csv", "--target", "outcome", "--weight", "weight")
+    assert done.exit_code == 0, done.output
+    assert "debiased share" in done.stdout
+    assert "Scored on 100 held-out rows" in done.stdout
+    assert "left out: spare" in done.stderr
+
+
+@pytest.mark.parametrize("data", ["heldout.parquet", "heldout.feather"])
+def test_other_tables_give_the_same_numbers(files, data):
+    given = ("--target", "outcome", "--weight", "weight", "--format", "csv")
+    assert (
+        run("audit", files / "model.ubj", files / data, *given).stdout
+        == run("audit", files / "model.ubj", files / "heldout.csv", *given).stdout
+    )
+
+
+def test_json_is_the_audit_of_the_library(files, tmp_path):
+    done = run(
+        "audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight",
+        "--format", "json", "--json", tmp_path / "audit.json", "--scorer", "mdi_oob", "--scorer", "gain",
+    )  # fmt: skip
+    frame = pd.read_csv(files / "heldout.csv")
+    model = debias.load_model(files / "model.ubj")
+    expected = debias.audit(model, frame[["a", "b", "c"]], frame["outcome"], ["mdi_oob", "gain"])
+    found = debias.Audit.from_json(done.stdout)
+    assert found.to_dict() == debias.Audit.from_json((tmp_path / "audit.json").read_text()).to_dict()
+    np.testing.assert_array_equal(found.share, expected.share)
+    assert list(found.scores) == ["mdi_oob", "gain"]
+
+
+def test_score_prints_one_scorer(files):
+    done = run("score", files / "model.txt", files / "heldout.csv", "--target", "outcome", "--scorer", "oob_split")
+    assert done.exit_code == 0, done.output
+    assert "oob_split (impurity decrease on evaluation rows)" in done.stdout
+
+
+def test_score_takes_training_rows_beside(files):
+    done = run(
+        "score", files / "model.txt", files / "heldout.csv", "--target", "outcome", "--scorer", "ufi",
+        "--train", files / "train.csv", "--format", "json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["scorer"] == "ufi"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["heldout.csv", "--target", "nothing"], 2, "has no column 'nothing'; it has a, b, c"),
+        (["heldout.csv"], 2, "Missing option '--target'"),
+        (["nothing.csv", "--target", "outcome"], 2, "does not exist"),
+        (["train.csv", "--target", "outcome"], 3, "error: these are the training rows"),
+        (
+            ["heldout.csv", "--target", "a"],
+            3,
+            "error: X does not have the columns the model was trained on; missing: a",
+        ),
+        (["heldout.csv", "--target", "outcome", "--scorer", "nothing"], 2, "there is no scorer 'nothing'"),
+        (["model.ubj", "--target", "outcome"], 2, "cannot be read as CSV"),
+    ],
+)
+def test_wrong_use_has_its_exit_code_and_a_message(files, arguments, code, message):
+    data, *rest = arguments
+    done = run("audit", files / "model.ubj", files / data, *rest)
+    assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"learner": 3}', b"tree\nversion=v4\nrubbish", b"\x80\x04pickle"])
+@pytest.mark.parametrize("name", ["model.json", "model.txt", "model.pkl"])
+def test_files_that_are_no_models_are_refused(content, name, files, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    done = run("audit", tmp_path / name, files / "heldout.csv", "--target", "outcome")
+    assert done.exit_code == 3
+    assert done.stderr.startswith("error: ")
+
+
+def test_plugins_lists_scorers_and_adapters():
+    done = run("plugins")
+    assert done.exit_code == 0
+    for name in ("mdi_oob", "sklearn_forests", "debias-trees"):
+        assert name in done.stdout
+
+
+def test_plugins_are_listed_for_programs_too():
+    expected = debias.plugins().to_dict("records")
+    assert json.loads(run("plugins", "--format", "json").stdout) == expected
+    read = pd.read_csv(io.StringIO(run("plugins", "--format", "csv").stdout), keep_default_na=False, dtype=str)
+    assert read.to_dict("records") == expected
+
+
+def test_feature_names_are_shown_as_they_are(models):
+    from rich.console import Console
+
+    from debias.results.console import print_audit
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["[red]", "[/]"])
+    forest = models("sklearn").fit(X, X["[red]"])
+    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - closed with the process
+    print_audit(console, debias.audit(forest, X, X["[red]"]))
+    console.file.close()
+    assert "[red]" in (text := console.export_text())
+    assert "[/]" in text
+
+
+@pytest.mark.parametrize("command", [[], ["audit"], ["score"], ["check"], ["demo"], ["plugins"], ["bench"]])
+def test_help_is_there(command):
+    done = run(*command, "--help")
+    assert done.exit_code == 0
+    assert "Usage:" in done.stdout
+    assert not command or f"Example: debias {command[0]}" in done.stdout
+
+
+PAGE = (Path(__file__).parents[2] / "docs/shell.md").read_text()
+
+
+def printed(command):
+    done = in_bash(command)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("debias a", {"audit"}),
+        ("debias audit --all", {"--allow-pickle"}),
+        ("debias audit m.ubj d.csv --rows h", {"held-out"}),
+        ("debias bench li-", {"li-table1", "li-chip", "li-depth"}),
+    ],
+)
+def test_completion_of_the_page_completes_in_bash(typed, expected):
+    command = re.search(r"<!-- completion bash -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
+    words = typed.split(" ")
+    found = printed(
+        f"{command}\nCOMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}\n"
+        "_debias_completion debias\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    assert set(found.split()) == expected
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_for_other_shells_is_printed(shell):
+    command = re.search(rf"<!-- completion {shell} -->\n```sh\n(.*?)```", PAGE, re.S).group(1)
+    assert f"_DEBIAS_COMPLETE={shell}_source debias" in command
+    script = printed(f"_DEBIAS_COMPLETE={shell}_source debias")
+    assert f"_DEBIAS_COMPLETE={shell}_complete" in script

@@ -1,0 +1,190 @@
+"""MLflow itself: audits in runs, the evaluator through ``mlflow.models.evaluate``, its gate, and files it writes."""
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+import debias
+from debias.benchmarks.demo import demo_data
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]  # MLflow warns of itself at every turn
+FOREST_TYPES = ["sklearn.tree._tree.Tree"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = demo_data()
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+@pytest.fixture(scope="module")
+def forest(data):
+    return RandomForestRegressor(50, random_state=0).fit(data[0], data[1])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracking(tmp_path_factory):
+    """Import MLflow, which takes seconds, only where these tests are run; runs go to a folder of the test."""
+    global mlflow, log_audit
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlflow = pytest.importorskip("mlflow")
+        from debias_plugins.integrations.mlflow import log_audit
+    home = tmp_path_factory.mktemp("mlflow")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        mlflow.set_tracking_uri(f"sqlite:///{home}/runs.db")
+        yield home
+
+
+@pytest.fixture(scope="module")
+def uri(forest):
+    with mlflow.start_run():
+        return mlflow.sklearn.log_model(forest, name="forest", skops_trusted_types=FOREST_TYPES).model_uri
+
+
+def evaluate(uri, data, **config):
+    table = data[2].assign(outcome=data[3])
+    with mlflow.start_run() as run:
+        given = {"model_type": "regressor", "evaluators": ["debias"], "evaluator_config": {"debias": config}}
+        return mlflow.models.evaluate(uri, table, targets="outcome", **given), run.info.run_id
+
+
+def artefact(run, name):
+    return mlflow.artifacts.load_text(f"runs:/{run}/{name}")
+
+
+def test_mlflow_lists_the_evaluator():
+    assert "debias" in mlflow.models.list_evaluators()
+
+
+def test_training_rows_come_by_the_configuration_and_are_scored_out_of_bag(uri, data, forest):
+    result, run = evaluate(uri, data, rows="oob", train=data[:2], seed=0)
+    expected = debias.audit(forest, *data[:2], rows="oob", seed=0)
+    assert result.metrics["debias/unsupported_share"] == expected.unsupported_share
+    assert result.metrics["debias/n_informative"] == expected.verdict.count("informative")
+    stored = mlflow.get_run(run).data.metrics
+    assert stored == pytest.approx(result.metrics)
+    for k, name in enumerate(expected.main.feature_names):
+        assert stored[f"debias/share/{name}"] == pytest.approx(expected.share[k])
+        assert stored[f"debias/reported/{name}"] == pytest.approx(expected.reported[k])
+        assert stored[f"debias/z/{name}"] == pytest.approx(expected.main.z[k])
+    found = debias.Audit.from_json(artefact(run, "debias/audit.json"))
+    np.testing.assert_array_equal(found.main.values, expected.main.values)
+    assert found.provenance["status"] == "proven"
+    assert "<!doctype html>" in artefact(run, "debias/report.html").lower()[:200]
+    assert result.artifacts["debias/audit.json"].content == found.to_dict()
+
+
+def test_evaluation_rows_are_scored_as_held_out(uri, data, forest):
+    result, _ = evaluate(uri, data, rows="held-out", seed=0, prefix="fresh")
+    expected = debias.audit(forest, *data[2:], rows="held-out", seed=0)
+    assert result.metrics["fresh/unsupported_share"] == expected.unsupported_share
+    assert result.metrics["fresh/n_rows"] == len(data[2])
+
+
+def test_mlflow_gates_by_the_metrics(uri, data):
+    from mlflow.models import MetricThreshold
+    from mlflow.models.evaluation.validation import ModelValidationFailedException
+
+    policy = {"must_be_informative": ["bmi"], "must_not_matter": ["bmi"]}
+    result, run = evaluate(uri, data, rows="oob", train=data[:2], seed=0, policy=policy)
+    assert json.loads(artefact(run, "debias/gate.json"))["passed"] is False
+    assert r"must\_not\_matter: bmi" in artefact(run, "debias/gate.md")
+    share = result.metrics["debias/unsupported_share"]
+    passing = {"debias/unsupported_share": MetricThreshold(threshold=share + 0.01, greater_is_better=False)}
+    mlflow.validate_evaluation_results(passing, result)
+    for name, limit in (("debias/unsupported_share", share - 0.01), ("debias/failed_rules", 0)):
+        failing = {name: MetricThreshold(threshold=limit, greater_is_better=False)}
+        with pytest.raises(ModelValidationFailedException, match=name):
+            mlflow.validate_evaluation_results(failing, result)
+
+
+def test_models_are_not_audited_unless_asked(uri, data):
+    """MLflow runs every evaluator there is when none is named; ours needs rows=."""
+    table = data[2].assign(outcome=data[3])
+    config = {"log_model_explainability": False}
+    with mlflow.start_run():
+        found = mlflow.models.evaluate(
+            uri, table, targets="outcome", model_type="regressor", evaluator_config=config
+        ).metrics
+    assert "r2_score" in found
+    assert not [name for name in found if name.startswith("debias")]
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "message"),
+    [
+        ({"rows": "oob", "alhpa": 0.1}, debias.RowsError, "Did you mean 'alpha'"),
+        ({"rows": "oob"}, debias.ProvenanceError, "trained on 300 rows, but X has 142"),
+        ({"rows": "held-out", "policy": {"min_row": 3}}, debias.PolicyError, "min_rows"),
+    ],
+)
+def test_wrong_configurations_say_so(uri, data, config, kind, message):
+    with pytest.raises(kind, match=message):
+        evaluate(uri, data, **config)
+
+
+def test_what_holds_no_trees_is_refused(data):
+    table = data[2].assign(outcome=data[3])
+    given = {"targets": "outcome", "model_type": "regressor", "evaluators": "debias"}
+    with mlflow.start_run(), pytest.raises(debias.UnsupportedModelError, match="flavours sklearn, xgboost or lightgbm"):
+        mlflow.models.evaluate(lambda X: X["bmi"], table, evaluator_config={"rows": "held-out"}, **given)
+
+
+def test_an_audit_is_logged_to_the_active_run_under_names_mlflow_takes(forest, data):
+    hostile = ["a/b", "a:b", "<script>", "..", "x" * 400, "年齢"]
+    X = data[0].iloc[:, :6].set_axis(hostile, axis=1)
+    audit = debias.audit(RandomForestRegressor(20, random_state=0).fit(X, data[1]), X, data[1], ["mdi_oob"], seed=0)
+    with mlflow.start_run() as run:
+        metrics = log_audit(audit, audit.check({"min_rows": 1}))
+    assert mlflow.get_run(run.info.run_id).data.metrics == pytest.approx(metrics)
+    assert len([name for name in metrics if "/share/" in name]) == 6
+    assert metrics["debias/failed_rules"] == 0
+    untested = debias.audit(forest, *data[:2], ["mdi_oob"], test=None)
+    with mlflow.start_run():
+        assert not {"debias/unsupported_share", "debias/z/bmi"} & set(log_audit(untested))
+
+
+@pytest.mark.parametrize("flavour", ["sklearn", "sklearn pickled", "xgboost", "xgboost booster", "lightgbm"])
+def test_directories_mlflow_writes_are_read_without_it(flavour, data, models, forest, tmp_path):
+    X, y, X_test, y_test = data
+    if flavour.startswith("sklearn"):
+        how = {"serialization_format": "cloudpickle"} if "pickled" in flavour else {"skops_trusted_types": FOREST_TYPES}
+        model, save = forest, lambda model, path: mlflow.sklearn.save_model(model, path, **how)
+    else:
+        library = flavour.split()[0]
+        model = models(library, n_estimators=5).fit(X, y)
+        model = model.get_booster() if "booster" in flavour else model
+        save = getattr(mlflow, library).save_model
+    save(model, tmp_path / "model")
+    if "pickled" in flavour:
+        with pytest.raises(debias.UntrustedModelError, match="--allow-pickle"):
+            debias.load_model(tmp_path / "model")
+    loaded = debias.load_model(tmp_path / "model", allow_pickle="pickled" in flavour)
+    expected = debias.score(model, X_test, y_test, rows="held-out").values
+    np.testing.assert_array_equal(debias.score(loaded, X_test, y_test, rows="held-out").values, expected)
+
+
+def test_the_page_runs(uri, data, forest, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs/mlflow.md").read_text().partition("## skore")[0]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "debias.toml").write_text('must_be_informative = ["bmi"]')
+    named = {"debias": debias, "forest": forest, "X_train": data[0], "y_train": data[1], "model_uri": uri}
+    named["test_table"] = data[2].assign(outcome=data[3])
+    blocks = "\n".join(re.findall(r"^```python\n(.*?)^```", page, flags=re.M | re.S))
+    exec(blocks.replace('"default", ', ""), named)  # noqa: S102 - our own page; MLflow's own evaluator takes a minute
+    assert named["result"].metrics["debias/failed_rules"] == 0
+
+
+def test_importing_debias_and_its_plugins_imports_neither_mlflow_nor_skore():
+    code = "import sys, debias; debias.plugins(); print([n for n in ('mlflow', 'skore') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

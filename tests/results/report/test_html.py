@@ -1,0 +1,257 @@
+import re
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import debias
+from debias.results.report import figures
+from debias.results.report.html import headline
+from debias.text import percent_in_table, shown
+from support.audits import made
+from support.contrast import contrast
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "$x_1$ {{ 7*7 }} {% raw %}",
+    "a" * 300,
+    "\u202eright to left\x1b\n",
+    "&amp; \"quoted\" 'name'",
+    "年齢 возраст",
+    "[red]bold[/]",
+]
+
+
+class Reader(HTMLParser):
+    """Tags with attributes, and the text of cells that head rows."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_hostile_names_stay_text():
+    text = made(HOSTILE).to_html()
+    read = Reader(text)
+    assert not {"script", "img", "iframe", "link", "object"} & {tag for tag, _ in read.tags}
+    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"]
+    for name in HOSTILE:
+        assert shown(name) in read.text
+    assert "49" not in "".join(t for t in read.text if "{{" in t)
+    assert len(re.findall("<style>", text)) == 1
+
+
+def test_no_name_makes_a_figure_fail_or_warn():
+    for name in HOSTILE:
+        made([name, "b", "c"]).to_html()
+
+
+def test_the_page_asks_for_nothing_and_its_policy_allows_nothing():
+    read = Reader(made(["a", "b", "c"]).to_html())
+    policy = next(a["content"] for tag, a in read.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    for tag, attributes in read.tags:
+        for name in ("src", "href"):
+            assert attributes.get(name, "#").startswith("#"), (tag, attributes)
+
+
+def test_the_policy_has_the_digest_of_the_style():
+    import base64
+    import hashlib
+
+    text = made(["a", "b", "c"]).to_html()
+    style = re.search(r"<style>(.*?)</style>", text, re.S).group(1)
+    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in text
+
+
+def test_ids_are_unique_and_every_reference_has_its_target():
+    read = Reader(made([f"feature {k}" for k in range(20)]).to_html())
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in read.tags:
+        wanted = attributes.get("aria-labelledby", "").split()
+        wanted += [attributes["href"][1:]] if "href" in attributes else []
+        wanted += re.findall(r"url\(#([^)]+)\)", attributes.get("clip-path", ""))
+        assert set(wanted) <= set(ids)
+
+
+def test_every_figure_has_a_title_a_description_and_a_table():
+    text = made([f"f{k}" for k in range(12)]).to_html()
+    for part in re.findall(r"<figure>.*?</figure>", text, re.S):
+        assert re.search(r'<svg[^>]*role="img"', part)
+        for needed in ("<title", "<desc", "<figcaption>", "<table>", "<caption>", 'scope="col"', 'scope="row"'):
+            assert needed in part
+    assert text.count("<figure>") == 4
+
+
+def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
+    X, y = diabetes
+    audit = debias.audit(models("xgboost").fit(X[:300], y[:300]), X[300:], y[300:], seed=0)
+    text = audit.to_html()
+    section = text[text.index('<section id="features"') :]
+    for name, row in audit.table.iterrows():
+        cells = re.search(rf"<bdi>{name}</bdi></th>(.*?)</tr>", section, re.S).group(1)
+        assert f">{escape(percent_in_table(row['reported']))}<" in cells
+        assert f">{escape(percent_in_table(row['share']))}<" in cells
+        assert row["verdict"] in cells
+        assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
+    assert audit.fingerprints["model_sha256"] in text
+    assert audit.chance_in_words() in text
+    assert f"{audit.unsupported_share:.1%} of the reported importance falls on" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"informative": [1, 1, 1]}, "All of the reported importance falls on features that are distinguishable"),
+        ({"tested": False}, "Nothing was tested"),
+        ({"rows": "train", "tested": False}, "Scored on training rows"),
+        ({"reported": False}, "2 of 3 features are indistinguishable from noise."),
+    ],
+)
+def test_the_headline_says_what_was_found(given, words):
+    audit = made(["a", "b", "c"], **given)
+    assert headline(audit).startswith(words)
+    assert words in audit.to_html()
+
+
+@pytest.mark.parametrize(("n_features", "most"), [(50, 500_000), (400, 1_000_000), (4000, 5_000_000)])
+def test_many_features_have_top_figures_and_a_whole_table(n_features, most):
+    text = made([f"feature {k}" for k in range(n_features)], n_permutations=20).to_html()
+    assert len(text.encode()) < most
+    section = text[text.index('<section id="features"') :]
+    assert section.count('<th scope="row">') == n_features
+    assert (
+        f"These are the 30 features of the largest reported or debiased share; the table has all {n_features:,}."
+        in text
+    )
+
+
+def test_warnings_are_shown_escaped():
+    assert "<li>rows &lt;b&gt; repeat</li>" in made(["a", "b"], warnings=["rows <b> repeat"]).to_html()
+    assert "None arose." in made(["a", "b"]).to_html()
+
+
+def test_the_same_audit_gives_the_same_bytes(tmp_path):
+    audit = made(["a", "b", "c"])
+    assert audit.to_html(tmp_path / "a.html", title="T") == audit.to_html(title="T")
+    assert (tmp_path / "a.html").read_text() == audit.to_html(title="T")
+    assert "<title>T</title>" in audit.to_html(title="T")
+
+
+def test_notebooks_show_a_part_without_frame_or_policy():
+    text = made([f"feature {k}" for k in range(50)])._repr_html_()
+    assert "<html" not in text
+    assert "Content-Security-Policy" not in text
+    assert "30 more are in audit.table" in text
+    assert text.count("<svg") == 1
+    assert "<script" not in made(HOSTILE)._repr_html_()
+    assert "&lt;script" in made(HOSTILE).main._repr_html_()
+
+
+def test_without_jinja2_the_page_says_what_to_install_and_a_notebook_has_the_table(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    audit = made(["a", "b", "c"])
+    with pytest.raises(ImportError, match=r"pip install debias-trees\[report\]"):
+        audit.to_html()
+    assert "<table" in audit._repr_html_()
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_contrast_is_enough_for_text_and_marks(scheme):
+    """WCAG 2.2: 4.5 for text, 3 for marks, on every ground they stand on."""
+    from debias.results.report.html import _resource
+
+    blocks = re.findall(r"--paper:.*?(?:\}|color:)", _resource("style.css"), re.S)
+    hexadecimal = dict(re.findall(r"--([a-z]+): #([0-9a-f]{6})", blocks[scheme]))
+    colour = {name: bytes.fromhex(digits) for name, digits in hexadecimal.items()}
+    for ground in ("paper", "panel"):
+        assert min(contrast(colour[text], colour[ground]) for text in ("ink", "muted")) >= 4.5
+    for ground in ("paper", "band"):
+        for mark in ("informative", "noise", "untested"):
+            assert contrast(colour[mark], colour[ground]) >= (3 if ground == "paper" else 2.5)
+
+
+def test_plots_return_axes_and_take_them():
+    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
+
+    audit = made(["<b>", "$x$", "c", "d"])
+    for result in (audit, audit.main, made(["a", "b"], tested=False).main):
+        axes = result.plot()
+        assert axes.get_yticklabels()[0].get_text() in result.feature_names if result is not audit else True
+        plt.close(axes.figure)
+        mine = Figure().subplots()
+        assert result.plot(mine, most=2) is mine
+        assert len(mine.get_yticks()) == 2
+
+
+def test_the_dots_of_the_picture_are_the_scores():
+    from matplotlib.figure import Figure
+
+    audit = made([f"f{k}" for k in range(8)])
+    axes = Figure().subplots()
+    audit.main.plot(axes)
+    drawn = np.sort(np.concatenate([line.get_xdata() for line in axes.lines if line.get_linestyle() == "None"]))
+    np.testing.assert_array_equal(drawn, np.sort(audit.main.values))
+    axes = Figure().subplots()
+    audit.plot(axes)
+    reported = next(line for line in axes.lines if line.get_label() == "reported")
+    np.testing.assert_array_equal(np.sort(reported.get_xdata()), np.sort(audit.reported))
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(audit.table.index)
+    told = {text.get_text() for text in axes.get_legend().get_texts()}
+    assert told >= {"reported", "informative"}
+
+
+def test_long_names_lose_their_middle():
+    assert figures.shortened("x" * 10 + "y" * 100 + "z" * 10, 12) == "xxxxxxx…zzzz"
+    assert figures.shortened("a\nb\u202e") == r"a\nb\u202e"
+
+
+def test_the_command_writes_the_report(tmp_path, diabetes, models):
+    from click.testing import CliRunner
+
+    from debias.cli import main
+
+    X, y = diabetes
+    models("lightgbm").fit(X[:300], y[:300]).booster_.save_model(tmp_path / "model.txt")
+    X[300:].assign(outcome=y).to_csv(tmp_path / "data.csv", index=False)
+    given = [str(tmp_path / "model.txt"), str(tmp_path / "data.csv"), "--target", "outcome"]
+    done = CliRunner().invoke(main, ["audit", *given, "--html", str(tmp_path / "report.html")])
+    assert done.exit_code == 0, done.output
+    assert "indistinguishable from noise" in (tmp_path / "report.html").read_text()
+
+
+def test_the_band_of_noise_is_that_of_the_test():
+    """By permuted responses, else Student's law of the rows each score rests on, else the normal law."""
+    from matplotlib.figure import Figure
+    from scipy.stats import norm, t
+
+    audit = made(["a", "b", "c"])
+    test = {"method": "naive", "alpha": 0.05, "error": "fwer"}
+    for told, expected in (
+        ({"effective_rows": [3.0, 11.0, 400.0]}, t.ppf(0.95, [2, 10, 399])),
+        ({"n_independent": 11}, t.ppf(0.95, [10, 10, 10])),
+        ({}, norm.ppf([0.95] * 3)),
+    ):
+        scores = replace(audit.main, null=None, details={"test": test | told})
+        axes = Figure().subplots()
+        drawn = replace(audit, scores={"mdi_oob": scores})
+        figures.draw_evidence(drawn, axes)
+        bars = sorted(bar.get_width() for bar in axes.patches)
+        np.testing.assert_allclose(bars, np.sort(2 * expected))
+    axes = Figure().subplots()
+    figures.draw_evidence(audit, axes)
+    low, high = np.quantile(audit.main.null, [0.05, 0.95], axis=0)
+    np.testing.assert_allclose(sorted(bar.get_width() for bar in axes.patches), np.sort(high - low))

@@ -1,0 +1,615 @@
+"""Every sentence about an audit, read back and computed again from its table.
+
+A sentence is a pattern with a check. A sentence that fits no pattern fails the tests, as does a pattern no sentence
+ever fits, and a check that lets a changed number pass. Patterns and checks stand together, so that none is forgotten.
+"""
+
+import io
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from scipy.stats import spearmanr
+
+import debias
+from debias.benchmarks import demo
+from debias.results.comparison import Comparison
+from debias.results.console import print_audit, print_scores
+from debias.results.report import html
+from support.audits import made
+from support.drawn_audits import drawn
+
+AUDITS = range(400)
+PERCENT = r"(?:(?:(?:less|more) than )?[\d.]+%)"
+WORDS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training"}
+
+
+def shows(text, share, decimals=1):
+    """Whether a percentage in a sentence is that of a share: 0% and 100% are exact, others round."""
+    step = 10.0**-decimals / 100
+    if text in ("0%", "100%"):
+        return share == 0 if text == "0%" else abs(share - 1) < 1e-8
+    if text.startswith("less than"):
+        return text == f"less than {100 * step:g}%" and 0 < share < step
+    if text.startswith("more than"):
+        return text == f"more than {100 - 100 * step:g}%" and 1 - step < share < 1
+    exact = re.fullmatch(rf"(\d+\.\d{{{decimals}}}|\d+)%", text)
+    return bool(exact) and abs(float(text[:-1]) / 100 - share) <= step / 2 + 1e-12 and step <= share <= 1 - step + 1e-12
+
+
+def whole(text):
+    """Return the number of a sentence, with a comma at the thousands."""
+    number = int(text.replace(",", ""))
+    assert text == f"{number:,}"
+    return number
+
+
+class Facts:
+    """What the sentences are held against: computed from the table and the scores, not by what makes sentences."""
+
+    def __init__(self, audit):
+        self.audit, self.table, self.main = audit, audit.table, audit.main
+        positive = self.table["mdi_oob"].clip(lower=0)
+        self.share = positive / (positive.sum() or 1)
+        assert np.allclose(self.share, self.table["share"])
+        self.reported = self.table.get("reported", None)
+        self.verdict = self.table["verdict"]
+        self.noise = self.table.index[self.verdict == "indistinguishable"]
+        self.n = len(self.table)
+        self.test = self.main.details.get("test", {})
+        if self.reported is not None:
+            self.excess = self.reported - self.share
+            self.twice = (self.reported >= 2 * self.share) & (self.reported > 0)
+            self.inflated = self.table.index[self.twice & (self.excess > 0.01)]
+            self.slight = self.table.index[self.twice & (self.excess <= 0.01)]
+
+    @property
+    def nothing_reported(self):
+        return self.reported is None or self.reported.sum() == 0
+
+
+def scored_on(facts, n, words, noun, detail):
+    assert whole(n) == facts.main.n_rows
+    assert words == WORDS[facts.main.rows]
+    assert noun == ("row" if n == "1" else "rows")
+    assert detail == facts.main.provenance["detail"]
+
+
+def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, part, procedure):
+    assert whole(n_rows or "1") == facts.main.n_rows
+    assert (rows == "this 1 row") == (facts.main.n_rows == 1)
+    how_many(facts, some, of, verb, every, all_of, verdict)
+    told = some is not None and not facts.nothing_reported
+    assert (part is not None) == told
+    if told:
+        assert they == ("it has" if len(facts.noise) == 1 else "together they have")
+        assert shows(part, facts.reported[facts.noise].sum())
+    by_procedure(facts, procedure)
+
+
+def how_many(facts, some, of, verb, every, all_of, verdict):
+    if every is None:
+        assert (whole(some), whole(of)) == (len(facts.noise), facts.n)
+        assert verb == ("is" if some == "1" else "are")
+        assert verdict == "indistinguishable from noise"
+        assert 0 < len(facts.noise) < facts.n
+    else:
+        assert {"The only feature is": 1, "Both features are": 2}.get(every) or whole(all_of) > 2
+        assert facts.n == {"The only feature is": 1, "Both features are": 2}.get(every, whole(all_of or "0"))
+        wanted = {"informative": "informative", "indistinguishable from noise": "indistinguishable"}[verdict]
+        assert set(facts.verdict) == {wanted}
+
+
+def by_procedure(facts, text):
+    """Check what stands in brackets: error rate, method, and the z above which a feature is found."""
+    told = re.fullmatch(PROCEDURE, text)
+    assert told, text
+    error, rate, dependence, alone, itself, n_drawn, drawn_noun, method, z = told.groups()
+    test = facts.test
+    if itself is not None:
+        assert itself == facts.main.scorer
+        assert not test
+    else:
+        assert float(rate or alone) == pytest.approx(100 * test["alpha"])
+        assert {"family-wise error": "fwer", "false discovery rate": "fdr", None: None}[error] == (
+            "fdr" if test.get("error") == "fdr_by" else test.get("error")
+        )
+        assert bool(dependence) == (test.get("error") == "fdr_by")
+    if n_drawn is not None:
+        assert whole(n_drawn) == len(facts.main.null) == test["n_permutations"]
+        assert drawn_noun == ("permutation" if n_drawn == "1" else "permutations")
+    assert method == (test.get("method") if n_drawn is None else None)
+    if z is not None:
+        assert (facts.verdict[facts.table["z"] > float(z)] == "informative").all()
+        assert -1e-9 <= float(z) - facts.main.threshold <= 0.01
+    family = facts.main.threshold is not None and test.get("error") == "fwer" and facts.main.threshold >= 0
+    assert z is not None or not family
+
+
+def not_tested(facts, reason):
+    assert set(facts.verdict) == {"untested"}
+    assert set(facts.table["untested_because"]) == {reason}
+    assert ". Audit " in reason
+    assert reason[-1] != "."
+
+
+def training(facts):
+    assert facts.main.rows == "train"
+
+
+def too_few(facts, n, verb):
+    assert whole(n) == facts.main.n_rows < 30
+    assert verb == ("row is" if n == "1" else "rows are")
+
+
+def inflated(facts, name, rank, of, kind, part, debiased):
+    assert whole(of) == facts.n
+    assert kind == facts.audit.reported_kind
+    assert whole(rank.split()[-1]) == 1 + (facts.reported > facts.reported[name]).sum()
+    assert rank.startswith("shares rank") == ((facts.reported == facts.reported[name]).sum() > 1)
+    assert shows(part, facts.reported[name])
+    has(debiased, facts.share[name])
+    assert name in facts.inflated
+
+
+def has(text, share):
+    assert share <= 0 if text == "no share at all" else shows(text.removeprefix("a share of "), share)
+
+
+def more_inflated(facts, n, verb):
+    assert whole(n) == len(facts.inflated) - 3
+    assert verb == ("feature has" if n == "1" else "features have")
+
+
+def none_inflated(facts):
+    assert len(facts.inflated) == 0
+
+
+def slightly_inflated(facts, n, of, part, debiased):
+    assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
+    assert shows(part, facts.reported[facts.slight].sum())
+    has(debiased, facts.share[facts.slight].sum())
+
+
+def nothing_above_0(facts):
+    assert (facts.table["mdi_oob"] <= 0).all()
+
+
+def nothing_reported(facts):
+    assert (facts.reported == 0).all()
+
+
+HAS = rf"(no share at all|a share of {PERCENT})"
+HOW_MANY = (
+    r"(?:([\d,]+) of ([\d,]+) features (is|are)|(The only feature is|Both features are|All ([\d,]+) features are)) "
+    "(informative|indistinguishable from noise)"
+)
+PROCEDURE = (
+    r"(?:(family-wise error|false discovery rate) ([\d.]+)%( under any dependence)?"
+    r"|error rate ([\d.]+)% for each feature by itself|decided by (\S+) itself)"
+    r"(?:, ([\d,]+) (permutations?)|, (naive|conservative) standard errors)?"
+    r"(?:; a feature with z above ([\d.]+) is found)?"
+)
+SUMMARY = {
+    r"Scored on ([\d,]+) (out-of-bag|held-out|training) (rows?): (.*)\.": scored_on,
+    rf"{HOW_MANY} with (this 1 row|these ([\d,]+) rows)"
+    rf"(?:; (it has|together they have) ({PERCENT}) of the reported importance)? \((.*)\)\.": found,
+    r"No feature was tested: (.+)\.": not_tested,
+    "On training rows the scores are biased as the reported importance is, so they cannot say which features are "
+    r"ranked too high\.": training,
+    r"([\d,]+) (row is|rows are) too few to say which features are ranked too high\.": too_few,
+    rf"(.+) ((?:is ranked|shares rank) [\d,]+) of ([\d,]+) by (.+) \(({PERCENT}) of the reported importance\); "
+    rf"debiased it has {HAS}\.": inflated,
+    r"([\d,]+) more (feature has|features have) a reported share that is at least twice the debiased share and more "
+    r"than 1 percentage point above it\.": more_inflated,
+    "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point above "
+    r"it\.": none_inflated,
+    r"([\d,]+) of ([\d,]+) features have a reported share that is at least twice their debiased share, but at most 1 "
+    rf"percentage point above it; together they have ({PERCENT}) of the reported importance, and debiased {HAS}\.": (
+        slightly_inflated
+    ),
+    r"The model reports an importance of 0 for every feature\.": nothing_reported,
+    "No feature has a debiased score above 0, so there are no shares to compare the reported ones with.": (
+        nothing_above_0
+    ),
+}
+
+
+def all_reported_found(facts):
+    assert set(facts.verdict) == {"informative"}
+    assert not facts.nothing_reported
+
+
+def reported_on_noise(facts, part):
+    assert len(facts.noise) > 0
+    assert not facts.nothing_reported
+    share = facts.reported[facts.noise].sum()
+    if part in ("None", "All"):
+        assert share == pytest.approx(float(part == "All"), abs=1e-8)
+        assert share == 0 or part == "All"
+    else:
+        assert shows(part[0].lower() + part[1:], share)
+
+
+def untested_headline(facts):
+    assert set(facts.verdict) == {"untested"}
+    assert facts.main.rows != "train"
+
+
+def headline_how_many(facts, *told):
+    assert facts.nothing_reported
+    how_many(facts, *told)
+
+
+HEADLINE = {
+    "All of the reported importance falls on features that are distinguishable from noise.": all_reported_found,
+    r"(None|All|(?:Less than |More than )?[\d.]+%) of the reported importance falls on features that are "
+    "indistinguishable from noise.": reported_on_noise,
+    f"{HOW_MANY}.": headline_how_many,
+    "Nothing was tested: this audit shows scores, and no verdicts.": untested_headline,
+    "Scored on training rows: this audit cannot tell features from noise.": training,
+}
+
+
+def shares_shown(facts, interval, diamond, too_high):
+    assert bool(interval) == (facts.main.standard_error is not None)
+    assert bool(diamond) == (facts.reported is not None)
+    assert bool(too_high) == (facts.reported is not None and facts.main.rows != "train")
+
+
+def evidence_shown(facts, law):
+    student = {"effective_rows", "n_independent"} & facts.test.keys()
+    by_law = "Student's law" if student else "standard normal"
+    assert law == (by_law if facts.main.null is None else "from permuted responses")
+
+
+def line_family_wise(facts):
+    assert facts.test["error"] == "fwer"
+    assert facts.main.threshold is not None
+
+
+def line_of_others(facts, procedure, above):
+    """What lies above the line is found, unless the sentence says that it need not be."""
+    assert facts.test.get("error") != "fwer"
+    by_procedure(facts, procedure)
+    assert above or (facts.verdict[facts.table["z"] > facts.main.threshold] == "informative").all()
+
+
+def figure_shows(facts, n, largest, every):
+    assert whole(n) == 30 < facts.n == int(every.replace(",", ""))
+    assert largest == ("debiased" if facts.reported is None else "reported or debiased")
+
+
+def ranks_shown(facts, some, n, dashed):
+    assert bool(some) == (facts.n > 16)
+    assert n in (None, "16")
+    assert bool(dashed) == facts.audit.tested
+
+
+def values_shown(facts):
+    assert facts.audit.n_values is not None
+
+
+def correlations(facts, before, after):
+    values = pd.Series(facts.audit.n_values, index=facts.main.feature_names)[facts.table.index]
+    for told, share in ((before, facts.reported), (after, facts.share)):
+        assert float(told) == pytest.approx(spearmanr(share, values).statistic, abs=0.00501)
+        assert told != "-0.00"
+
+
+CAPTIONS = {
+    r"Debiased share of each feature \(filled\)( with its 95% interval)?(, beside the share the model reports \(hollow "
+    r"diamond\))?(?:(\. If the share lies far to the left of the diamond, the model ranks the feature too high))?\.": (
+        shares_shown
+    ),
+    r"The test statistic z of each feature over the grey band in which 90% of noise would lie \((from permuted "
+    r"responses|standard normal|Student's law)\)\.": evidence_shown,
+    "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; those "
+    r"found by later steps may lie below it\.": line_family_wise,
+    "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; the "
+    r"verdicts are of another procedure \((.+)\), so informative features may lie below it(, and others above it)?\.": (
+        line_of_others
+    ),
+    r"These are the (\d+) features of the largest (debiased|reported or debiased) share; the table has all "
+    r"([\d,]+)\.": figure_shows,
+    r"Rank of (?:each feature|(the (\d+) features of the largest reported or debiased share, among themselves,)) by "
+    r"what the model reports \(left\) and after debiasing \(right\)\.(?: (Dashed lines are features that are "
+    r"indistinguishable from noise\.))?": ranks_shown,
+    "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, whether or "
+    r"not the feature matters\.": values_shown,
+    r"The rank correlation of a share with the number of values is (-?[\d.]+) as reported and (-?[\d.]+) "
+    r"debiased\.": correlations,
+}
+
+
+def check(sentence, facts, patterns, used=None):
+    """Check a sentence by the one pattern it fits."""
+    fitting = [(made, re.fullmatch(pattern, sentence)) for pattern, made in patterns.items()]
+    fitting = [(made, match) for made, match in fitting if match]
+    assert len(fitting) == 1, f"{len(fitting)} patterns fit: {sentence}"
+    made, match = fitting[0]
+    made(facts, *match.groups())
+    if used is not None:
+        used[made.__name__] += 1
+    return made
+
+
+def expected(facts):
+    """Return which sentences a summary must have, in order."""
+    kinds = ["scored_on", "found" if facts.audit.tested else "not_tested"]
+    if facts.reported is None:
+        return kinds
+    if facts.main.rows == "train":
+        return [*kinds, "training"]
+    if facts.main.n_rows < 30:
+        return [*kinds, "too_few"]
+    if facts.nothing_reported:
+        return [*kinds, "nothing_reported"]
+    if (facts.table["mdi_oob"] <= 0).all():
+        return [*kinds, "nothing_above_0"]
+    n = len(facts.inflated)
+    kinds += ["inflated"] * min(n, 3) + ["more_inflated"] * (n > 3) + ["none_inflated"] * (n == 0)
+    amount = facts.reported[facts.slight].sum() - facts.share[facts.slight].sum()
+    return kinds + ["slightly_inflated"] * bool(amount > 0.1)
+
+
+def captions(audit):
+    """Return the sentences under the figures of a report."""
+    shown = [html._about_shares(audit)]
+    shown += [html._about_evidence(audit)] if audit.main.z is not None else []
+    if audit.reported is not None:
+        shown.append(html._about_slopes(audit))
+        if audit.n_values is not None:
+            shown.append(html._about_values(audit))
+    begins = "|".join(("The dashed line", "These are", "Rank of", "Shares against", "The rank correlation"))
+    return [each for text in shown for each in re.split(rf" (?={begins})", text)]
+
+
+def test_every_sentence_of_a_summary_is_true_of_its_table():
+    used = Counter()
+    for seed in AUDITS:
+        facts = Facts(drawn(seed))
+        told = [check(line, facts, SUMMARY, used).__name__ for line in facts.audit.summary()]
+        assert told == expected(facts), (seed, facts.audit.summary())
+        largest = [line.split(" is ranked")[0].split(" shares rank")[0] for line in facts.audit.summary()]
+        named = [name for name in largest if facts.reported is not None and name in facts.table.index]
+        if named:
+            excess = facts.excess[facts.inflated].sort_values(ascending=False)
+            assert facts.excess[named].tolist() == excess[:3].tolist()
+        assert facts.audit.chance_in_words() == facts.audit.summary()[1]
+    assert min(used[made.__name__] for made in SUMMARY.values()) > 5, used
+
+
+def test_headlines_and_captions_are_true_of_the_table():
+    used = Counter()
+    for seed in AUDITS:
+        facts = Facts(drawn(seed))
+        check(html.headline(facts.audit), facts, HEADLINE, used)
+        for sentence in captions(facts.audit):
+            check(sentence, facts, CAPTIONS, used)
+    assert min(used[made.__name__] for made in (*HEADLINE.values(), *CAPTIONS.values())) > 0, used
+
+
+def test_a_changed_number_or_word_is_noticed():
+    """The checks can fail: each number of each sentence, raised by one, and words that are turned round."""
+    turned = {"informative": "indistinguishable from noise", "held-out": "out-of-bag", "out-of-bag": "held-out"}
+    noticed, missed = Counter(), []
+    for seed in range(150):
+        facts = Facts(drawn(seed))
+        detail = facts.main.provenance["detail"]
+        for line in facts.audit.summary():
+            for number in re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?! percentage)(?! standard)", line):
+                inside = detail in line and number.start() >= line.index(detail)
+                if inside or "No feature was tested" in line:
+                    continue
+                changed = (
+                    line[: number.start()] + f"{float(number[0].replace(',', '')) + 1:,.12g}" + line[number.end() :]
+                )
+                try:
+                    check(changed, facts, SUMMARY)
+                except (AssertionError, KeyError):
+                    noticed["number"] += 1
+                else:
+                    missed.append(changed)
+            for word, other in turned.items():
+                if word in line and detail not in line.split(word)[0] and "tested:" not in line:
+                    with pytest.raises((AssertionError, KeyError)):
+                        check(line.replace(word, other, 1), facts, SUMMARY)
+                    noticed["word"] += 1
+    assert not missed, missed[:5]
+    assert min(noticed["number"], noticed["word"]) > 100
+
+
+@pytest.mark.parametrize("seed", [*range(12), 1000])
+def test_a_page_holds_these_sentences_and_figures(seed):
+    """What the page shows is what was checked: headline, summary, captions, facts, and the table cell by cell."""
+    from html import unescape
+
+    audit = next(a for a in map(drawn, range(seed * 10, seed * 10 + 50)) if a.share.size <= 100)
+    text, facts = audit.to_html(), Facts(audit)
+    header = text[text.index('<header id="headline">') : text.index("</header>")]
+    paragraphs = [unescape(each) for each in re.findall(r"<p(?: [^>]*)?>(.*?)</p>", header)]
+    assert paragraphs == [html.headline(audit), *audit.summary()]
+    told = [unescape(each) for each in re.findall(r"<figcaption>(.*?)</figcaption>", text)]
+    assert " ".join(told) == " ".join(captions(audit))
+    shown = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", header))
+    assert shown.pop(f"rows, {WORDS[audit.main.rows]}") == f"{audit.main.n_rows:,}"
+    assert shown.pop("features") == f"{facts.n:,}"
+    if audit.tested:
+        assert int(shown.pop("informative").replace(",", "")) == facts.n - len(facts.noise)
+    rates = {"family-wise error": "fwer", "false discoveries": "fdr", "error rate": None}
+    for name, rate in shown.items():
+        assert float(rate.rstrip("%")) == pytest.approx(100 * facts.test["alpha"])
+        assert rates[name] == (facts.test.get("error") or "")[:4].rstrip("_") if name != "error rate" else True
+    assert bool(shown) == ("alpha" in facts.test)
+    reading = text[text.index('<section id="reading"') :]
+    for word, there in (
+        ("Untested", not audit.tested),
+        ("Informative", audit.tested),
+        ("Reported", "reported" in facts.table),
+    ):
+        assert (f"<strong>{word}</strong>" in reading) == there
+    assert ("are training rows, so it is as biased" in reading) == (audit.main.rows == "train")
+    if not audit.tested:
+        assert unescape(reading).count(audit.untested_because) == 2  # where verdicts are explained, and in provenance
+    caption = re.search(r'<section id="features".*?<caption><span>(.*?)</span>', text, re.S)[1]
+    assert ("“reported”" in caption) == ("reported" in facts.table)
+    assert ("“values”" in caption) == (audit.n_values is not None)
+
+
+def test_cells_never_round_to_nothing_or_all():
+    for seed in AUDITS:
+        facts = Facts(drawn(seed))
+        for name in ("reported", "share"):
+            if name not in facts.table:
+                continue
+            for cell, share in zip(
+                debias.results.console.cells(name, facts.table[name]), facts.table[name], strict=True
+            ):
+                words = cell.replace("<", "less than ").replace(">", "more than ")
+                assert shows({"0.0%": "0%", "100.0%": "100%"}.get(words, words), share), (cell, share)
+
+
+def printed(show, of):
+    console = Console(file=io.StringIO(), width=1000)
+    show(console, of)
+    return console.file.getvalue().splitlines()
+
+
+def test_a_terminal_has_the_rows_on_top_and_the_summary_below():
+    for seed in range(60):
+        audit = drawn(seed)
+        lines = printed(print_audit, audit)
+        noun = "row" if audit.main.n_rows == 1 else "rows"
+        assert lines[0] == f"Forest, {audit.main.n_rows:,} {WORDS[audit.main.rows]} {noun}"
+        assert lines[-len(audit.summary()) :] == audit.summary()
+        check(printed(print_scores, audit.main)[-1], Facts(audit), SUMMARY)
+
+
+def test_what_the_demo_says_of_noise_is_true():
+    pattern = (
+        rf"By (.+), (noise_\w+) (is ranked|shares rank) ([\d,]+) of ([\d,]+) with ({PERCENT})(?:, above (.+?))?; "
+        rf"debiased it has {HAS}\."
+    )
+    seen = Counter()
+    for seed in AUDITS:
+        audit = drawn(seed)
+        if audit.share.size < 3 or audit.reported is None:
+            continue
+        names = (demo.UNIQUE, demo.BINARY, *audit.main.feature_names[2:])
+        from dataclasses import replace
+
+        audit = replace(audit, scores={"mdi_oob": replace(audit.main, feature_names=names)})
+        facts = Facts(audit)
+        kind, name, rank, k, n, part, above, debiased = re.fullmatch(pattern, demo.on_noise(audit)).groups()
+        figure = facts.reported[name]
+        assert (kind, whole(n)) == (audit.reported_kind, facts.n)
+        assert figure == facts.reported[[demo.UNIQUE, demo.BINARY]].max()
+        assert whole(k) == 1 + (facts.reported > figure).sum()
+        assert (rank == "shares rank") == ((facts.reported == figure).sum() > 1)
+        assert shows(part, figure)
+        has(debiased, facts.share[name])
+        below = sorted(set(facts.table.index[facts.reported < figure]) - {demo.UNIQUE, demo.BINARY})
+        assert (above.split(", ") if above else []) == below
+        seen[rank] += 1
+    assert min(seen.values()) > 5
+
+
+@pytest.mark.parametrize("name", ["short", "a name of which the terminal has no room for"])
+def test_a_terminal_of_80_columns_shows_every_verdict_whole(name):
+    console = Console(file=io.StringIO(), width=80)
+    print_audit(console, made([name, f"{name} 2", f"{name} 3"]))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = [line for line in lines if line.endswith(("informative       │", "indistinguishable │"))]
+    assert len(rows) == 3
+
+
+def test_many_small_excesses_are_counted():
+    """A sentence said that none of these has twice its debiased share, where 96 of 100 do."""
+    from dataclasses import replace
+
+    names = [f"f{k}" for k in range(100)]
+    audit = made(names, informative=np.arange(100) < 4)
+    values = np.where(np.arange(100) < 4, 24.0, 1 / 24)
+    reported = np.where(np.arange(100) < 4, 24.0, 1.0)
+    audit = debias.Audit.of(reported, "gain", {"mdi_oob": replace(audit.main, values=values)})
+    assert audit.summary()[2:] == [
+        "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point "
+        "above it.",
+        "96 of 100 features have a reported share that is at least twice their debiased share, but at most 1 "
+        "percentage point above it; together they have 50.0% of the reported importance, and debiased a share of 4.0%.",
+    ]
+
+
+def drawn_comparison(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([1, 2, 3, 20]))
+    names = pd.Index([f"f{k}" for k in range(n)], name="feature")
+    near = rng.choice([0.0, 0.5, 0.994, 0.996, 1.0, 0.499, 0.7], size=n)
+    traits = pd.DataFrame(
+        {
+            "n_values": rng.choice([0, 1, 2, 5, 500], size=n, p=[0.1, 0.3, 0.2, 0.2, 0.2]),
+            "correlation": near,
+            "correlated_with": [str(names[(k + 1) % n]) if r > 0 else "" for k, r in enumerate(near)],
+            "interaction": rng.choice([0.0, 0.2499, 0.25, 0.5, 0.996, 1.0, np.nan], size=n),
+            "not_upheld": rng.choice([0.0, 0.4999, 0.5, 0.8, 0.996, 1.0, np.nan], size=n),
+        },
+        index=names,
+    )
+    scores = {}
+    for name in ("native", "mdi_oob", "shap")[: int(rng.integers(2, 4))]:
+        values = rng.normal(size=n) if rng.random() < 0.7 else rng.integers(0, 2, n).astype(float)
+        scores[name] = debias.Scores(
+            values=values, feature_names=tuple(names), scorer=name, unit="", rows="oob", n_rows=9, provenance={},
+            details={}, warnings=(), settings={},
+        )  # fmt: skip
+    return Comparison(scores, traits)
+
+
+def test_what_a_comparison_gives_as_reasons_is_true_of_the_traits():
+    patterns = {
+        r"many values \((\d+)\)": "n_values",
+        r"correlated with (\S+) \((more than 0\.99|[\d.]+)\)": "correlation",
+        rf"interacts \(({PERCENT}) of its SHAP variance is not its own\)": "interaction",
+        rf"overfitted \(({PERCENT}) of its reported share is gone on unseen rows\)": "not_upheld",
+    }
+    used = Counter()
+    for seed in range(200):
+        comparison = drawn_comparison(seed)
+        traits, median = comparison.traits, comparison.traits["n_values"].median()
+        for feature, why in comparison.disagreements["why"].items():
+            trait, told = traits.loc[feature], set()
+            for reason in why.split("; ") if why else []:
+                ((name, match),) = [(name, m) for p, name in patterns.items() if (m := re.fullmatch(p, reason))]
+                told.add(name)
+                if name == "n_values":
+                    assert int(match[1]) == trait[name]
+                elif name == "correlation":
+                    assert match[1] == trait["correlated_with"]
+                    assert 0.99 < trait[name] < 1 if match[2].startswith("more") else match[2] == f"{trait[name]:.2f}"
+                else:
+                    assert shows(match[1], trait[name], decimals=0)
+                used[name] += 1
+            assert ("n_values" in told) == (trait["n_values"] >= 2 * median and trait["n_values"] > 2)
+            for name, least in (("correlation", 0.5), ("interaction", 0.25), ("not_upheld", 0.5)):
+                assert (name in told) == (trait[name] >= least)
+    assert set(used) == set(patterns.values())
+
+
+def test_disagreements_are_those_of_the_ranks():
+    for seed in range(100):
+        comparison = drawn_comparison(seed)
+        frame = comparison.disagreements
+        for feature, row in frame.iterrows():
+            ranks = {
+                name: (np.sum(each.values > value) + 1 + np.sum(each.values >= value)) / 2
+                for name, each in comparison.scores.items()
+                for value in [each.values[each.feature_names.index(feature)]]
+            }
+            assert ranks[row["highest_by"]] == row["highest"] == min(ranks.values())
+            assert ranks[row["lowest_by"]] == row["lowest"] == max(ranks.values())
+            assert row["spread"] == pytest.approx((row["lowest"] - row["highest"]) / max(1, len(frame) - 1))

@@ -1,0 +1,198 @@
+"""What is read back from JSON: all of it is checked, and nothing that debias did not write is taken."""
+
+import dataclasses
+import json
+import random
+
+import numpy as np
+import pytest
+
+import debias
+from debias.results.stored import _OF_SCORES
+from support.audits import made
+
+NAMES = ["age", "income", "city", "customer_id"]
+HUGE = 10**400
+
+
+def written():
+    return json.loads(made(NAMES).to_json())
+
+
+def changed(plain, path, value):
+    """Return JSON with the entry at a path, as 'scores.mdi_oob.z', replaced; value `...` takes it away."""
+    *above, last = path.split(".")
+    inside = plain
+    for name in above:
+        inside = inside[name]
+    if value is ...:
+        del inside[last]
+    else:
+        inside[last] = value
+    return json.dumps(plain)
+
+
+MAIN = "scores.mdi_oob"
+MALFORMED = [
+    ("scores", {}, "no 'mdi_oob'"),
+    ("scores", [], "scores is no JSON object"),
+    ("scores", ..., "has no scores"),
+    (MAIN, ..., "no 'mdi_oob'"),
+    (MAIN, 3, "scores.mdi_oob is no JSON object"),
+    (f"{MAIN}.schema_version", ..., "no schema_version"),
+    (f"{MAIN}.schema_version", 2, "scores of schema version 2"),
+    (f"{MAIN}.values", [1.0, 2.0], r"values has shape \(2,\) for 4 features"),
+    (f"{MAIN}.values", [[1.0], [2.0], [3.0], [4.0]], "values is no list of numbers"),
+    (f"{MAIN}.values", ["1", "2", "3", "4"], "values is no list of numbers"),
+    (f"{MAIN}.values", [True, 1.0, 1.0, 1.0], "values is no list of numbers"),
+    (f"{MAIN}.values", [None, 1.0, 1.0, 1.0], "values is no list of numbers"),
+    (f"{MAIN}.values", [float("nan"), 1.0, 1.0, 1.0], "NaN"),
+    (f"{MAIN}.values", [float("-inf"), 1.0, 1.0, 1.0], "-Infinity"),
+    (f"{MAIN}.values", [HUGE, 1.0, 1.0, 1.0], "not finite"),
+    (f"{MAIN}.values", [1.7e308, 1.7e308, 1.0, 1.0], "too large to add"),
+    (f"{MAIN}.values", "abcd", "values is no list"),
+    (f"{MAIN}.feature_names", ["a", "b", "c"], "values has shape"),
+    (f"{MAIN}.feature_names", ["a", "b", "c", "a"], "'a' twice"),
+    (f"{MAIN}.feature_names", ["a", "b", "c", 4], "feature_names is no text"),
+    (f"{MAIN}.feature_names", "abcd", "feature_names is no list"),
+    (f"{MAIN}.rows", None, "of kind None"),
+    (f"{MAIN}.rows", "fresh", "of kind 'fresh'"),
+    (f"{MAIN}.n_rows", None, "None rows"),
+    (f"{MAIN}.n_rows", 0, "0 rows"),
+    (f"{MAIN}.n_rows", 1.5, "n_rows is no whole number"),
+    (f"{MAIN}.n_rows", True, "n_rows is no whole number"),
+    (f"{MAIN}.n_rows", -3, "n_rows is no whole number"),
+    (f"{MAIN}.provenance", {}, "no status"),
+    (f"{MAIN}.provenance", {"status": 3, "detail": "x"}, "no status"),
+    (f"{MAIN}.provenance.shift", HUGE, "not finite"),
+    (f"{MAIN}.details.test", ..., "no details.test"),
+    (f"{MAIN}.details.test.alpha", 5, "no error rate"),
+    (f"{MAIN}.details.test.alpha", "0.05", "no error rate"),
+    (f"{MAIN}.details.test.alpha", 0.95, "selected contradicts p_adjusted"),
+    (f"{MAIN}.standard_error", [-1.0, 0.1, 0.1, 0.1], "below 0"),
+    (f"{MAIN}.p_adjusted", [0.02, 0.9, 0.9, 1.1], "outside 0 to 1"),
+    (f"{MAIN}.p_adjusted", None, "no p_adjusted"),
+    (f"{MAIN}.z", None, "no z"),
+    (f"{MAIN}.z", ..., "has no scores.mdi_oob.z"),
+    (f"{MAIN}.selected", None, "unsupported_share is not what follows"),
+    (f"{MAIN}.selected", [1, 0, 0, 0], "selected is no list of true and false"),
+    (f"{MAIN}.selected", [False, False, False, False], "selected contradicts p_adjusted"),
+    (f"{MAIN}.threshold", [3.0], "threshold is no list of numbers"),
+    (f"{MAIN}.null", [[1.0], [1.0, 2.0]], "different lengths"),
+    (f"{MAIN}.null", [1.0], "null is no list"),
+    (f"{MAIN}.spare", 1, "spare is no field"),
+    ("spare", 1, "spare is no field"),
+    ("reported", [0.5, 0.5], r"reported has shape \(2,\)"),
+    ("reported", [-0.5, 0.5, 0.5, 0.5], "outside 0 to 1"),
+    ("reported", [0.1, 0.1, 0.1, 0.1], "sum to 0.4"),
+    ("reported", {"age": 1.0}, "reported is no list"),
+    ("reported_kind", None, "reported_kind is no text"),
+    ("n_values", [1.5, 2, 3, 4], "n_values is no whole number"),
+    ("n_values", [2**70, 2, 3, 4], "n_values is no whole number"),
+    ("n_values", [1, 2], "n_values has shape"),
+    ("fingerprints", {"model_sha256": 3}, "fingerprints.model_sha256 is no text"),
+    ("share", [0.25, 0.25, 0.25, 0.25], "share is not what follows"),
+    ("share", [1.5, 0, 0, 0], "share is not what follows"),
+    ("share", "none", "share is not what follows"),
+    ("verdict", ["indistinguishable"] * 4, "verdict contradicts"),
+    ("verdict", None, "verdict contradicts"),
+    ("unsupported_share", None, "unsupported_share is not what follows"),
+    ("unsupported_share", HUGE, "unsupported_share is not what follows"),
+    ("unsupported_share", 0.0, "unsupported_share is not what follows"),
+    ("provenance", [], "provenance is no JSON object"),
+    ("provenance", {"status": "known"}, "provenance.status contradicts"),
+    ("schema_version", ..., "no schema_version"),
+    ("schema_version", True, "schema_version is True"),
+    ("schema_version", [3], "schema_version is a list"),
+    ("schema_version", 2, "an audit of schema version 2, written by an older debias: write it again"),
+    ("schema_version", 5, "an audit of schema version 5, written by a newer debias: update"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MALFORMED)
+def test_a_malformed_audit_is_refused_by_what_is_wrong(path, value, message):
+    text = changed(written(), path, value)
+    with pytest.raises(debias.DebiasError, match=message):
+        debias.Audit.from_json(text)
+
+
+def test_what_is_refused_was_fine_before():
+    audit = made(NAMES)
+    for given in (audit.to_json(), *(audit.to_json().encode(code) for code in ("utf-8", "utf-8-sig", "utf-16"))):
+        assert debias.Audit.from_json(given).to_dict() == audit.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "cannot be read as JSON"),
+        ("\x00", "cannot be read as JSON"),
+        (b"\xff\xfe\xff", "cannot be read as JSON"),
+        ("[1]", "no JSON object"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"a":' * 100_000, "nested too deep"),
+        ('{"schema_version": 4, "schema_version": 4}', "'schema_version' twice"),
+        ("1" * 5000, "cannot be read as JSON"),
+        (None, "cannot be read as JSON"),
+        ({}, "cannot be read as JSON"),
+    ],
+)
+def test_what_is_no_json_of_ours_is_refused(text, message):
+    for kind in (debias.Audit, debias.Scores):
+        with pytest.raises(debias.DebiasError, match=message):
+            kind.from_json(text)
+
+
+@pytest.mark.parametrize("levels", [60, 400, 900])
+@pytest.mark.parametrize("at", ["details.deep", "provenance.deep", "settings.deep"])
+def test_what_has_no_fixed_form_is_not_nested_without_end(levels, at):
+    deep = 0
+    for _ in range(levels):
+        deep = [deep]
+    plain = written()
+    with pytest.raises(debias.DebiasError, match="nested too deep"):
+        debias.Audit.from_json(changed(plain, f"{MAIN}.{at}", deep))
+
+
+def test_a_number_too_large_for_a_float_is_not_finite():
+    text = made(NAMES).to_json().replace('"alpha": 0.05', '"alpha": 0.05, "spare": 1e999')
+    with pytest.raises(debias.DebiasError, match="details has numbers that are not finite"):
+        debias.Audit.from_json(text)
+
+
+def test_scores_are_no_audit_and_an_audit_is_no_scores():
+    audit = made(NAMES)
+    with pytest.raises(debias.DebiasError, match="the scores of one scorer"):
+        debias.Audit.from_json(audit.main.to_json())
+    with pytest.raises(debias.DebiasError, match="has no values"):
+        debias.Scores.from_json(audit.to_json())
+
+
+def test_scores_of_other_features_make_no_audit():
+    plain = written()
+    plain["scores"]["other"] = json.loads(made(["a", "b", "c", "d"], tested=False).main.to_json())
+    with pytest.raises(debias.DebiasError, match=r"scores.other are of other features"):
+        debias.Audit.from_json(json.dumps(plain))
+
+
+def test_every_field_of_scores_has_a_reader():
+    assert set(_OF_SCORES) == {field.name for field in dataclasses.fields(debias.Scores)}
+
+
+def test_mutants_are_refused_clearly_or_read_as_something_that_can_be_written_again():
+    """Random damage to the text never gives an error that is none of ours, nor figures that are not finite."""
+    text = made(NAMES, n_permutations=3).to_json(indent=None)
+    rng = random.Random(0)
+    pieces = ["null", "[]", "{}", "true", "-1", "1e999", "NaN", '""', "[[", "}", ",", "\ud800", "9" * 400, "0.5"]
+    refused = 0
+    for _ in range(2000):
+        start = rng.randrange(len(text))
+        mutant = text[:start] + rng.choice(pieces) + text[start + rng.choice([0, 1, 4, 20, 200]) :]
+        try:
+            audit = debias.Audit.from_json(mutant)
+        except debias.DebiasError:
+            refused += 1
+            continue
+        assert np.isfinite(audit.share).all()
+        audit.to_json()
+    assert refused > 1000

@@ -1,0 +1,221 @@
+"""A verdict "untested" says why and what to do, wherever an audit is read."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.linear_model import LinearRegression
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from xgboost import XGBRegressor
+
+import debias
+from debias.cli import main
+from debias.results import untested
+from support.audits import made
+
+pytestmark = pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+CONSTANT = "every row has the response 1, so nothing can be told apart. Audit rows of two classes or more"
+
+
+def forest(kind=RandomForestRegressor):
+    return kind(5, random_state=0, max_depth=3)
+
+
+@pytest.fixture(scope="module")
+def halves(diabetes):
+    X, y = diabetes
+    return (X[:220], y[:220]), (X[220:], y[220:])
+
+
+def voting(train, fresh):
+    members = [("bagged", forest()), ("extra", forest(ExtraTreesRegressor))]
+    return VotingRegressor(members).fit(*train), *fresh, {}
+
+
+def soft_voting(train, fresh):
+    members = [(f"member{k}", forest(RandomForestClassifier)) for k in range(7)]
+    return VotingClassifier(members, voting="soft").fit(train[0], train[1] > 140), fresh[0], fresh[1] > 140, {}
+
+
+def calibrated(train, fresh):
+    model = CalibratedClassifierCV(forest(RandomForestClassifier), cv=3).fit(train[0], train[1] > 140)
+    return model, fresh[0], fresh[1] > 140, {}
+
+
+def several_outputs(train, fresh):
+    model = MultiOutputRegressor(forest()).fit(train[0], np.stack([train[1], -train[1]], axis=1))
+    return model, fresh[0], np.stack([fresh[1], -fresh[1]], axis=1), {}
+
+
+def one_weighted(train, fresh):
+    return StackingRegressor([("only", forest())], LinearRegression()).fit(*train), *fresh, {}
+
+
+def members_in_a_pipeline(train, fresh):
+    return make_pipeline(StandardScaler(), voting(train, fresh)[0]).fit(*train), *fresh, {}
+
+
+def votes_of_votes(train, fresh):
+    inner = VotingRegressor([("a", forest()), ("b", forest(ExtraTreesRegressor))])
+    return VotingRegressor([("c", inner), ("d", forest())]).fit(*train), *fresh, {}
+
+
+def training_rows(train, fresh):
+    return XGBRegressor(n_estimators=5).fit(*train), *train, {"rows": "train"}
+
+
+def members_on_training_rows(train, fresh):
+    members = [("one", XGBRegressor(n_estimators=5)), ("other", XGBRegressor(n_estimators=3))]
+    return VotingRegressor(members).fit(*train), *train, {"rows": "train"}
+
+
+def no_test(train, fresh):
+    return forest().fit(*train), *train, {"test": None}
+
+
+def no_test_of_training_rows(train, fresh):
+    return XGBRegressor(n_estimators=5).fit(*train), *train, {"rows": "train", "test": None}
+
+
+WHY = {
+    voting: r"this VotingRegressor combine those of 2 models.*one by one \(member 'bagged', member 'extra'\)",
+    soft_voting: r"this VotingClassifier combine those of 7 models.*member 'member4' and 2 more\)",
+    calibrated: r"this CalibratedClassifierCV combine those of 3 models.*one by one \(fold 0, fold 1, fold 2\)",
+    several_outputs: r"this MultiOutputRegressor combine those of 2 models.*one by one \(response 0, response 1\)",
+    one_weighted: r"this StackingRegressor are those of the one model inside, times a weight.*\(member 'only'\)",
+    members_in_a_pipeline: r"this Pipeline combine those of 2 models.*one by one \(member 'bagged', member 'extra'\)",
+    votes_of_votes: r"this VotingRegressor combine those of 3 models.*one by one \(member 'a' of member 'c', "
+    r"member 'b' of member 'c', member 'd'\)",
+    training_rows: "these are training rows.*Audit rows the model has not seen",
+    members_on_training_rows: "these are training rows.*Audit rows the model has not seen",
+    no_test: r"no test was asked for \(test=None\)\. Audit again with test='auto'",
+    no_test_of_training_rows: "these are training rows.*Audit rows the model has not seen",
+}
+
+
+def says_why(audit, pattern):
+    """Check that everything an audit is read from has the reason."""
+    reason = audit.untested_because
+    assert re.match(f"(the scores of )?{pattern}", reason)
+    assert set(audit.table["verdict"]) == {"untested"}
+    assert audit.table["untested_because"].tolist() == [reason] * len(audit.table)
+    assert audit.table.columns[-1] == "untested_because"
+    assert audit.summary()[1] == audit.chance_in_words() == f"No feature was tested: {reason}."
+    assert (audit.tested, audit.unsupported_share) == (False, None)
+    assert json.loads(audit.to_json())["untested_because"] == reason
+    again = debias.Audit.from_json(audit.to_json())
+    assert again.untested_because == reason
+    assert again.to_json() == audit.to_json()
+    assert reason in audit.table.to_csv().replace('""', '"')
+
+
+@pytest.mark.parametrize("case", WHY, ids=lambda case: case.__name__)
+def test_every_case_says_why_and_what_to_do(case, halves):
+    model, X, y, given = case(*halves)
+    audit = debias.audit(model, X, y, **(given or {"rows": "held-out"}))
+    says_why(audit, WHY[case])
+
+
+def test_the_page_says_why(halves):
+    from html import unescape
+
+    model, X, y, given = voting(*halves)
+    audit = debias.audit(model, X, y, rows="held-out", **given)
+    assert unescape(audit.to_html()).count(audit.untested_because) == 3  # below the headline, in words, in provenance
+    assert audit.untested_because in unescape(audit._repr_html_())
+
+
+def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
+    for case in (voting, one_weighted, votes_of_votes):
+        model, X, y, _ = case(*halves)
+        for call in (debias.audit, debias.score):
+            with pytest.raises(debias.CompositionError, match=rf"{WHY[case]}.*, or leave test out"):
+                call(model, X, y, rows="held-out", test="naive")
+
+
+def undecided(scores, rows, *rest):
+    rest[-1].warn(CONSTANT)
+    return scores
+
+
+def test_a_test_without_verdict_says_why(halves, monkeypatch):
+    """What the test warns of, where it gives no verdict, is the reason."""
+    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
+    train, fresh = halves
+    model = XGBRegressor(n_estimators=5).fit(*train)
+    with pytest.warns(debias.DebiasWarning, match="every row has the response 1"):
+        audit = debias.audit(model, *fresh)
+    says_why(audit, CONSTANT)
+    assert CONSTANT in audit.warnings
+    assert debias.score(model, *fresh, test="auto").details["untested_because"] == CONSTANT
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest: scores)
+    says_why(debias.audit(model, *fresh), untested.NO_VERDICT)
+    known = untested.with_reason(debias.score(model, *fresh), "a reason of its own. Audit other rows")
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda *rest: known)
+    says_why(debias.audit(model, *fresh), "a reason of its own")
+
+
+def test_a_streamed_test_without_verdict_says_why(halves, monkeypatch):
+    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
+    train, fresh = halves
+    model = XGBRegressor(n_estimators=5).fit(*train)
+    scores = debias.score(model, [fresh], test="naive", rows="held-out")
+    assert scores.details["untested_because"] == CONSTANT
+
+
+def test_scores_that_were_made_without_a_test_say_so(halves):
+    """Of sums over rows that are gone, of an audit made by hand, and of one written before reasons were kept."""
+    train, fresh = halves
+    model = XGBRegressor(n_estimators=5).fit(*train)
+    sums = debias.NodeSums(model)
+    sums.update(*fresh)
+    scores = debias.score(model, sums, rows="held-out")
+    for each in (scores, made(["a", "b"], tested=False).main):
+        says_why(debias.Audit.of(None, "not reported", {"mdi_oob": each}), "the scores were made without a test")
+
+
+def test_what_was_tested_has_no_reason(halves):
+    train, fresh = halves
+    audit = debias.audit(XGBRegressor(n_estimators=5).fit(*train), *fresh)
+    assert audit.untested_because is None
+    assert "untested_because" not in audit.table
+    assert json.loads(audit.to_json())["untested_because"] is None
+    assert "No feature was tested" not in " ".join(audit.summary())
+    stray = replace(audit.main, details={**audit.main.details, "untested_because": "no"})
+    assert debias.Audit.of(None, "", {"mdi_oob": stray}).untested_because is None
+
+
+def test_the_command_says_why(tmp_path, halves):
+    train, _ = halves
+    XGBRegressor(n_estimators=5).fit(*train).save_model(tmp_path / "model.ubj")
+    train[0].assign(outcome=train[1]).to_csv(tmp_path / "rows.csv", index=False)
+    given = ["audit", str(tmp_path / "model.ubj"), str(tmp_path / "rows.csv"), "--target", "outcome", "--rows", "train"]
+    told = CliRunner().invoke(main, [*given, "--html", str(tmp_path / "report.html")])
+    assert told.exit_code == 0, told.output
+    assert f"No feature was tested: {untested.TRAINING_ROWS}." in " ".join(told.stdout.split())
+    assert "these are training rows" in (tmp_path / "report.html").read_text()
+    form = {form: CliRunner().invoke(main, [*given, "--format", form]).stdout for form in ("json", "csv")}
+    assert json.loads(form["json"])["untested_because"] == untested.TRAINING_ROWS
+    assert form["csv"].count("these are training rows") == 10
+
+
+def test_reasons_end_without_a_full_stop_and_say_what_to_do():
+    for reason in (untested.NOT_ASKED, untested.TRAINING_ROWS, untested.UNKNOWN, untested.NO_VERDICT):
+        assert ". Audit " in reason
+        assert not reason.endswith(".")
+    scores = untested.with_reason(made(["a"], tested=False).main, "so it is. Audit another.")
+    assert scores.details["untested_because"] == "so it is. Audit another"

@@ -1,0 +1,119 @@
+"""What recognition of training rows counts in the leaves, by brute force."""
+
+import numpy as np
+import pytest
+import xgboost
+from scipy.special import expit
+from scipy.stats import chi2_contingency
+
+import debias
+from debias.data.response import encode
+from debias.rows.kernels import leaf_counts as leaf_kernels
+from debias.rows.leaf_counts import LeafCounter
+from debias.trees.objectives import Objective
+from debias.trees.routing import route
+from support import simulated
+
+N = 300
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulated.rows(N, 4)
+
+
+CASES = {
+    "squared error": ({"objective": "reg:squarederror"}, lambda y: y),
+    "logistic": ({"objective": "binary:logistic"}, lambda y: (y > 0).astype(int)),
+    "weighted class": ({"objective": "binary:logistic", "scale_pos_weight": 3.0}, lambda y: (y > 0).astype(int)),
+    "three classes": ({"objective": "multi:softprob", "num_class": 3}, lambda y: np.digitize(y, [-1, 1])),
+    "parallel trees": (
+        {"objective": "multi:softprob", "num_class": 3, "num_parallel_tree": 2, "subsample": 0.7},
+        lambda y: np.digitize(y, [-1, 1]),
+    ),
+    "poisson": ({"objective": "count:poisson"}, lambda y: np.round(np.exp(y))),
+    "gamma": ({"objective": "reg:gamma"}, lambda y: np.exp(y)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sums_of_hessians_are_those_of_every_row_on_its_own(data, case):
+    """Each row's margin runs through the rounds; the hessian is that of the objective there, row by row."""
+    settings, response = CASES[case]
+    X, y = data[0], response(data[1])
+    booster = xgboost.train({"max_depth": 3, "nthread": 1, **settings}, xgboost.DMatrix(X, y), 4)
+    ensemble = debias.extract(booster)
+    encoded = encode(y, ensemble, N)
+    counter = LeafCounter(ensemble)
+    leaves = route(ensemble, X.astype(np.float32), trees=counter.trees)
+    counter.add(leaves, encoded)
+    counted = counter.counts()
+    assert len(counted) == counter.trees.size == min(ensemble.n_trees, 30)
+    expected = [dict.fromkeys(range(ensemble.n_nodes), 0.0) for _ in counter.trees]
+    squares = [0.0] * counter.trees.size
+    for row in range(N):
+        margin = ensemble.base.copy()
+        for j, tree in enumerate(counter.trees):
+            if tree % ensemble.trees_a_round == 0:
+                before = ensemble.objective.curvature(margin, encoded.target[row])
+            h = 1.0 if case == "squared error" else before[ensemble.tree_output[tree]]
+            h *= 2.0 if ensemble.objective.name == "softmax" else 1.0
+            h *= 3.0 if case == "weighted class" and y[row] == 1 else 1.0
+            expected[j][leaves[row, j]] += h
+            squares[j] += h * h
+            margin[ensemble.tree_output[tree]] += ensemble.value[ensemble.tree_start[tree] + leaves[row, j], 0]
+    for j, tree in enumerate(counter.trees):
+        part = ensemble.tree(tree)
+        nodes = np.flatnonzero(part.left < 0)
+        sums = np.array([expected[j][node] for node in nodes])
+        unit = squares[j] / sums.sum()
+        np.testing.assert_allclose(counted[j].found, sums / unit, rtol=1e-12)
+        np.testing.assert_array_equal(nodes[counted[j].at], leaves[:, j])
+        if "subsample" not in settings:  # then these are the training rows, and XGBoost has added up the same
+            np.testing.assert_allclose(counted[j].found, counted[j].stored, rtol=1e-4)
+
+
+def test_counts_of_rows_are_counts_of_rows(data, models):
+    X, y = data
+    model = models("lightgbm", n_estimators=5, num_leaves=7).fit(X, y)
+    ensemble = debias.extract(model)
+    counter = LeafCounter(ensemble, keep=50)
+    leaves = route(ensemble, X, trees=counter.trees)
+    for part in (slice(0, 120), slice(120, N)):
+        counter.add(leaves[part], encode(y[part], ensemble, part.stop - part.start))
+    for j, counted in enumerate(counter.counts()):
+        nodes = np.flatnonzero(ensemble.tree(counter.trees[j]).left < 0)
+        assert counted.found.tolist() == [(leaves[:, j] == node).sum() for node in nodes]
+        assert counted.found.tolist() == counted.stored.tolist()  # training rows
+        np.testing.assert_array_equal(nodes[counted.at], leaves[:50, j])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_overlap_is_phi_squared_of_the_leaves_less_that_of_the_classes(seed):
+    rng = np.random.default_rng(seed)
+    n_a, n_b = rng.integers(2, 12, 2)
+    a, b = rng.integers(0, n_a, 400), rng.integers(0, n_b, 400)
+    b = np.where(rng.random(400) < 0.5, a % n_b, b)
+    classes_a, classes_b = rng.integers(0, 3, n_a), rng.integers(0, 2, n_b)
+    found = leaf_kernels.overlap(a.astype(np.int32), b.astype(np.int32), classes_a, classes_b)
+    assert found == pytest.approx(phi2(a, b) - phi2(classes_a[a], classes_b[b]), abs=1e-12)
+
+
+def phi2(a, b):
+    table = np.array([[((a == j) & (b == k)).sum() for k in np.unique(b)] for j in np.unique(a)])
+    return chi2_contingency(table, correction=False).statistic / a.size
+
+
+def test_leaves_no_row_reaches_add_nothing_to_the_overlap():
+    a = np.array([0, 0, 2, 2, 2, 5] * 10, dtype=np.int32)
+    one_class = np.zeros(9, dtype=np.int64)
+    assert leaf_kernels.overlap(a, a, one_class, one_class) == pytest.approx(2.0, abs=1e-12)  # three parts alike
+    assert leaf_kernels.overlap(a, np.zeros_like(a), one_class, one_class) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.7])
+def test_logistic_curvature_has_all_digits_far_out(scale):
+    margin = np.concatenate([np.linspace(-700, 700, 1401), [0.0, 1e-300, 36.7, -36.7]])
+    found = Objective("logistic", (scale,)).curvature(margin)
+    np.testing.assert_allclose(found, scale**2 * expit(scale * margin) * expit(-scale * margin), rtol=1e-13)
+    assert Objective("logistic").curvature(np.array([-1e5, 1e5])).tolist() == [0.0, 0.0]

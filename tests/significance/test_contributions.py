@@ -1,0 +1,245 @@
+"""Contributions of rows, z and frozen-forest permutations against brute force (tests/support/oracle.py)."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
+
+import debias
+from support import oracle, simulated
+from support.agreement import assert_agree
+
+N = 70
+SMALL = {"n_estimators": 4, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
+
+
+def rows_of(task, n=N, seed=0):
+    kinds = ("normal", range(2), range(5), "normal")
+    cuts = {"regression": None, "binary": [1.0], "3-class": [-0.5, 1.2]}[task]
+    X, y = simulated.rows(n, kinds, (1, 1), cuts=cuts, seed=seed)
+    return X, y + 3 if task == "regression" else y
+
+
+def some_weight(n=N):
+    return simulated.weights(n, seed=5)
+
+
+FORESTS = {
+    "regression": lambda: (RandomForestRegressor(**SMALL), "regression"),
+    "binary": lambda: (RandomForestClassifier(**SMALL, max_depth=4), "binary"),
+    "3-class": lambda: (RandomForestClassifier(**SMALL, min_samples_leaf=3), "3-class"),
+    "extra": lambda: (ExtraTreesClassifier(**SMALL, bootstrap=True), "3-class"),
+    "medians": lambda: (RandomForestRegressor(**SMALL, criterion="absolute_error", max_depth=4), "regression"),
+    "small-bags": lambda: (RandomForestRegressor(**SMALL, max_samples=0.3), "regression"),
+    "balanced-subsample": lambda: (
+        RandomForestClassifier(**SMALL, class_weight="balanced_subsample", max_depth=4),
+        "3-class",
+    ),
+    "weights of classes in bagged trees": lambda: (
+        BaggingClassifier(DecisionTreeClassifier(class_weight={0: 0.5, 1: 4.0}, max_depth=4), 4, random_state=0),
+        "binary",
+    ),
+    "balanced-draws": lambda: (RandomForestClassifier(**SMALL, class_weight="balanced", max_depth=4), "binary"),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_contributions_of_a_forest(kind, weighted):
+    model, task = FORESTS[kind]()
+    X, y = rows_of(task)
+    weight = some_weight() if weighted else None
+    model.fit(X, y)
+    phi = debias.contributions(model, X, y, sample_weight=weight)
+    grown = oracle.grow_forest(model, X, y, weight)
+    assert_agree(phi.to_numpy(), oracle.contributions(oracle.sklearn_model(model), grown, X, y))
+    assert_agree(phi.sum().to_numpy(), debias.score(model, X, y, sample_weight=weight).values)
+
+
+@pytest.mark.parametrize("options", ["shrinkage=30", "weights='in_bag'", "weights='in_bag', shrinkage=5"])
+@pytest.mark.parametrize("task", ["regression", "3-class"])
+def test_contributions_sum_to_the_score_under_its_options(options, task):
+    X, y = rows_of(task)
+    kind = RandomForestRegressor if task == "regression" else RandomForestClassifier
+    model = kind(**SMALL).fit(X, y)
+    phi = debias.contributions(model, X, y, f"mdi_oob({options})")
+    assert_agree(phi.sum().to_numpy(), debias.score(model, X, y, f"mdi_oob({options})").values)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("task", ["regression", "binary", "3-class"])
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_contributions_of_a_boosted_model(library, blocked, task, weighted):
+    X, y = rows_of(task, 200)
+    fresh_X, fresh_y = rows_of(task, 60, seed=1)
+    weight = some_weight(60) if weighted else None
+    settings = {"n_estimators": 4, "max_depth": 3, "n_jobs": 1}
+    if library == "xgboost":
+        kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
+        model = kind(**settings).fit(X, y)
+        form = oracle.xgboost_model(model)
+    else:
+        kind = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+        model = kind(**settings, verbose=-1).fit(X, y)
+        form = oracle.lightgbm_model(model)
+    block = np.arange(60) % 17 if blocked else None  # of three and of four rows
+    given = {"rows": "held-out", "sample_weight": weight, "blocks": block}
+    phi = debias.contributions(model, fresh_X, fresh_y, **given)
+    grown = oracle.grow_fixed(form, 60, weight)
+    assert_agree(phi.to_numpy(), oracle.contributions(form, grown, fresh_X, fresh_y))
+    assert_agree(phi.sum().to_numpy(), debias.score(model, fresh_X, fresh_y, **given).values)
+    scores = debias.score(model, fresh_X, fresh_y, test="naive", **given)
+    corrected = oracle.contributions(form, grown, fresh_X, fresh_y, inflated=True, block=block)
+    if blocked:
+        corrected = np.stack([corrected[block == label].sum(axis=0) for label in range(17)])
+    error = np.sqrt(len(corrected)) * corrected.std(axis=0, ddof=1)
+    assert_agree(scores.standard_error, error)
+    assert_agree(scores.z, np.divide(scores.values, error, out=np.zeros(4), where=error > 0))
+
+
+@pytest.mark.filterwarnings("ignore:a tree has .* out of bag on average:debias.DebiasWarning")
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", FORESTS)
+def test_frozen_permutations_of_a_forest(kind, weighted, blocked):
+    """Permute y, make all node means anew by walking the trees, and studentise: the compiled draws are the same."""
+    model, task = FORESTS[kind]()
+    X, y = rows_of(task)
+    weight = some_weight() if weighted else None
+    block = np.arange(N) // 2 if blocked else None
+    model.fit(X, y)
+    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 19}
+    found = debias.audit(model, X, y, **given).main
+    shuffle = np.random.default_rng(np.random.SeedSequence(3))
+    form = oracle.sklearn_model(model)
+
+    def z(response):
+        grown = oracle.grow_forest(model, X, response, weight, shrinkage=30, means=True, block=block)
+        return oracle.studentised(oracle.contributions(form, grown, X, response), block)
+
+    assert_agree(found.z, z(y))
+    for draw in found.null[:4]:
+        order = shuffle.permutation(N) if block is None else (2 * shuffle.permutation(N // 2)[:, None] + [0, 1]).ravel()
+        assert_agree(draw, z(y[order]))
+
+
+@pytest.mark.parametrize("task", ["regression", "3-class"])
+def test_frozen_permutations_of_held_out_rows(task):
+    X, y = rows_of(task, 200)
+    fresh_X, fresh_y = rows_of(task, 40, seed=1)
+    kind = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
+    model = kind(n_estimators=3, max_depth=3, n_jobs=1).fit(X, y)
+    found = debias.audit(model, fresh_X, fresh_y, rows="held-out", seed=3, n_permutations=19).main
+    form, shuffle = oracle.xgboost_model(model), np.random.default_rng(np.random.SeedSequence(3))
+    grown = oracle.grow_fixed(form, 40)
+    for draw in found.null[:3]:
+        phi = oracle.contributions(form, grown, fresh_X, fresh_y[shuffle.permutation(40)])
+        assert_agree(draw, oracle.studentised(phi))
+
+
+@pytest.mark.filterwarnings("ignore:a tree has .* out of bag on average:debias.DebiasWarning")
+@pytest.mark.parametrize("task", ["binary", "3-class"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_contributes_nothing_has_a_z_of_0(task, weighted):
+    """All evaluation rows of a feature's nodes may be of one class: rounding must not make a z of that."""
+    X, y = rows_of(task, 60)
+    weight = some_weight(60) if weighted else None
+    block = np.arange(60) // 2
+    model = RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, y)
+    given = {"sample_weight": weight, "blocks": block, "test": "permutation", "seed": 3, "n_permutations": 60}
+    found = debias.audit(model, X, y, **given).main
+    shuffle, form = np.random.default_rng(np.random.SeedSequence(3)), oracle.sklearn_model(model)
+    n_zero = 0
+    for draw in found.null:
+        response = y[(2 * shuffle.permutation(30)[:, None] + [0, 1]).ravel()]
+        grown = oracle.grow_forest(model, X, response, weight, shrinkage=30, means=True, block=block)
+        phi = np.abs(oracle.contributions(form, grown, X, response)).max(axis=0)
+        zero = phi < 1e-12 * phi.max()
+        assert (draw[zero] == 0).all()
+        n_zero += zero.sum()
+    assert n_zero > 0
+
+
+def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
+    X, y = rows_of("3-class", 3000)
+    model = RandomForestClassifier(**SMALL).fit(X, y)
+    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    monkeypatch.setattr("debias.significance.feature_paths.MEMORY", 2**15)
+    for n_jobs in (1, 2):
+        again = debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=n_jobs)
+        np.testing.assert_array_equal(again.main.null, first.main.null)
+
+
+def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
+    X, y = rows_of("3-class", 700)
+    model = RandomForestClassifier(**SMALL).fit(X, y)
+    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
+    monkeypatch.setattr("debias.significance.permutation.LANES", 3)
+    again = debias.audit(model, X, y, seed=1, n_permutations=40)
+    np.testing.assert_allclose(again.main.null, first.main.null, rtol=1e-12)
+    assert not np.allclose(debias.audit(model, X, y, seed=2, n_permutations=40).main.null, first.main.null)
+
+
+def test_groups_are_summed_before_they_are_studentised():
+    X, y = rows_of("regression")
+    model = RandomForestRegressor(**SMALL).fit(X, y)
+    groups = {"pair": ["x1", "x3"]}
+    found = debias.score(model, X, y, groups=groups, test="conservative")
+    assert found.feature_names == ("x0", "pair", "x2")
+    grown = oracle.grow_forest(model, X, y, shrinkage=30, means=True)
+    phi, inflated = (
+        oracle.contributions(oracle.sklearn_model(model), grown, X, y, inflated=each) for each in (False, True)
+    )
+    phi, inflated = (np.column_stack([of[:, 0], of[:, 1] + of[:, 3], of[:, 2]]) for of in (phi, inflated))
+    assert_agree(found.z, phi.sum(axis=0) / (np.sqrt(2 * N) * inflated.std(axis=0, ddof=1)))
+    alone = debias.score(model, X, y).values
+    assert_agree(found.values, [alone[0], alone[1] + alone[3], alone[2]])
+
+
+def test_contributions_keep_the_index_and_come_in_the_order_of_the_rows(diabetes, models):
+    X, y = diabetes
+    X = X.set_index(pd.Index([f"patient {i}" for i in range(len(X))]))
+    model = models("sklearn").fit(X, y)
+    phi = debias.contributions(model, X, y)
+    assert phi.index.equals(X.index)
+    assert list(phi.columns) == list(X.columns)
+    blocked = debias.contributions(model, X, y, blocks=np.arange(len(y))[::-1])  # kept in another order inside
+    np.testing.assert_allclose(blocked, phi, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["regression", "3-class", "balanced-subsample"])
+def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
+    """Change the weight of one row a little, in the bags and out of them, and see how the score moves."""
+    model, task = FORESTS[kind]()
+    X, y = rows_of(task, 40)
+    model.fit(X, y)
+    form, bags = oracle.sklearn_model(model), oracle.sklearn_bags(model, y)
+    response, step = form.response(y), 1e-5
+
+    def score(row, factor):
+        change = [factor if i == row else 1.0 for i in range(40)]
+        total = np.zeros(4)
+        for tree, bag in zip(form.trees, bags, strict=True):
+            inside = {i for i, _ in bag}
+            outside = [(i, change[i]) for i in range(40) if i not in inside]
+            rows = oracle.arrivals(tree, X, response, outside)
+            grown = oracle.arrivals(tree, X, response, [(i, w * change[i]) for i, w in bag])
+            for t, node in tree.splits():
+                for c in (node.left, node.right):
+                    if rows[c]:
+                        moved = oracle.minus(oracle.mean(rows[c]), oracle.mean(rows[t]))
+                        term = oracle.count(rows[c]) * oracle.dot(oracle.mean(grown[c]), moved)
+                        total[node.feature] += term / len(outside) / len(form.trees)
+        return total
+
+    influence = np.array([(score(i, 1 + step) - score(i, 1 - step)) / (2 * step) for i in range(40)])
+    found = debias.audit(model, X, y, n_permutations=19).main.standard_error
+    np.testing.assert_allclose(found, np.sqrt(40) * influence.std(axis=0, ddof=1), rtol=1e-6)

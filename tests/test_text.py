@@ -1,0 +1,128 @@
+"""Names that hold what is not seen, turn the line, or run in a spreadsheet."""
+
+import csv
+import io
+import json
+import unicodedata
+import warnings
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import debias
+from debias.cli.output import warn
+from debias.results.console import print_audit, print_gate, print_scores
+from debias.text import listed, message, shown, to_csv
+from support.audits import made
+
+UNSEEN = [
+    "lone \ud800 surrogate",
+    "\udcff",
+    "in\u202ecome",
+    "\u2066isolate\u2069",
+    "zero\u200bwidth",
+    "\ufefffirst",
+    "esc\x1b[31mred",
+    "line\nbreak",
+    "car\rriage",
+    "para\u2029graph",
+    "tag\U000e0041",
+    "bell\x07\x00",
+]
+FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1+1", "\uff1d1", 'a;=HYPERLINK("x")', "a,=1"]
+
+
+def seen(text):
+    return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in "\n" for c in text)
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_every_output_shows_what_is_not_seen(name, capsys):
+    from rich.console import Console
+
+    audit = made([name, "b", "c"], warnings=(f"column {name!r}: {name}",))
+    gate = audit.check({"must_be_informative": [name], "must_not_matter": ["b"]})
+    assert seen(shown(name))
+    assert name != shown(name)
+    assert shown(name) == shown(shown(name))
+    html = audit.to_html()
+    html.encode()
+    assert seen(html)
+    assert shown(name) in html.replace("_<wbr>", "_").replace("&#34;", '"')
+    for text in (audit._repr_html_(), audit.main._repr_html_(), gate.to_markdown(), *gate.to_annotations()):
+        assert seen(text.encode().decode())
+    for text in (audit.to_csv(), audit.main.to_csv(), gate.to_csv()):
+        assert seen(text.encode().decode())
+        assert shown(name) in text
+    junit = gate.to_junit()
+    assert seen(junit)
+    ElementTree.fromstring(junit.encode())
+    with io.StringIO() as file:
+        console = Console(file=file, width=200)
+        print_audit(console, audit)
+        print_scores(console, audit.main)
+        print_gate(console, gate)
+        assert seen(file.getvalue())
+        assert shown(name) in file.getvalue()
+    warn(audit.warnings)
+    assert seen(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_json_and_data_frames_keep_names_as_they_are(name):
+    audit = made([name, "b", "c"])
+    assert audit.to_json().isascii()
+    assert debias.Audit.from_json(audit.to_json()).main.feature_names[0] == name
+    assert name in audit.table.index
+    json.loads(audit.check({"must_be_informative": [name]}).to_json())
+
+
+def test_plots_draw_them(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        axes = made(UNSEEN).plot()
+        axes.figure.savefig(tmp_path / "figure.png")
+    assert all(seen(label.get_text()) for label in axes.get_yticklabels())
+
+
+def test_names_that_are_seen_stay_as_they_are():
+    for name in ("", "age", "a_b c", "年齢", "возраст", "é", "naïve €", "[red]", r"C:\x", "😀"):
+        assert shown(name) == name
+
+
+def test_a_name_in_a_message_begins_no_line():
+    assert message("column 'a\nerror: all is well' is\x1b[2K odd") == "column 'a\n  error: all is well' is\\x1b[2K odd"
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_spreadsheet_runs_nothing(name):
+    audit = made([name, "b", "c"])
+    gate = audit.check({"must_be_informative": [name]})
+    for text in (audit.to_csv(), audit.main.to_csv(), gate.to_csv()):
+        for separator in ",;\t":
+            for row in csv.reader(io.StringIO(text), delimiter=separator):
+                for cell in row:
+                    begins = cell.lstrip()[:1] in tuple("=+-@\uff1d\t\r")
+                    number = not begins or cell.lstrip("+-").replace(".", "", 1).replace("e-", "").isdigit()
+                    assert number, (separator, cell)
+
+
+def test_numbers_of_a_table_are_not_touched(tmp_path):
+    audit = made(["=a", "b", "c"])
+    read = pd.read_csv(io.StringIO(audit.to_csv(tmp_path / "table.csv")), index_col="feature")
+    assert sorted(read.index) == ["'=a", "b", "c"]
+    for name in read.columns:
+        if name != "verdict":
+            np.testing.assert_array_equal(read[name].to_numpy(), audit.table[name].to_numpy())
+    assert (tmp_path / "table.csv").read_text() == audit.to_csv()
+    frame = pd.DataFrame(
+        {"number": [-1.5, np.nan], "text": ["-1.5", "-5%"], "=x": [True, False]}, index=["-3", "+4e-2"]
+    )
+    assert to_csv(frame) == ",number,text,'=x\n-3,-1.5,-1.5,True\n+4e-2,,-5%,False\n"
+
+
+def test_long_lists_of_names_are_cut():
+    assert listed(list("abc"), 2) == "a, b and 1 more"
+    assert listed(list("ab"), 2) == "a, b"

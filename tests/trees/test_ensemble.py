@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+import debias
+from support.stumps import stump
+
+
+def test_inner_values_are_rebuilt_from_the_leaves():
+    ensemble = debias.TreeEnsemble(**stump())
+    assert ensemble.value[:, 0].tolist() == [2.5, 1.0, 3.0]
+    assert ensemble.parent.tolist() == [-1, 0, 0]
+
+
+def test_arrays_are_read_only_and_views_are_copied():
+    mine = np.arange(6, dtype=np.float64).reshape(3, 2)[:, :1]
+    ensemble = debias.TreeEnsemble(**stump(value=mine))
+    with pytest.raises(ValueError, match="read-only"):
+        ensemble.value[0] = 0
+    mine[1] = 7.0  # the caller's array stays the caller's
+    assert ensemble.value[1, 0] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"left": np.array([0, -1, -1])}, "a child that is not behind it"),
+        ({"left": np.array([9, -1, -1])}, "a child that is not behind it"),
+        ({"left": np.array([2, -1, -1])}, "not the child of exactly one node"),
+        ({"left": np.array([-1, -1, -1])}, "one child only"),
+        ({"feature": np.array([-1, -1, -1])}, "a split without a feature"),
+        ({"feature": np.array([0, 1, -1])}, "a leaf that splits"),
+        ({"feature": np.array([2, -1, -1])}, "a feature the model does not have"),
+        ({"threshold": np.array([np.nan, 0, 0])}, "threshold that is not a number"),
+        ({"value": np.array([[0.0], [np.inf], [0.0]])}, "value is not finite"),
+        ({"averaging_weight": np.array([0.0, -1.0, 1.0])}, "weight is negative"),
+        ({"threshold": np.zeros(2)}, "`threshold` has shape"),
+        ({"tree_start": np.array([0, 2])}, "does not divide 3 nodes"),
+        ({"tree_output": np.array([1])}, "output that `base` does not have"),
+        ({"base": np.array([np.nan])}, "not a finite number"),
+    ],
+)
+def test_broken_trees_are_refused(changes, message):
+    with pytest.raises(debias.ExtractionError, match=message):
+        debias.TreeEnsemble(**stump(**changes))
+
+
+def test_a_cycle_is_refused():
+    with pytest.raises(debias.ExtractionError, match="node 2 of tree 0 has a child that is not behind it"):
+        debias.TreeEnsemble(
+            **stump(
+                tree_start=np.array([0, 5]),
+                feature=np.array([0, -1, 0, -1, -1]),
+                threshold=np.zeros(5),
+                left=np.array([1, -1, 0, -1, -1]),
+                right=np.array([2, -1, 4, -1, -1]),
+                missing_left=np.zeros(5, dtype=bool),
+                value=np.zeros((5, 1)),
+                averaging_weight=np.ones(5),
+            )
+        )
+
+
+def test_tree_gives_a_view_of_one_tree():
+    tree = debias.TreeEnsemble(**stump()).tree(0)
+    assert tree.left.tolist() == [1, -1, -1]
+    assert tree.weight is None
