@@ -482,7 +482,7 @@ def test_what_looks_at_no_rows_scores_a_source_too(tmp_path):
 
 def forged(path, arrays):
     """Write arrays as debias does, with the digest that is theirs."""
-    from debias.rows.streamed_sums import _digest
+    from debias.rows.node_sums import _digest
 
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items() if name != "sha256"}
     np.savez(path, **arrays, sha256=np.array(_digest(arrays)))

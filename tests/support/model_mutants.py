@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 import debias
 from debias.hooks.registry import plugin_manager
 from debias.models import files, sandbox
-from debias.models.extraction import extract
-from debias.models.wrappers import unwrap
+from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
 from support import mutants, simulated
 
