@@ -12,7 +12,7 @@ from debias.errors import DebiasWarning
 _PACKAGE = str(Path(__file__).parent)
 
 
-class Notes:
+class WarningLog:
     """What a reader of scores must know, collected while they are prepared.
 
     Parameters
@@ -41,7 +41,7 @@ class Notes:
         warnings.warn(text, DebiasWarning, stacklevel=level)
 
 
-class NotesOnce(Notes):
+class WarningLogOnce(WarningLog):
     """Notes on rows that come in parts: what was said of one part is not said again of the next."""
 
     def warn(self, text: str) -> None:

@@ -12,7 +12,7 @@ from debias.models.extraction import extract
 from debias.models.wrappers import unwrap
 from debias.results.comparison import Comparison
 from debias.text import feature_index
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def compare(
             if scorers is not None or each.name != "native":
                 raise
     ensemble = extract(inner)
-    every = Table(table).aligned_to(ensemble, Notes()).matrix(ensemble)
+    every = Table(table).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
     return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from debias.retraining.experiment import Experiment
     from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 def scored(
@@ -32,7 +32,7 @@ def scored(
     ensemble: TreeEnsemble | None,
     rows: Rows | Data | None,
     grouping: Grouping,
-    notes: Notes,
+    notes: WarningLog,
     seed: int | None,
 ) -> Scores:
     """Score rows, or data, and say with what."""
@@ -66,7 +66,7 @@ def scored(
 
 
 def tested(
-    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: Notes
+    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: WarningLog
 ) -> Scores:
     """Return scores with standard errors, z and p-values, or with the reason why there are none."""
     if rows is None:
@@ -113,11 +113,11 @@ def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list
 
 def refitted(scorer: Scorer, experiment: Experiment, observed: Scores) -> Scores:
     """Score an experiment; `observed` are the scores of the model as it is, with what is known of the rows."""
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
     values, found = scorer.score(None, experiment)
     details, fields, warned = decided(found)
-    notes = Notes(observed.warnings)
+    notes = WarningLog(observed.warnings)
     for text in warned:
         notes.warn(text)
     return replace(

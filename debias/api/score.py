@@ -22,7 +22,7 @@ from debias.rows.preparation import prepare, prepare_data
 from debias.rows.streamed_sums import NodeSums
 from debias.significance.procedure import Procedure
 from debias.text import feature_index
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,7 +181,7 @@ def score(
             raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
         alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
         trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs, engine)
-        return scored(chosen, trees, data, Grouping.of(groups, data.feature_names), Notes(), seed)
+        return scored(chosen, trees, data, Grouping.of(groups, data.feature_names), WarningLog(), seed)
     if model is None:
         raise UnsupportedModelError(
             f"{chosen.name} scores a model: pass the fitted model; only scorers of data need none"

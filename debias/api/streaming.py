@@ -28,7 +28,7 @@ from debias.rows.rows import StreamedRows
 from debias.rows.streamed_sums import NodeSums, added
 from debias.significance.streamed import Steps, streamed_significance
 from debias.trees.fingerprint import trees_sha256
-from debias.warning_log import Notes, NotesOnce
+from debias.warning_log import WarningLog, WarningLogOnce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def streamed_scores(
         raise CompositionError(f"{members_in_words(members)}, or leave test out")
     streams = []
     for number, (member, ensemble) in enumerate(zip(members, ensembles, strict=True)):
-        notes, source = NotesOnce((*member.notes, *ensemble.notes)), None
+        notes, source = WarningLogOnce((*member.notes, *ensemble.notes)), None
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, y, sample_weight, members, ensemble, rows)
         else:
@@ -147,7 +147,7 @@ class Stream:
     member: Member
     number: int
     of: Any
-    notes: Notes
+    notes: WarningLog
     n_jobs: int
     seed: int | None
     passed: tuple[int, str] | None = None
@@ -292,7 +292,7 @@ class _Seeing:
     compared: set[tuple[int, Any]] = field(default_factory=set)
     """Labels, by feature, of which a row was compared with the library."""
 
-    def rows(self, batch: Batch, notes: Notes, verify: bool, in_bag: InBag | None = None) -> Rows:
+    def rows(self, batch: Batch, notes: WarningLog, verify: bool, in_bag: InBag | None = None) -> Rows:
         """Return the rows of a batch, encoded."""
         refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
         seen = unwrap(self.of, batch.X, batch.y)[self.number]
@@ -302,7 +302,7 @@ class _Seeing:
 
 def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the state of the sums over one partition, and what there is to note of it."""
-    seeing, notes = shared[0], NotesOnce(quiet=True)
+    seeing, notes = shared[0], WarningLogOnce(quiet=True)
     sums = shared[1].empty()
     rows = seeing.rows(batch, notes, verify=True)
     sums.ensemble = rows.ensemble
@@ -311,7 +311,7 @@ def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[
 
 
 def _against_response(rows: Rows) -> tuple[str, ...]:
-    notes = NotesOnce(quiet=True)
+    notes = WarningLogOnce(quiet=True)
     warn_of_another_response(rows.ensemble, rows.table, rows.response, notes)
     return tuple(notes.texts)
 
@@ -321,7 +321,7 @@ def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
 
 
 def _partial_moments(shared: tuple[_Seeing, Steps], batch: Batch) -> NDArray[np.float64]:
-    return shared[1].moments([shared[0].rows(batch, NotesOnce(quiet=True), verify=False)])
+    return shared[1].moments([shared[0].rows(batch, WarningLogOnce(quiet=True), verify=False)])
 
 
 def _add_to(digest: Any, rows: Rows) -> None:

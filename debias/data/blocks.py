@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.table import Table
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 FINE = 20
 """A column tells rows apart if its values lie on a grid of more steps than this within the quartiles,"""
@@ -61,7 +61,7 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     return codes
 
 
-def warn_of_repeats(table: Table, notes: Notes) -> None:
+def warn_of_repeats(table: Table, notes: WarningLog) -> None:
     """Warn of rows that repeat others where that cannot be chance: p-values would take them for independent.
 
     Equal rows are legitimate where columns have few values. So equality is looked for in columns of fine values only,

@@ -14,7 +14,7 @@ from debias.data.batches import Batch
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 ADDED_AT_ONCE = 4
 """Partial sums added in one step: what one worker must have in memory at a time."""
@@ -38,7 +38,7 @@ class DaskRows:
         A column of X, or one of the same partitions; `sample_weight` may be None.
     wanted : tuple of str, or None
         Columns the model knows, if it knows names; others are left out.
-    notes : Notes
+    notes : WarningLog
         Takes note of columns that are left out.
 
     Raises
@@ -50,7 +50,7 @@ class DaskRows:
     once = False
     n_rows = None
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: Notes) -> None:
+    def __init__(self, X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: WarningLog) -> None:
         for what, given in (("y", y), ("sample_weight", sample_weight)):
             if isinstance(given, str) and given not in getattr(X, "columns", ()):
                 raise RowsError(f"the Dask collection has no column {given!r} for {what}")

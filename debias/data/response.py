@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 SMALLEST_SPREAD = 1e-70
@@ -59,7 +59,7 @@ class Response:
 
 
 def encode(
-    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None, base_margin: Any = None
+    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: WarningLog | None = None, base_margin: Any = None
 ) -> Response:
     """Encode y for an ensemble.
 
@@ -70,7 +70,7 @@ def encode(
     ensemble : TreeEnsemble
     n_rows : int
         Number of rows of X.
-    notes : Notes, optional
+    notes : WarningLog, optional
         Takes note of labels that may not be the ones the model was trained on.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         What a boosted model was given for each row to start from.
@@ -101,7 +101,7 @@ def encode(
     return Response(codes=None, values=numbers - ensemble.centre)
 
 
-def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: Notes) -> None:
+def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: WarningLog) -> None:
     """Warn of labels that may be coded otherwise than those the model was trained on, if it did not keep them."""
     if ensemble.classes is not None and not ensemble.labelled and n_rows >= 20 and not n_of_first:
         notes.warn(
@@ -111,7 +111,7 @@ def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: N
 
 
 def _encode_labels(
-    labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None, margin: NDArray[np.float64] | None
+    labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog | None, margin: NDArray[np.float64] | None
 ) -> Response:
     classes = ensemble.classes
     assert classes is not None

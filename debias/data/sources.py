@@ -13,7 +13,7 @@ from debias.data.dask_rows import DaskRows, is_dask
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 ROWS_AT_ONCE = 65536
 ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
@@ -36,7 +36,7 @@ def is_source(X: Any, y: Any) -> bool:
     return not isinstance(X, (dict, set, frozenset, bytes))
 
 
-def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: Notes) -> Source:
+def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: WarningLog) -> Source:
     """Return the batches of a source.
 
     Parameters
@@ -46,7 +46,7 @@ def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None
         Of a file or dataset, the columns with the response and the weights; of Dask, such or collections; else None.
     wanted : tuple of str, or None
         Columns the model knows, if it knows names; others are left out.
-    notes : Notes
+    notes : WarningLog
         Takes note of columns that are left out.
 
     Raises
@@ -79,7 +79,7 @@ class _Columns:
         y: Any,
         sample_weight: Any,
         wanted: tuple[str, ...] | None,
-        notes: Notes,
+        notes: WarningLog,
     ) -> None:
         there, index, n_rows = _about(dataset, name)
         for what, column in (("y", y), ("sample_weight", sample_weight)):

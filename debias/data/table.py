@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 LABELS_TO_CHECK = 32
@@ -79,13 +79,13 @@ class Table:
         """Number of rows."""
         return int(self.shape[0])
 
-    def aligned_to(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
+    def aligned_to(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
         """Return the same rows with columns in the model's order, labels of categories encoded.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
-        notes : Notes
+        notes : WarningLog
             Takes note if the columns were in another order and had to be matched by name, and of labels the model
             never saw.
 
@@ -104,7 +104,7 @@ class Table:
         table._refuse_non_numeric(ensemble)
         return table
 
-    def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
+    def _in_order(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
         order = column_order(self.names, self.shape[1], ensemble)
         if order is None:
             return copy(self)
@@ -257,7 +257,7 @@ class Table:
             part[:, k] = codes[which]
         return part
 
-    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes) -> NDArray[np.float64]:
+    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog) -> NDArray[np.float64]:
         """Return the code of every row's label of the model's feature k; NaN where it is missing or unknown."""
         import pandas as pd
 

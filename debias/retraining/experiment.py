@@ -17,7 +17,7 @@ from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -268,7 +268,7 @@ def require_training(model: Any, part: Part) -> None:
     weight = () if part.weight is None else (part.weight,)
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
-        training_rows(extract(member.model), member.model, member.train, None, Notes(), False)
+        training_rows(extract(member.model), member.model, member.train, None, WarningLog(), False)
 
 
 def refuse_forgotten_weights(model: Any, y: Any) -> None:

@@ -18,7 +18,7 @@ from debias.parallel import threads
 from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,14 +53,14 @@ def prepare(
     wrapping: tuple[str, ...] = (),
     known: bool = False,
     train_weight: NDArray[np.float64] | None = None,
-) -> tuple[TreeEnsemble, Rows | None, Notes]:
+) -> tuple[TreeEnsemble, Rows | None, WarningLog]:
     """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores.
 
     A model that debias itself has trained is `known`, and nothing about the rows is left to prove; `train_weight` are
     the weights it was trained with, where the rows are those of training.
     """
     ensemble = extract(model)
-    notes = Notes((*wrapping, *ensemble.notes), quiet=known)
+    notes = WarningLog((*wrapping, *ensemble.notes), quiet=known)
     if X is None:
         for each in scorers:
             if "rows" in each.needs:
@@ -111,7 +111,7 @@ def batch_rows(
     X: Any,
     y: Any,
     sample_weight: Any,
-    notes: Notes,
+    notes: WarningLog,
     n_jobs: int,
     verify: bool,
     in_bag: InBag | None = None,
@@ -180,7 +180,7 @@ def _data(
     return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=threads(n_jobs))
 
 
-def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:
+def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, TreeEnsemble]:
     """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
     table = Table(X).aligned_to(ensemble, notes)
     if ensemble.named or table.names is None:
@@ -189,7 +189,7 @@ def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeE
 
 
 def training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: Notes, known: bool
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: WarningLog, known: bool
 ) -> Rows:
     """Encode and prove training rows, given as (X, y) or (X, y, weight); nothing is proven of a `known` model."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):

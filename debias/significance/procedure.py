@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.rows.rows import Rows
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 FEW_BLOCKS = 5
@@ -115,7 +115,7 @@ def _is_real(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
+def warn_of_classes_rarely_out(rows: Rows, notes: WarningLog) -> None:
     """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
     codes, classes = rows.response.codes, rows.ensemble.classes
     if codes is None or classes is None:
@@ -134,7 +134,7 @@ def warn_of_classes_rarely_out(rows: Rows, notes: Notes) -> None:
         )
 
 
-def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
+def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: WarningLog) -> None:
     """Warn where so little is out of bag that permutations are not calibrated, and other tests find little."""
     n = rows.paths.evaluated_blocks
     if n >= FEW_BLOCKS:
@@ -151,7 +151,7 @@ def warn_of_few_blocks_out(rows: Rows, chosen: str, notes: Notes) -> None:
     )
 
 
-def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, notes: Notes) -> None:
+def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, notes: WarningLog) -> None:
     """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
     least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
     if effective[least] >= few:
@@ -165,7 +165,7 @@ def warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Group
     )
 
 
-def warn_of_few_rows_in_blocks(rows: Rows, notes: Notes) -> None:
+def warn_of_few_rows_in_blocks(rows: Rows, notes: WarningLog) -> None:
     """Warn where few held-out rows carry the response, and lie in blocks that cannot change places in a permutation.
 
     Sums over blocks look normal then, and scores are as skewed as without blocks: of forests of depth 3 with balanced
@@ -198,7 +198,7 @@ def refuse_unequal_blocks(rows: Rows) -> None:
     )
 
 
-def check_resolution(procedure: Procedure, n_features: int, notes: Notes) -> None:
+def check_resolution(procedure: Procedure, n_features: int, notes: WarningLog) -> None:
     """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
     drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
     smallest = 1 / (1 + drawn)

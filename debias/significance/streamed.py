@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from debias.rows.streamed_sums import NodeSums
     from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
 
@@ -146,7 +146,7 @@ def streamed_significance(
     node_weight: NDArray[np.float64],
     grouping: Grouping,
     procedure: Procedure,
-    notes: Notes,
+    notes: WarningLog,
     fold: Fold,
 ) -> Scores:
     """Return scores with standard errors, z, p-values and decisions, by Student's law.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.significance.procedure import Procedure
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 SHRINKAGE = 30.0
@@ -59,7 +59,7 @@ def significance(
     node_weight: NDArray[np.float64],
     grouping: Grouping,
     procedure: Procedure,
-    notes: Notes,
+    notes: WarningLog,
 ) -> Scores:
     """Return the scores with standard errors, z, p-values and decisions.
 
@@ -72,7 +72,7 @@ def significance(
         What the scorer multiplies the centred covariance of each split with.
     grouping : Grouping
     procedure : Procedure
-    notes : Notes
+    notes : WarningLog
         Takes what a reader must know of the decisions.
 
     Returns
@@ -138,7 +138,7 @@ def refuse_training_rows(rows: Rows) -> None:
         )
 
 
-def without_verdict(scores: Scores, notes: Notes, reason: str = CONSTANT) -> Scores:
+def without_verdict(scores: Scores, notes: WarningLog, reason: str = CONSTANT) -> Scores:
     """Return scores that were not tested, by default since the response is the same in all rows; say why."""
     notes.warn(f"nothing was tested: {reason}")
     details = {**scores.details, "untested_because": reason}
@@ -156,7 +156,7 @@ class _Found:
 
 
 def _by_permutation(
-    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
+    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: WarningLog
 ) -> _Found:
     from debias.significance.permutation import permutation_draws
 
@@ -181,7 +181,7 @@ def _by_permutation(
 
 
 def _by_law(
-    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: Notes
+    rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping, procedure: Procedure, notes: WarningLog
 ) -> _Found:
     inflated = procedure.test == "conservative" or rows.kind != "oob"
     z, effective = z_scores(rows.paths, rows, node_weight, grouping, inflated)
@@ -198,7 +198,7 @@ def by_students_law(
     kind: str,
     grouping: Grouping,
     procedure: Procedure,
-    notes: Notes,
+    notes: WarningLog,
 ) -> _Found:
     """Decide by scores over their naive standard errors, each by Student's law of its effective number of rows.
 

@@ -10,7 +10,7 @@ import debias
 from debias.data.table import Table
 from debias.trees.objectives import SQUARED_ERROR
 from debias.trees.routing import route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 
 def stump(threshold, dtype, **changes):
@@ -163,7 +163,7 @@ def test_labels_become_their_positions(container):
         0.0, np.float64, feature_names=("size", "colour"), category_labels={1: np.array(["red", "blue"], dtype=object)}
     )
     colour, size = ["blue", "red", None, "green"], [1.0, 2.0, 3.0, 4.0]
-    notes = Notes()
+    notes = WarningLog()
     if container == "array":
         X = np.array([size, colour], dtype=object).T
     else:
@@ -177,4 +177,4 @@ def test_labels_become_their_positions(container):
     assert "'green'" in notes.texts[-1]
     plain = stump(0.0, np.float64, feature_names=("colour", "size"))
     with pytest.raises(debias.RowsError, match="numeric"):
-        Table(X).aligned_to(plain, Notes())
+        Table(X).aligned_to(plain, WarningLog())
