@@ -13,7 +13,7 @@ import numpy as np
 PLAIN = (str, bytes, int, float, complex, type(None), np.generic)
 
 
-def fingerprint(*parts: Any) -> str:
+def digest_of(*parts: Any) -> str:
     """Return a digest of data, models and settings; the same content gives the same digest in another process.
 
     Parameters
@@ -30,9 +30,9 @@ def fingerprint(*parts: Any) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> fingerprint(np.arange(3), "mdi") == fingerprint(np.arange(3), "mdi")
+    >>> digest_of(np.arange(3), "mdi") == digest_of(np.arange(3), "mdi")
     True
-    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
+    >>> digest_of(np.arange(3)) == digest_of(np.arange(3.0))
     False
     """
     digest = hashlib.sha256()

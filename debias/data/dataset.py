@@ -179,9 +179,9 @@ class Data:
     def fingerprint(self) -> str:
         """Return a text that names the data and the version."""
         from debias._version import __version__
-        from debias.digest import fingerprint
+        from debias.digest import digest_of
 
-        return fingerprint(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
+        return digest_of(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
 
     def _sharing(self, other: Self) -> Self:
         if "columns" in self.__dict__:

@@ -215,11 +215,11 @@ class Experiment:
     def fingerprint(self) -> str:
         """Return a text that names data, model, settings and versions."""
         from debias._version import __version__
-        from debias.digest import fingerprint
+        from debias.digest import digest_of
 
         trees = [extract(member.model) for member in unwrap(self.model)]
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
-        return fingerprint(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
+        return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
 
     def _member_scores(self, member: Member, scorer: Scorer) -> NDArray[np.float64]:
         """Return scores, by group, of trees that were just trained: what their rows are is known."""
