@@ -1,3 +1,4 @@
+import linecache
 import warnings
 
 import numpy as np
@@ -331,7 +332,7 @@ def test_y_of_other_kinds_is_understood_or_refused(fitted, fresh):
 
 @pytest.mark.parametrize("n_jobs", [0, "x", 1.5, True])
 def test_wrong_numbers_of_threads(n_jobs, fitted, fresh):
-    with pytest.raises(debias.RowsError, match="is no number of threads"):
+    with pytest.raises(debias.RowsError, match="is not a number of threads"):
         debias.score(fitted["xgboost"], *fresh, n_jobs=n_jobs)
 
 
@@ -398,6 +399,7 @@ def test_a_warning_points_at_the_line_that_called_debias(fitted, fresh):
     with pytest.warns(debias.DebiasWarning) as caught:
         debias.score(fitted["xgboost"], X[list("dcba")], y)
     assert caught[0].filename == __file__
+    assert "debias.score" in linecache.getline(__file__, caught[0].lineno)
 
 
 def test_groups_and_seeds_that_are_none(fitted, fresh):

@@ -136,9 +136,9 @@ def test_categories_and_thresholds_in_one_tree():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"listed_left": None}, "others are not"),
+        ({"listed_left": None}, "others are None"),
         ({"category_start": np.array([0, 1])}, "does not divide"),
-        ({"category_set": np.array([1, -1, -1])}, "not there"),
+        ({"category_set": np.array([1, -1, -1])}, "does not exist"),
         ({"category_set": np.array([0, 0, -1])}, "at a leaf"),
         ({"category_codes": np.array([3, 3])}, "ascending"),
         ({"category_codes": np.array([-1, 3])}, "negative"),
