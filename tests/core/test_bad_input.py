@@ -75,13 +75,13 @@ class TestX:
 
     def test_other_columns_are_named(self, library, fitted, fresh):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="missing: d; not known to the model: dd. Did you mean 'dd'?"):
+        with pytest.raises(debias.RowsError, match="missing: d; unknown to the model: dd. Did you mean 'dd'?"):
             debias.score(fitted[library], X.rename(columns={"d": "dd"}), y)
 
     @pytest.mark.parametrize("columns", [list("abc"), list("abcd") + ["e"]])
     def test_fewer_or_more_columns(self, library, fitted, fresh, columns):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="missing: d|not known to the model: e"):
+        with pytest.raises(debias.RowsError, match="missing: d|unknown to the model: e"):
             debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0), y)
         with pytest.raises(debias.RowsError, match=f"X has {len(columns)} features, but the model was trained on 4"):
             debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0).to_numpy(), y)
@@ -125,7 +125,7 @@ class TestY:
 
     def test_two_columns(self, library, fitted, fresh):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="one value a row"):
+        with pytest.raises(debias.RowsError, match="one value per row"):
             debias.score(fitted[library], X, np.c_[y, y])
 
     def test_no_y(self, library, fitted, fresh):
@@ -136,7 +136,7 @@ class TestY:
         X, y = data
         labels = (y > 0).astype(int)
         model = models(library, "classification").fit(X[:200], labels[:200])
-        with pytest.raises(debias.RowsError, match=r"labels the model never saw: \[7\]; it knows \[0, 1\]"):
+        with pytest.raises(debias.RowsError, match=r"labels that the model never saw: \[7\]; it knows \[0, 1\]"):
             debias.score(model, X[200:], labels[200:].where(X["a"][200:] < 1, 7))
         with pytest.raises(debias.RowsError, match="missing in 1 rows"):
             debias.score(model, X[200:], np.where(np.arange(100) == 5, np.nan, labels[200:]))
