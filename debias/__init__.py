@@ -25,21 +25,21 @@ from debias.errors import (
     UnsupportedModelError,
     UntrustedModelError,
 )
-from debias.hooks.contracts import MetaMethod, Problem, Scorer
+from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
 from debias.hooks.expressions import meta_method, scorer
 from debias.hooks.meta_methods import meta_method_plugin
 from debias.hooks.registry import plugins, register
-from debias.hooks.scorers import scorer_plugin
+from debias.hooks.scorers import data_scorer_plugin, scorer_plugin
 from debias.hooks.specs import hookimpl
-from debias.models.extraction import extract
 from debias.models.files import load_model
 from debias.models.refitting import refit
+from debias.models.wrappers import extract
 from debias.results.audit import Audit
 from debias.results.comparison import Comparison
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
+from debias.rows.node_sums import NodeSums
 from debias.rows.rows import Rows
-from debias.rows.streamed_sums import NodeSums
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 
@@ -48,10 +48,12 @@ __all__ = [
     "Comparison",
     "CompositionError",
     "Data",
+    "DataScorer",
     "DebiasError",
     "DebiasWarning",
     "Experiment",
     "ExtractionError",
+    "Gives",
     "InBag",
     "InBagUnavailableError",
     "MetaMethod",
@@ -61,16 +63,19 @@ __all__ = [
     "Problem",
     "ProvenanceError",
     "RefitError",
+    "RefitScorer",
     "Rows",
     "RowsError",
     "Scorer",
     "Scores",
     "TreeEnsemble",
+    "TreeScorer",
     "UnsupportedModelError",
     "UntrustedModelError",
     "audit",
     "compare",
     "contributions",
+    "data_scorer_plugin",
     "extract",
     "hookimpl",
     "load_model",

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import combined, require_one_scale, scored, tested, whole_seed
-from debias.api.score import score
+from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
-from debias.data.row_order import refuse_other_order
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
+from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
-from debias.models.extraction import extract
-from debias.models.refitting import with_params
-from debias.models.wrappers import is_one, members_in_words, unwrap
-from debias.parallel import in_threads, meanwhile
+from debias.models.wrappers import is_one, members_in_words
+from debias.parallel import Engine, in_threads, meanwhile
 from debias.results.audit import Audit
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
-from debias.rows.preparation import prepare
+from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from debias.api.evaluation import Prepared
     from debias.hooks.contracts import Scorer
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
@@ -44,6 +43,7 @@ def audit(
     y: Any,
     scorers: list[str | Scorer] | None = None,
     *,
+    main: str | Scorer = "mdi_oob",
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
@@ -67,10 +67,12 @@ def audit(
     model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
-        What to set beside the reported importance. ``mdi_oob`` is always there, since the share is made of it; by
-        default ``oob_loss`` as well, where it is defined.
+        What to set beside the reported importance, and beside `main`; by default ``oob_loss``, where it is defined.
+    main : str or Scorer
+        The scorer that is tested, and of which the shares are made: a scorer of trees that says what each row
+        contributes (``node_weight``).
     test : {"auto", "permutation", "conservative", "naive", None}
-        How ``mdi_oob`` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
+        How `main` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
         a test by Student's law with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": Student's
         law, for held-out rows. "auto": "permutation" for out-of-bag rows, and for held-out ones where up to 2,000 rows
         (blocks of one size) count, those of a rare class for instance (docs/significance.md), else "naive";
@@ -112,69 +114,96 @@ def audit(
     >>> audit.table.loc["bmi", "verdict"]
     'informative'
     """
-    refuse_other_order(X, train, y=y, sample_weight=sample_weight, base_margin=base_margin, blocks=blocks)
-    chosen = [scorer(each) for each in (["mdi_oob", "oob_loss"] if scorers is None else scorers)]
-    if "mdi_oob" not in [each.name for each in chosen]:
-        chosen.insert(0, scorer("mdi_oob"))
-    names = [each.name for each in chosen]
+    request = Request.of(
+        model,
+        X,
+        y,
+        rows=rows,
+        train=train,
+        sample_weight=sample_weight,
+        base_margin=base_margin,
+        groups=groups,
+        blocks=blocks,
+        params=params,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    main_scorer = scorer(main)
+    chosen = [main_scorer, scorer("oob_loss")] if scorers is None else [scorer(asked) for asked in scorers]
+    if main_scorer.name not in [asked.name for asked in chosen]:
+        chosen.insert(0, main_scorer)
+    names = [asked.name for asked in chosen]
     if len(set(names)) < len(names):
         raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
     procedure = None if test is None else Procedure(test, alpha, error, n_permutations, budget, adaptive)
-    untested = NOT_ASKED
-    seed = whole_seed(seed)
-    model, params = with_params(model, params)
-    wrapping = [each for each in chosen if "refit" in each.needs]
-    if params is not None and not wrapping:
+    if not isinstance(main_scorer, TreeScorer):
+        raise CompositionError(f"main={main_scorer.name!r} is not a scorer of trees, so an audit cannot rest on it")
+    refits = [asked for asked in chosen if isinstance(asked, RefitScorer)]
+    if request.params is not None and not refits:
         raise CompositionError("none of the scorers trains anything again: params are of meta-methods")
-    chosen = [each for each in chosen if each not in wrapping]
-    members = unwrap(model, X, y, train)
-    for each in chosen:
-        if "data-only" in each.needs and any(member.columns is not None for member in members):
-            raise CompositionError(
-                f"{each.name} scores data, and this {members[0].path[0]} shows its trees other columns than X has: "
-                f"score X by itself, debias.score(None, X, y, {each.name!r})"
-            )
-    if len(members) > 1:
-        require_one_scale(members, [extract(member.model) for member in members])
-    if procedure is not None and not is_one(members):
+    if request.in_batches:
+        raise RowsError("an audit needs all rows at once: pass X and y in memory; debias.score takes rows in batches")
+    _refuse_transformed_data(request, chosen)
+    reason = NOT_ASKED
+    if procedure is not None and not is_one(request.members):
         if test != "auto":
-            raise CompositionError(f"{members_in_words(members)}, or leave test out")
-        procedure, untested = None, members_in_words(members)
-    scores: dict[str, list[Scores]] = {}
-    reported, kind = None, "not reported"
-    fingerprints, n_values = Fingerprints(), None
-    for member in members:
-        ensemble, given, caught = prepare(
-            *(member.model, member.X, member.y, chosen, rows, member.train, sample_weight, seed, n_jobs),
-            *(base_margin, blocks, member.notes),
-        )
-        assert given is not None
-        if scorers is None and not (ensemble.averaged or given.can_run_loss):
-            del chosen[1:]  # no loss to run
-        grouping = member.grouping(groups, ensemble)
-        matrix = given.table.matrix(ensemble)
-        with meanwhile(partial(fingerprints.add, ensemble, given, matrix)):
-            n_values = distinct_values(matrix, grouping) if n_values is None else n_values
+            raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
+        procedure, reason = None, members_in_words(request.members)
+    kept = _Kept(request, warn=procedure is not None)
+
+    def tested(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
+        if scored.name != main_scorer.name:
+            return scores
+        if prepared.rows.kind == "train":
+            return with_reason(scores, TRAINING_ROWS)
+        return with_reason(scores, reason) if procedure is None else prepared.test(scores, scored, procedure)
+
+    of_trees = [asked for asked in chosen if asked not in refits]
+    where_defined = frozenset({"oob_loss"}) if scorers is None else frozenset[str]()
+    scores = evaluate(request, of_trees, tested, beside=kept.beside, where_defined=where_defined)
+    engine = Engine(n_jobs=request.n_jobs)
+    for asked in refits:
+        scores[asked.name] = score_refits(request.without_blocks(), asked, engine)
+    return Audit.of(kept.reported, kept.kind, scores, kept.n_values, kept.fingerprints.to_dict(), main_scorer.name)
+
+
+def _refuse_transformed_data(request: Request, scorers: list[Scorer]) -> None:
+    """Refuse scorers of data where the trees see other columns than X has."""
+    if all(member.columns is None for member in request.members):
+        return
+    for asked in scorers:
+        if isinstance(asked, DataScorer):
+            raise CompositionError(
+                f"{asked.name} scores data, and this {request.members[0].path[0]} shows its trees other columns than X "
+                f"has: score X by itself, debias.score(None, X, y, {asked.name!r})"
+            )
+
+
+class _Kept:
+    """What an audit keeps beside the scores: reported importance, numbers of values, digests of model and rows."""
+
+    def __init__(self, request: Request, warn: bool) -> None:
+        self._request, self._warn = request, warn and request.blocks is None
+        self.fingerprints = Fingerprints()
+        self.n_values: NDArray[np.int64] | None = None
+        self.reported: NDArray[np.float64] | None = None
+        self.kind = "not reported"
+
+    @contextmanager
+    def beside(self, prepared: Prepared) -> Iterator[None]:
+        """Look at a prepared member while its scorers run."""
+        member, ensemble, rows, grouping = prepared.member, prepared.ensemble, prepared.rows, prepared.grouping
+        matrix = rows.table.matrix(ensemble)
+        with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
+            self.n_values = distinct_values(matrix, grouping) if self.n_values is None else self.n_values
             del matrix
-            if procedure is not None and blocks is None and member.columns is None:  # transformers may make repeats
-                warn_of_repeats(given.table, caught)
-            for each in chosen:
-                found = scored(each, ensemble, given, grouping, caught, seed)
-                if each.name == "mdi_oob":
-                    if procedure is None or given.kind == "train":
-                        found = with_reason(found, TRAINING_ROWS if given.kind == "train" else untested)
-                    else:
-                        found = tested(found, each, given, grouping, procedure, caught)
-                scores.setdefault(each.name, []).append(found)
-        if len(members) == 1:
+            if self._warn and member.columns is None:  # transformers may make repeats
+                warn_of_repeats(rows.table, prepared.log)
+            yield
+        if len(self._request.members) == 1:
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:
-                reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
-    every = {name: combined(members, each) for name, each in scores.items()}
-    passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
-    for each in wrapping:
-        every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, params=params, **passed)
-    return Audit.of(reported, kind, every, n_values, fingerprints.to_dict())
+                self.reported, self.kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
 
 
 class Fingerprints:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.api.score import scores_of
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
-from debias.models.extraction import extract
+from debias.hooks.contracts import DataScorer
+from debias.hooks.expressions import scorer
 from debias.models.wrappers import unwrap
+from debias.parallel import Engine, in_threads
 from debias.results.comparison import Comparison
+from debias.rows.request import Request
 from debias.text import feature_index
 from debias.warning_log import WarningLog
 
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import Scorer
+    from debias.models.wrappers import Member
     from debias.results.scores import Scores
     from debias.trees.ensemble import TreeEnsemble
 
@@ -30,6 +36,7 @@ BINS = 10
 """Equal-frequency bins of a feature in which its SHAP values are averaged."""
 
 
+@in_threads
 def compare(
     model: Any,
     X: Any,
@@ -80,30 +87,31 @@ def compare(
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
-    from debias.api.score import score
-    from debias.hooks.expressions import scorer
-
     chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
     names = [each.name for each in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
-    inner, table = _inner(model, X)
+    request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs)
+    member = _only_member(model, X)
+    engine = Engine(n_jobs=request.n_jobs)
     scores = {}
-    for each in chosen:
-        given: dict[str, Any] = {} if "data-only" in each.needs else {"rows": rows, "train": train}
+    for asked in chosen:
+        of_data = isinstance(asked, DataScorer)
         try:
-            scores[each.name] = score(model, X, y, each, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs, **given)
+            scores[asked.name] = scores_of(
+                replace(request, rows="auto", train=None) if of_data else request, asked, None, engine
+            )
         except CompositionError:
-            if scorers is not None or each.name != "native":
+            if scorers is not None or asked.name != "native":
                 raise
-    ensemble = extract(inner)
-    every = Table(table).aligned_to(ensemble, WarningLog()).matrix(ensemble)
+    ensemble = member.ensemble
+    every = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
     return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
 
 
-def _inner(model: Any, X: Any) -> tuple[Any, Any]:
-    """Return the model of trees inside a wrapper and X as it sees it, if its columns are those of X one by one."""
+def _only_member(model: Any, X: Any) -> Member:
+    """Return the model of trees inside a model, with X as it sees it, if its columns are those of X one by one."""
     members = unwrap(model, X)
     columns = members[0].columns
     if len(members) > 1 or (columns is not None and columns.index.tolist() != list(range(len(columns.names)))):
@@ -112,7 +120,7 @@ def _inner(model: Any, X: Any) -> tuple[Any, Any]:
             f"{type(model).__name__} are not one to one with the columns of X: compare the model inside, with X as it "
             "comes out of the steps before"
         )
-    return members[0].model, members[0].X
+    return members[0]
 
 
 def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction: NDArray[np.float64]) -> pd.DataFrame:

@@ -1,151 +1,208 @@
-"""One scorer applied to rows that are prepared: what it says becomes Scores, tested if asked."""
+"""The one pipeline behind every question: unwrap a model, prepare its rows, score, test, and combine the members."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from debias.data.dataset import Data
+from debias._version import __version__
+from debias.api.batches import prepared_batches
+from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.models.wrappers import names_of
+from debias.hooks.contracts import DataScorer, TreeScorer, innermost
+from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
+from debias.parallel import Engine
+from debias.results.policy import PROVENANCE
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested
-from debias.rows.rows import Rows
+from debias.retraining.experiment import Experiment
+from debias.rows.preparation import prepare, prepare_data
+from debias.significance.contributions import contributions
+from debias.significance.evidence import EvidenceInMemory
 from debias.significance.verdict import significance
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
     from numpy.typing import NDArray
 
-    from debias.data.groups import Grouping
-    from debias.hooks.contracts import Scorer
+    from debias.data.dataset import Data
+    from debias.hooks.contracts import RefitScorer, Scorer
     from debias.models.wrappers import Member
-    from debias.retraining.experiment import Experiment
+    from debias.rows.request import Request
+    from debias.rows.rows import EvaluationRows
+    from debias.significance.evidence import Evidence
     from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import WarningLog
 
 
-def scored(
-    scorer: Scorer,
-    ensemble: TreeEnsemble | None,
-    rows: Rows | Data | None,
-    grouping: Grouping,
-    notes: WarningLog,
-    seed: int | None,
-) -> Scores:
-    """Score rows, or data, and say with what."""
-    from debias._version import __version__
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One model of trees with its rows, ready to be scored.
 
-    data = rows.data if isinstance(rows, Rows) and "data-only" in scorer.needs else rows
-    values, found = scorer.score(None if isinstance(data, Data) else ensemble, data)
-    details, fields, warned = decided(found)
-    for text in warned:
-        notes.warn(text)
-    proven = rows if isinstance(rows, Rows) and "rows" in scorer.needs else None
-    return Scores(
-        values=grouping.sum(values),
-        feature_names=grouping.names,
-        scorer=scorer.name,
-        unit=scorer.unit,
-        rows="data" if isinstance(data, Data) else None if proven is None else proven.kind,
-        n_rows=data.n_rows if isinstance(data, Data) else None if proven is None else proven.n_evaluated,
-        provenance={} if proven is None else proven.provenance.to_dict(),
-        details=details,
-        warnings=tuple(notes.texts),
-        settings={
-            "model": None if ensemble is None else ensemble.source,
-            "library_version": None if ensemble is None else ensemble.version,
-            "n_trees": None if ensemble is None else ensemble.n_trees,
-            "debias_version": __version__,
-            "seed": whole_seed(seed),
-        },
-        **fields,
-    )
-
-
-def tested(
-    scores: Scores, scorer: Scorer, rows: Rows | None, grouping: Grouping, test: Procedure, notes: WarningLog
-) -> Scores:
-    """Return scores with standard errors, z and p-values, or with the reason why there are none."""
-    if rows is None:
-        raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
-    known = len(notes.texts)
-    found = significance(scores, rows, node_weight_of(scorer, rows.ensemble, rows), grouping, test, notes)
-    return unless_tested(found, notes.texts[known:])
-
-
-def node_weight_of(scorer: Scorer, ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64]:
-    """Return what a scorer multiplies the covariance of each node with; raise if it is no sum over rows."""
-    function = getattr(scorer, "node_weight", None)
-    weight: NDArray[np.float64] | None = None if function is None else function(ensemble, rows)
-    if weight is None:
-        raise CompositionError(
-            f"{scorer.name} has no contributions of rows, and so no standard errors: it is no weighted sum of centred "
-            "covariances. mdi_oob is, also with shrinkage= or, of a model that stores in-bag counts, weights='in_bag'"
-        )
-    return weight
-
-
-def whole_seed(seed: Any) -> int | None:
-    """Return a seed as a number; raise a RowsError if it is none."""
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise RowsError(f"seed={seed!r} is no seed: pass a whole number, 0 or more")
-    return int(seed)
-
-
-def decided(found: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Part what a scorer reports: details, fields of :class:`Scores`, and warnings."""
-    details, fields = dict(found), dict[str, Any]()
-    warned = details.pop("warnings", [])
-    for name in ("p_value", "p_adjusted", "null"):
-        if name in details:
-            fields[name] = np.asarray(details.pop(name), dtype=np.float64)
-    if "selected" in details:
-        fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
-    if "threshold" in details:
-        fields["threshold"] = details.pop("threshold")
-    return details, fields, warned
-
-
-def refitted(scorer: Scorer, experiment: Experiment, observed: Scores) -> Scores:
-    """Score an experiment; `observed` are the scores of the model as it is, with what is known of the rows."""
-    from debias.warning_log import WarningLog
-
-    values, found = scorer.score(None, experiment)
-    details, fields, warned = decided(found)
-    notes = WarningLog(observed.warnings)
-    for text in warned:
-        notes.warn(text)
-    return replace(
-        observed,
-        **{"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields},
-        warnings=tuple(notes.texts),
-    )
-
-
-def require_one_scale(members: list[Member], ensembles: list[TreeEnsemble]) -> None:
-    """Refuse to add scores of members whose outputs are not on one scale.
-
-    Raises
-    ------
-    UnsupportedModelError
-        Some members give probabilities and others margins, say.
+    Parameters
+    ----------
+    member : Member
+    ensemble : TreeEnsemble
+        Under the names of X, if the model knows none.
+    rows : Rows, SummedRows or None
+    grouping : Grouping
+        Columns of the model whose scores are summed.
+    log : WarningLog
+        What readers of the scores must know.
+    seed : int or None
+    evidence : callable
+        Makes the evidence of a test from the node weights of a scorer and the grouping.
     """
-    scales = {
-        "the response"
-        if not each.is_classifier and (each.averaged or each.objective.name == "squared_error")
-        else (each.averaged, each.objective)
-        for each in ensembles
-    }
-    if len(scales) > 1:
+
+    member: Member
+    ensemble: TreeEnsemble
+    rows: Any
+    grouping: Grouping
+    log: WarningLog
+    seed: int | None
+    evidence: Callable[[NDArray[np.float64], Grouping], Evidence]
+
+    def score(self, scorer: Scorer) -> Scores:
+        """Return the scores of one scorer."""
+        if isinstance(scorer, DataScorer):
+            data: Data = self.rows.data
+            figures = scorer.score(data)
+            return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, data=data)
+        assert isinstance(scorer, TreeScorer)
+        figures = scorer.score(self.ensemble, self.rows)
+        rows = self.rows if scorer.needs_rows else None
+        return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
+
+    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure) -> Scores:
+        """Return scores with standard errors, z and p-values, or with the reason why there are none."""
+        if self.rows is None:
+            raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
+        evidence, n_known = self.evidence(self._node_weight(scorer), self.grouping), len(self.log.texts)
+        tested = significance(scores, evidence, procedure, self.log)
+        return unless_tested(tested, self.log.texts[n_known:])
+
+    def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
+        """Return what each row contributes to the score of each group of columns, shape (n_rows, n_groups)."""
+        phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
+        return self.grouping.sum_columns(phi)
+
+    def _node_weight(self, scorer: Scorer) -> NDArray[np.float64]:
+        weight = scorer.node_weight(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        if weight is None:
+            raise CompositionError(
+                f"{scorer.name} has no contributions of rows, and so no standard errors: it is no weighted sum of "
+                "centred covariances. mdi_oob is, also with shrinkage= or, of a model that stores in-bag counts, "
+                "weights='in_bag'"
+            )
+        return weight
+
+
+def evaluate(
+    request: Request,
+    scorers: Sequence[Scorer],
+    test: Callable[[Prepared, Scorer, Scores], Scores] | None = None,
+    *,
+    beside: Callable[[Prepared], AbstractContextManager[Any]] | None = None,
+    where_defined: frozenset[str] = frozenset(),
+) -> dict[str, Scores]:
+    """Score the rows of a request with scorers of trees or data, and combine the members of a wrapper.
+
+    Parameters
+    ----------
+    request : Request
+    scorers : sequence of Scorer
+    test : callable, optional
+        Called with a prepared member, a scorer and its scores; returns tested scores.
+    beside : callable, optional
+        Called with each prepared member; returns a context in which its scorers run.
+    where_defined : frozenset of str
+        Names of scorers that are left out where they need a running loss that does not exist.
+
+    Returns
+    -------
+    dict of str to Scores
+        By the name of the scorer.
+    """
+    scores: dict[str, list[Scores]] = {}
+    for prepared in prepared_members(request, scorers, tested=test is not None):
+        with nullcontext() if beside is None else beside(prepared):
+            for scorer in scorers:
+                if scorer.name in where_defined and not _is_defined(scorer, prepared):
+                    continue
+                found = prepared.score(scorer)
+                scores.setdefault(scorer.name, []).append(found if test is None else test(prepared, scorer, found))
+    return {name: combined(request.members, of_members) for name, of_members in scores.items()}
+
+
+def prepared_members(
+    request: Request, scorers: Sequence[Scorer], tested: bool = False, known: bool = False
+) -> Iterator[Prepared]:
+    """Go through the models of trees inside the model of a request, each with its rows.
+
+    Parameters
+    ----------
+    request : Request
+    scorers : sequence of Scorer
+        Those that will look at the rows.
+    tested : bool
+        Whether scores will be tested, which takes another pass over rows that come in batches.
+    known : bool
+        Whether it is known what the rows are, so that nothing about them is proven.
+    """
+    if request.in_batches:
+        for member, summed, evidence, log in prepared_batches(request, scorers, tested):
+            grouping = member.grouping(request.groups, summed.ensemble)
+            yield Prepared(member, summed.ensemble, summed, grouping, log, request.seed, evidence)
+        return
+    for member in request.members:
+        ensemble, rows, log = prepare(request, member, scorers, known)
+        grouping = member.grouping(request.groups, ensemble)
+        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows))  # without rows nothing is tested
+        yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
+
+
+def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
+    """Score X and y alone."""
+    alone = None if is_wrapper(request.model) else request.model  # a wrapper's own columns are those of X
+    ensemble, data = prepare_data(request, alone, scorer, engine)
+    grouping = Grouping.of(request.groups, data.feature_names)
+    return _scores(scorer, scorer.score(data), ensemble, grouping, WarningLog(), request.seed, data=data)
+
+
+def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
+    """Score with a meta-method, which fits the model again."""
+    plain = innermost(scorer)
+    observed = score_trees(replace(request, params=None), plain)
+    values, details = scorer.score(Experiment.of(request, observed, engine))
+    details, fields, warned = _decided(details)
+    log = WarningLog(observed.warnings)
+    for text in warned:
+        log.warn(text)
+    changed = {"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields}
+    return replace(observed, **changed, warnings=tuple(log.texts))
+
+
+def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = None) -> Scores:
+    """Score a model with a scorer of trees, and test the scores if a procedure is given."""
+    if request.model is None:
         raise UnsupportedModelError(
-            f"the members of this {members[0].path[0]} give outputs on different scales (probabilities and margins): "
-            f"their scores do not add. Score them one by one: {', '.join(names_of(members))}."
+            f"{scorer.name} scores a model: pass the fitted model; only scorers of data need none"
         )
+    needs_rows = not isinstance(scorer, TreeScorer) or scorer.needs_rows
+    if not needs_rows and request.train is None and _needs_no_rows(scorer, request.without_rows()):
+        request = request.without_rows()  # what is not looked at need not be proven
+    if procedure is None:
+        return evaluate(request, [scorer])[scorer.name]
+    if not is_one(request.members):
+        raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
+    return evaluate(request, [scorer], lambda prepared, of, scores: prepared.test(scores, of, procedure))[scorer.name]
 
 
 def combined(members: list[Member], scores: list[Scores]) -> Scores:
@@ -187,7 +244,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "scores": [each.values.tolist() for each in scores],
             **{name: first.details[name] for name in ("untested_because",) if name in first.details},
         },
-        warnings=tuple(dict.fromkeys(note for each in scores for note in each.warnings)),
+        warnings=tuple(dict.fromkeys(text for each in scores for text in each.warnings)),
         settings={
             **first.settings,
             "model": f"{members[0].path[0]} of {len(members)} models",
@@ -196,19 +253,84 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     )
 
 
-def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the member says of the rows that knows least of them, and the largest shift."""
-    from debias.results.policy import PROVENANCE
+def _scores(
+    scorer: Scorer,
+    figures: tuple[NDArray[np.float64], dict[str, Any]],
+    ensemble: TreeEnsemble | None,
+    grouping: Grouping,
+    log: WarningLog,
+    seed: int | None,
+    *,
+    rows: EvaluationRows | None = None,
+    data: Data | None = None,
+) -> Scores:
+    """Return what a scorer returned as scores, with what they are scores of."""
+    values, details = figures
+    details, fields, warned = _decided(details)
+    for text in warned:
+        log.warn(text)
+    return Scores(
+        values=grouping.sum(values),
+        feature_names=grouping.names,
+        scorer=scorer.name,
+        unit=scorer.unit,
+        rows="data" if data is not None else None if rows is None else rows.kind,
+        n_rows=data.n_rows if data is not None else None if rows is None else rows.n_evaluated,
+        provenance={} if rows is None else rows.provenance.to_dict(),
+        details=details,
+        warnings=tuple(log.texts),
+        settings={
+            "model": None if ensemble is None else ensemble.source,
+            "library_version": None if ensemble is None else ensemble.version,
+            "n_trees": None if ensemble is None else ensemble.n_trees,
+            "debias_version": __version__,
+            "seed": seed,
+        },
+        **fields,
+    )
 
+
+def _decided(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Part what a scorer reports into details, fields of :class:`Scores`, and warnings."""
+    details, fields = dict(reported), dict[str, Any]()
+    warned = details.pop("warnings", [])
+    for name in ("p_value", "p_adjusted", "null"):
+        if name in details:
+            fields[name] = np.asarray(details.pop(name), dtype=np.float64)
+    if "selected" in details:
+        fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
+    if "threshold" in details:
+        fields["threshold"] = details.pop("threshold")
+    return details, fields, warned
+
+
+def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
+    needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
+    return not needs_loss or prepared.ensemble.averaged or prepared.rows.can_run_loss
+
+
+def _needs_no_rows(scorer: Scorer, request: Request) -> bool:
+    """Whether a scorer that may do without rows does so for this model."""
+    assert isinstance(scorer, TreeScorer)
+    try:
+        for member in request.members:
+            scorer.score(member.ensemble, None)
+    except RowsError:
+        return False
+    return True
+
+
+def _known_to_all(provenances: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the member says of the rows that knows least of them, and the largest shift."""
     order = [status for level in PROVENANCE.values() for status in level]
-    weakest = min(found, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
+    weakest = min(provenances, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
     if "shift" not in weakest:
         return weakest
-    shifts = [each["shift"] for each in found]
-    names = dict.fromkeys(name for each in found for name in each["shifted_features"])
+    shifts = [each["shift"] for each in provenances]
+    names = dict.fromkeys(name for each in provenances for name in each["shifted_features"])
     return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 
-def _made_up(names: tuple[str, ...]) -> bool:
+def _made_up(names: Iterable[str]) -> bool:
     """Whether names are those a library gives the columns of an array."""
     return any(all(name == f"{stem}{k}" for k, name in enumerate(names)) for stem in ("x", "f", "Column_"))

@@ -1,36 +1,27 @@
-"""What a user calls: one score of the features, and what each row contributes to it."""
+"""The questions about one score: ``debias.score``, and what each row contributes to it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.api.evaluation import combined, node_weight_of, refitted, require_one_scale, scored, tested, whole_seed
-from debias.api.streaming import streamed_scores
-from debias.data.groups import Grouping
-from debias.data.row_order import refuse_other_order
-from debias.data.sources import is_source
-from debias.errors import CompositionError, RowsError, UnsupportedModelError
-from debias.hooks.contracts import Scorer, innermost
+from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
+from debias.errors import CompositionError, RowsError
+from debias.hooks.contracts import DataScorer, RefitScorer
 from debias.hooks.expressions import scorer as read_scorer
-from debias.models.extraction import extract
-from debias.models.refitting import with_params
-from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
-from debias.parallel import Engine, in_threads, threads
-from debias.retraining.experiment import Experiment
-from debias.rows.preparation import prepare, prepare_data
-from debias.rows.streamed_sums import NodeSums
+from debias.parallel import Engine, in_threads
+from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.text import feature_index
-from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.hooks.contracts import Scorer
     from debias.parallel import Progress
     from debias.results.scores import Scores
 
@@ -148,64 +139,25 @@ def score(
     >>> scores.to_frame()["mdi_oob"].idxmax()
     'bmi'
     """
-    refuse_other_order(X, train, y=y, sample_weight=sample_weight, base_margin=base_margin, blocks=blocks)
+    request = Request.of(
+        model,
+        X,
+        y,
+        rows=rows,
+        train=train,
+        sample_weight=sample_weight,
+        base_margin=base_margin,
+        groups=groups,
+        blocks=blocks,
+        params=params,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
     chosen = read_scorer(scorer, **options)
-    procedure = None if test is None else Procedure(test)
-    seed = whole_seed(seed)
-    engine = Engine(n_jobs=threads(n_jobs), progress=progress, budget=budget, checkpoint=checkpoint)
-    model, params = with_params(model, params)
-    if not hasattr(chosen, "inner") and (params, budget, checkpoint) != (None, None, None):
+    engine = Engine(n_jobs=request.n_jobs, progress=progress, budget=budget, checkpoint=checkpoint)
+    if chosen.inner is None and (request.params, budget, checkpoint) != (None, None, None):
         raise CompositionError(f"{chosen.name} trains nothing again: params, budget and checkpoint are of meta-methods")
-    streamed = isinstance(X, NodeSums) or is_source(X, y)
-    if streamed and ({"refit", "data-only"} & chosen.needs or blocks is not None or base_margin is not None):
-        raise CompositionError(
-            f"{chosen.name} needs all rows at once: pass X and y in memory, and not as a source of rows"
-            if {"refit", "data-only"} & chosen.needs
-            else "blocks and base_margin need all rows at once: pass X and y in memory"
-        )
-    if "refit" in chosen.needs:
-        if procedure is not None or blocks is not None or base_margin is not None:
-            raise CompositionError(
-                f"{chosen.name} trains the model again on rows of their own: leave test, blocks and base_margin out"
-            )
-        plain = innermost(chosen)
-        passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
-        observed = score(model, X, y, plain, rows=rows, n_jobs=n_jobs, **passed)
-        return refitted(chosen, Experiment.of(model, X, y, observed, params=params, engine=engine, **passed), observed)
-    if "data-only" in chosen.needs:
-        if rows != "auto" or train is not None:
-            raise RowsError(f"{chosen.name} looks at no model, so there are no `rows` or `train` to tell apart")
-        if procedure is not None:
-            raise CompositionError(f"{chosen.name} looks at no model, so test={test!r} cannot test it")
-        if groups is not None:
-            raise CompositionError(f"{chosen.name} does not add up over the columns of a group; score them one by one")
-        alone = None if is_wrapper(model) else model  # a wrapper's own columns are those of X
-        trees, data = prepare_data(alone, X, y, chosen, sample_weight, seed, n_jobs, engine)
-        return scored(chosen, trees, data, Grouping.of(groups, data.feature_names), WarningLog(), seed)
-    if model is None:
-        raise UnsupportedModelError(
-            f"{chosen.name} scores a model: pass the fitted model; only scorers of data need none"
-        )
-    if "rows" not in chosen.needs and train is None and _needs_no_rows(chosen, model):
-        X, streamed = None, False
-    if streamed:
-        apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
-        return streamed_scores(model, X, y, chosen, **apart, test=procedure, seed=seed, n_jobs=threads(n_jobs))
-    members = unwrap(model, X, y, train)
-    if len(members) > 1:
-        require_one_scale(members, [extract(member.model) for member in members])
-    if procedure is not None and not is_one(members):
-        raise CompositionError(f"{members_in_words(members)}, or leave test out")
-    scores = []
-    for member in members:
-        ensemble, given, caught = prepare(
-            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, seed, n_jobs),
-            *(base_margin, blocks, member.notes),
-        )
-        grouping = member.grouping(groups, ensemble)
-        found = scored(chosen, ensemble, given, grouping, caught, seed)
-        scores.append(found if procedure is None else tested(found, chosen, given, grouping, procedure, caught))
-    return combined(members, scores)
+    return scores_of(request, chosen, test, engine)
 
 
 @in_threads
@@ -260,33 +212,48 @@ def contributions(
     """
     import pandas as pd
 
-    from debias.significance.contributions import contributions as contributions_of
-
-    refuse_other_order(X, train, y=y, sample_weight=sample_weight, blocks=blocks)
+    request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, blocks=blocks, n_jobs=n_jobs)
     chosen = read_scorer(scorer)
-    members = unwrap(model, X, y, train)
-    if len(members) > 1:
-        require_one_scale(members, [extract(member.model) for member in members])
     total: NDArray[np.float64] | None = None
-    for member in members:
-        ensemble, given, _ = prepare(
-            *(member.model, member.X, member.y, [chosen], rows, member.train, sample_weight, None, n_jobs),
-            *(None, blocks, member.notes),
-        )
-        assert given is not None
-        grouping = member.grouping(None, ensemble)
-        phi = contributions_of(given.paths, given, node_weight_of(chosen, ensemble, given))
-        part = member.weight * grouping.sum_columns(phi)
-        total = part if total is None else total + part
+    for prepared in prepared_members(request, [chosen]):
+        part = prepared.member.weight * prepared.contributions(chosen)
+        total, names = part if total is None else total + part, prepared.grouping.names
     index = X.index if isinstance(X, pd.DataFrame) else None
-    return pd.DataFrame(total, index=index, columns=feature_index(grouping.names, None))
+    return pd.DataFrame(total, index=index, columns=feature_index(names, None))
 
 
-def _needs_no_rows(scorer: Scorer, model: Any) -> bool:
-    """Whether a scorer that may do without rows does so for this model: what is not looked at need not be proven."""
-    try:
-        for member in unwrap(model):
-            scorer.score(extract(member.model), None)
-    except RowsError:
-        return False
-    return True
+def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine) -> Scores:
+    """Return the scores of a request with any scorer; refuse what it does not take.
+
+    Parameters
+    ----------
+    request : Request
+    scorer : Scorer
+    test : str or None
+        As for :func:`score`.
+    engine : Engine
+        How a meta-method runs its replicates.
+    """
+    procedure = None if test is None else Procedure(test)
+    needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
+    if request.in_batches and (needs_all_rows or request.blocks is not None or request.base_margin is not None):
+        raise CompositionError(
+            f"{scorer.name} needs all rows at once: pass X and y in memory, and not as a source of rows"
+            if needs_all_rows
+            else "blocks and base_margin need all rows at once: pass X and y in memory"
+        )
+    if isinstance(scorer, RefitScorer):
+        if procedure is not None or request.blocks is not None or request.base_margin is not None:
+            raise CompositionError(
+                f"{scorer.name} trains the model again on rows of their own: leave test, blocks and base_margin out"
+            )
+        return score_refits(request, scorer, engine)
+    if isinstance(scorer, DataScorer):
+        if request.rows != "auto" or request.train is not None:
+            raise RowsError(f"{scorer.name} looks at no model, so there are no `rows` or `train` to tell apart")
+        if procedure is not None:
+            raise CompositionError(f"{scorer.name} looks at no model, so test={test!r} cannot test it")
+        if request.groups is not None:
+            raise CompositionError(f"{scorer.name} does not add up over the columns of a group; score them one by one")
+        return score_data(request, scorer, engine)
+    return score_trees(request, scorer, procedure)

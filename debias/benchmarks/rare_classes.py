@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.api.evaluation import scored, tested
+from debias.api.evaluation import prepared_members
 from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.markdown import markdown_table
 from debias.benchmarks.runner import run_tasks, write_index
 from debias.benchmarks.significance_settings import seed_of
 from debias.benchmarks.trials import TrialFile
-from debias.data.groups import Grouping
-from debias.rows.preparation import prepare
+from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 
 if TYPE_CHECKING:
@@ -137,14 +136,11 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
     scorer, found = debias.scorer("mdi_oob"), []
     for _ in range(sets):
         X, y = _draw(rng, setting.n_rows, setting.ratio)
-        ensemble, rows, notes = prepare(
-            model, X, y, [scorer], "held-out", None, None, seed_of(rng), 1, known=True
-        )  # they are fresh: there is nothing to recognise
-        assert rows is not None
-        grouping = Grouping.of(None, ensemble.feature_names)
-        scores = scored(scorer, ensemble, rows, grouping, notes, 0)
+        request = Request.of(model, X, y, rows="held-out", seed=seed_of(rng))
+        (prepared,) = prepared_members(request, [scorer], known=True)  # they are fresh: there is nothing to recognise
+        scores = prepared.score(scorer)
         procedures = (Procedure("auto", ALPHA), Procedure("naive", ALPHA))
-        auto, naive = (tested(scores, scorer, rows, grouping, procedure, notes) for procedure in procedures)
+        auto, naive = (prepared.test(scores, scorer, procedure) for procedure in procedures)
         assert auto.selected is not None
         assert naive.selected is not None
         assert naive.z is not None

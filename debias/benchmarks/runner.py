@@ -14,6 +14,7 @@ from debias.benchmarks.machine import machine_line, versions
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
 from debias.errors import CompositionError
 from debias.hooks import registry as discovery
+from debias.hooks.contracts import DataScorer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,7 +98,7 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     """Give every design the scorers that take part: those asked for, or those of the study that are installed."""
     if asked:
         for entrant in map(Entrant.of, asked):
-            if "data-only" in entrant.scorer.needs and entrant.rows != "oob":  # raises for one that is not there
+            if isinstance(entrant.scorer, DataScorer) and entrant.rows != "oob":  # raises for one that is not there
                 raise CompositionError(
                     f"{entrant.label}: this scorer has no model, and sees the training rows only; drop @{entrant.rows}"
                 )

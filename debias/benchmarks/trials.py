@@ -195,7 +195,7 @@ def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any
 
 def _call(entrant: Entrant, model: Any, draw: Draw, seed: int) -> debias.Scores:
     train = draw.train
-    if "data-only" in entrant.scorer.needs:
+    if isinstance(entrant.scorer, debias.DataScorer):
         return debias.score(None, train.X, train.y, entrant.scorer, seed=seed)
     if model is None:
         raise DebiasError(f"this design fits no model, and {entrant.label} needs one")

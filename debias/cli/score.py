@@ -30,7 +30,7 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         import debias
         from debias.results.console import print_scores
 
-        if no_model and "data-only" not in debias.scorer(scorer).needs:
+        if no_model and not isinstance(debias.scorer(scorer), debias.DataScorer):
             raise click.UsageError(f"{scorer} scores a model: give MODEL and DATA, without --no-model")
         for option, value in (("--params", source.params), ("--train", source.train)):
             if no_model and value is not None:

@@ -12,6 +12,7 @@ from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
 from debias.data.table import column_order, rows_and_columns
 from debias.errors import RowsError
+from debias.hooks.contracts import DataScorer
 from debias.parallel import Engine
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Features and a response, for scorers with ``needs={"data-only"}``. Immutable; copies share memory if possible.
+    """Features and a response, for a :class:`debias.DataScorer`. Immutable; copies share memory if possible.
 
     A meta-method makes changed copies with `with_response` (permuted responses) and `with_features` (permuted or
     added columns), and scores these.
@@ -175,7 +176,8 @@ class Data:
 
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number per feature, and details."""
-        return scorer.score(None, self)
+        assert isinstance(scorer, DataScorer)
+        return scorer.score(self)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the data and the version of debias."""

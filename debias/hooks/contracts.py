@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+import enum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,14 +14,31 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from debias.data.dataset import Data
     from debias.parallel import Engine
-    from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
+
+
+class Gives(enum.Flag):
+    """What a scorer reports beside its values."""
+
+    NOTHING = 0
+    NULL = enum.auto()
+    """``null``: scores of permuted responses, and ``unadjusted``: the score of the true response."""
+    P_VALUE = enum.auto()
+    """``p_value``."""
+    DECISION = enum.auto()
+    """``selected`` and ``threshold``."""
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Anything that gives each feature of a model a number."""
+    """Anything that gives each feature a number.
+
+    There are three kinds: :class:`TreeScorer`, :class:`DataScorer` and :class:`RefitScorer`. They differ in what
+    ``score`` takes. A class that inherits from one of them need only define ``name``, ``unit``, ``score`` and
+    ``with_options``.
+    """
 
     @property
     def name(self) -> str:
@@ -33,35 +51,88 @@ class Scorer(Protocol):
         ...
 
     @property
-    def needs(self) -> frozenset[str]:
-        """What must be there, of these.
+    def options(self) -> Mapping[str, Any]:
+        """Options that were set."""
+        return {}
 
-        "rows"
-            Evaluation rows.
-        "running-loss"
-            Their loss tree by tree, of boosters.
-        "data-only"
-            No model: the scorer looks at X and y alone. It is called as ``score(None, data)`` with a
-            :class:`debias.Data`, also where a model is given, and then scores whatever rows were passed, training or
-            fresh. What wraps such a scorer declares the same need, and passes it other data.
-        "refit"
-            A model that can be trained again: what wraps a scorer of models. It is called as ``score(None, problem)``
-            with a :class:`debias.Problem`.
-        """
-        ...
+    @property
+    def gives(self) -> Gives:
+        """What the details hold beside the values."""
+        return Gives.NOTHING
 
-    def score(
-        self, ensemble: TreeEnsemble | None, rows: Rows | Problem | None
-    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, shape (n_features,), and details worth reporting.
-
-        A scorer that decides which features matter has ``selected`` (bool, (n_features,)) and ``threshold`` among its
-        details; they become fields of :class:`Scores`.
-        """
-        ...
+    @property
+    def inner(self) -> Scorer | None:
+        """The scorer that this one wraps; None if it wraps none."""
+        return None
 
     def with_options(self, **options: Any) -> Scorer:
         """Return this scorer with other options."""
+        ...
+
+
+@runtime_checkable
+class TreeScorer(Scorer, Protocol):
+    """A scorer of the trees of a fitted model."""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it needs evaluation rows. Without this need `rows` may be None."""
+        return True
+
+    @property
+    def needs_running_loss(self) -> bool:
+        """Whether it reads ``rows.running_loss``, the loss of boosted models tree by tree."""
+        return False
+
+    def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return one number a feature, and details.
+
+        Parameters
+        ----------
+        ensemble : TreeEnsemble
+        rows : Rows or None
+
+        Returns
+        -------
+        (array of float64 of shape (n_features,), dict)
+            Details are kept with the scores. ``selected`` (bool, shape (n_features,)) and ``threshold`` among them
+            become fields of :class:`Scores`.
+        """
+        ...
+
+    def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
+        """Return the factor of each node's centred covariance, shape (n_nodes,), if the score sums such terms.
+
+        Such a score is a sum over rows. So it has contributions of rows, standard errors and p-values. None: it is
+        not such a sum.
+        """
+        return None
+
+
+@runtime_checkable
+class DataScorer(Scorer, Protocol):
+    """A scorer that looks at X and y alone, also where a model is given."""
+
+    def score(self, data: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return one number a feature, and details, as a :class:`TreeScorer` does; `data` is :class:`debias.Data`."""
+        ...
+
+    def null_mean(self, data: Data) -> NDArray[np.float64] | None:
+        """Return the mean score of each feature over permutations of its values, if it is known in closed form."""
+        return None
+
+
+@runtime_checkable
+class RefitScorer(Scorer, Protocol):
+    """A meta-method around a scorer of trees: it fits the model again and scores it each time."""
+
+    @property
+    def fits_again(self) -> bool:
+        """Always True; it tells this kind from the others."""
+        return True
+
+    def score(self, problem: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Return one number a feature, and details, as a :class:`TreeScorer` does; `problem` is a `Problem`."""
         ...
 
 
@@ -145,13 +216,8 @@ class MetaMethod(Protocol):
         ...
 
 
-def given_by(scorer: Scorer) -> frozenset[str]:
-    """Return what a scorer gives beside values; nothing, if it does not say."""
-    return cast("frozenset[str]", getattr(scorer, "gives", frozenset()))
-
-
 def innermost(scorer: Scorer) -> Scorer:
     """Return the scorer under all meta-methods."""
-    while hasattr(scorer, "inner"):
+    while scorer.inner is not None:
         scorer = scorer.inner
     return scorer

@@ -5,20 +5,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.hooks.contracts import Problem, Scorer, given_by
+from debias.hooks.contracts import DataScorer, Gives, Scorer
 from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.data.dataset import Data
+
     Details = dict[str, Any]
     MetaFunction = Callable[..., tuple[NDArray[np.float64], Details]]
-    Gives = Callable[[Mapping[str, Any]], frozenset[str]]
+    GivesOf = Callable[[Mapping[str, Any]], Gives]
     Check = Callable[[Scorer, Mapping[str, Any]], None]
 
 
@@ -29,7 +31,7 @@ class FunctionMetaMethod:
     base_name: str
     unit: str
     function: MetaFunction
-    gives: Gives
+    gives: GivesOf
     check: Check | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,17 +51,17 @@ class FunctionMetaMethod:
                 )
         return replace(self, options={**self.options, **plain_options(options)})
 
-    def __call__(self, scorer: Scorer) -> Wrapped:
+    def __call__(self, scorer: Scorer) -> _Wrapped:
         """Wrap a scorer."""
         if not isinstance(scorer, Scorer):
             raise CompositionError(f"{self.base_name} wraps a scorer, not {scorer!r}: debias.scorer(name) gives one")
-        if "decision" in given_by(scorer):
+        if Gives.DECISION in scorer.gives:
             raise CompositionError(
                 f"{scorer.name} decides, and a decision is no score to draw replicates of: put {self.base_name} inside"
             )
         if self.check is not None:
             self.check(scorer, self.all_options)
-        return Wrapped(self, scorer)
+        return WrappedDataScorer(self, scorer) if isinstance(scorer, DataScorer) else WrappedTreeScorer(self, scorer)
 
     @property
     def all_options(self) -> dict[str, Any]:
@@ -73,7 +75,7 @@ class FunctionMetaMethod:
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class _Wrapped:
     """A scorer in a meta-method: a scorer again."""
 
     meta: FunctionMetaMethod
@@ -91,22 +93,21 @@ class Wrapped:
         return self.meta.unit.format(unit=self.inner.unit, **self.meta.all_options)
 
     @property
-    def needs(self) -> frozenset[str]:
-        """Data only, if the scorer inside needs no more; else a model that can be trained again."""
-        return frozenset({"data-only"} if "data-only" in self.inner.needs else {"refit"})
+    def options(self) -> Mapping[str, Any]:
+        """Options of the meta-method that were set."""
+        return self.meta.options
 
     @property
-    def gives(self) -> frozenset[str]:
-        """What is there beside values: "null" (scores of permuted responses), "p-value", "decision"."""
+    def gives(self) -> Gives:
+        """What the details hold beside the values."""
         return self.meta.gives(self.meta.all_options)
 
-    def with_options(self, **options: Any) -> Wrapped:
+    def with_options(self, **options: Any) -> Self:
         """Return this scorer with other options of the meta-method."""
-        return self.meta.with_options(**options)(self.inner)
+        return cast("Self", self.meta.with_options(**options)(self.inner))
 
-    def score(self, ensemble: Any, rows: Any) -> tuple[NDArray[np.float64], Details]:
-        """Call the function on a problem."""
-        problem = cast(Problem, rows)
+    def score(self, problem: Any) -> tuple[NDArray[np.float64], Details]:
+        """Call the function on a problem, and check what it returns."""
         values, details = self.meta.function(self.inner, problem, **self.meta.options)
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (problem.n_features,):
@@ -117,8 +118,27 @@ class Wrapped:
         return values, details
 
 
+@dataclass(frozen=True)
+class WrappedDataScorer(_Wrapped):
+    """A scorer of data in a meta-method, which passes it other data."""
+
+    def null_mean(self, data: Data) -> NDArray[np.float64] | None:
+        """Return None: the mean is not known in closed form."""
+        return None
+
+
+@dataclass(frozen=True)
+class WrappedTreeScorer(_Wrapped):
+    """A scorer of trees in a meta-method, which fits the model again."""
+
+    @property
+    def fits_again(self) -> bool:
+        """Always True."""
+        return True
+
+
 def meta_method_plugin(
-    name: str, *, unit: str, gives: Gives | frozenset[str] | set[str] = frozenset(), check: Check | None = None
+    name: str, *, unit: str, gives: Gives | GivesOf = Gives.NOTHING, check: Check | None = None
 ) -> Callable[[MetaFunction], FunctionMetaMethod]:
     """Turn a function ``(inner, problem, *, option=default, ...)`` into a meta-method.
 
@@ -128,10 +148,8 @@ def meta_method_plugin(
         Unique among all meta-methods and scorers.
     unit : str
         What one unit of the result is; ``{unit}`` stands for that of the scorer inside, ``{option}`` for an option.
-    gives : set of str, or callable
-        What the details have beside values, or a function of the options that returns it. "null": ``null``, scores
-        of the scorer inside for permuted responses, and ``unadjusted``, that for the true one; "p-value": ``p_value``;
-        "decision": ``selected`` and ``threshold``.
+    gives : Gives, or callable
+        What the details hold beside values, or a function of the options that returns it.
     check : callable, optional
         Called with the scorer to wrap and all options; raises a CompositionError for what has no meaning.
 
@@ -152,7 +170,7 @@ def meta_method_plugin(
     """
 
     def decorate(function: MetaFunction) -> FunctionMetaMethod:
-        given = gives if callable(gives) else lambda options: frozenset(gives)
-        return FunctionMetaMethod(name, unit, function, given, check)
+        gives_of = (lambda options: gives) if isinstance(gives, Gives) else gives
+        return FunctionMetaMethod(name, unit, function, gives_of, check)
 
     return decorate

@@ -10,9 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from debias.hooks.meta_methods import FunctionMetaMethod
-    from debias.hooks.scorers import FunctionScorer
-
 
 def shown_options(options: Mapping[str, Any]) -> str:
     """Return options as they are written in an expression."""
@@ -24,7 +21,7 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
-def by_name(plugin: FunctionMetaMethod | FunctionScorer) -> tuple[Any, ...] | None:
+def by_name(plugin: Any) -> tuple[Any, ...] | None:
     """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
     module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
     if module == "__main__":  # of a script or notebook: another process has a __main__ of its own

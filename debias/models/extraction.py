@@ -1,4 +1,4 @@
-"""Extraction of trees by adapters, and the check that the trees predict what the library predicts."""
+"""Extraction of trees by an adapter, and the check that the trees predict what the library predicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from debias.errors import DebiasError, ExtractionError, RowsError, UnsupportedModelError
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.models.odd_rows import odd_rows
-from debias.models.wrappers import names_of, unwrap
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 
 if TYPE_CHECKING:
@@ -150,16 +149,8 @@ def _largest_step(ensemble: TreeEnsemble) -> float:
     return float(max(ensemble.value.max(), -ensemble.value.min()))
 
 
-def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model; for a wrapper of one model, the trees of that model.
-
-    Parameters
-    ----------
-    model : estimator or Booster
-
-    Returns
-    -------
-    TreeEnsemble
+def trees_of(model: Any) -> TreeEnsemble:
+    """Return the trees of a fitted model that is not a wrapper.
 
     Raises
     ------
@@ -168,14 +159,6 @@ def extract(model: Any) -> TreeEnsemble:
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is None:
-        members = unwrap(model)
-        if len(members) > 1:
-            raise UnsupportedModelError(
-                f"a {type(model).__name__} holds several models, and their trees are not one ensemble: extract "
-                f"{', '.join(names_of(members))} one by one"
-            )
-        if members[0].model is not model:
-            return extract(members[0].model)
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(

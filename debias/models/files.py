@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
-from debias.models.extraction import extract
 from debias.models.refitting import restored
-from debias.models.wrappers import unwrap
+from debias.models.wrappers import extract, unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

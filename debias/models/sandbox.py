@@ -101,9 +101,8 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
     import warnings
 
     from debias.hooks.registry import plugin_manager
-    from debias.models.extraction import extract
     from debias.models.files import load
-    from debias.models.wrappers import unwrap
+    from debias.models.wrappers import extract, unwrap
 
     hook = plugin_manager().hook
     with warnings.catch_warnings():

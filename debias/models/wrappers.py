@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from debias.data.groups import Grouping
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
+from debias.models.extraction import trees_of
 
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Inner, Unwrapped
@@ -46,6 +48,11 @@ class Member:
     columns: Grouping | None = None
     notes: tuple[str, ...] = ()
 
+    @cached_property
+    def ensemble(self) -> TreeEnsemble:
+        """The trees of the model; raises an UnsupportedModelError if no adapter recognises it."""
+        return trees_of(self.model)
+
     def grouping(self, groups: Any, ensemble: TreeEnsemble) -> Grouping:
         """Return which of the model's columns are summed: those of one group of the user's columns."""
         groups = None if isinstance(groups, str) and groups == "auto" else groups  # the user's columns are the default
@@ -57,6 +64,31 @@ class Member:
                 f"model was trained on {ensemble.n_features}"
             )
         return Grouping.of(groups, self.columns.names).after(self.columns)
+
+
+def extract(model: Any) -> TreeEnsemble:
+    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+
+    Returns
+    -------
+    TreeEnsemble
+
+    Raises
+    ------
+    UnsupportedModelError
+        No adapter recognises the model, or it cannot be audited.
+    """
+    members = unwrap(model)
+    if len(members) > 1:
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+            f"{', '.join(names_of(members))} one by one"
+        )
+    return members[0].ensemble
 
 
 def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | None = None) -> list[Member]:
@@ -156,3 +188,24 @@ def members_in_words(members: list[Member]) -> str:
         f"the scores of this {kind} combine those of {len(members)} models, whose common standard error is not known. "
         f"Audit these models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
     )
+
+
+def require_one_scale(members: list[Member]) -> None:
+    """Refuse to add scores of members whose outputs are not on one scale.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Some members give probabilities and others margins, say.
+    """
+    scales = {
+        "the response"
+        if not each.is_classifier and (each.averaged or each.objective.name == "squared_error")
+        else (each.averaged, each.objective)
+        for each in (member.ensemble for member in members)
+    }
+    if len(scales) > 1:
+        raise UnsupportedModelError(
+            f"the members of this {members[0].path[0]} give outputs on different scales (probabilities and margins): "
+            f"their scores do not add. Score them one by one: {', '.join(names_of(members))}."
+        )

@@ -34,16 +34,18 @@ class Audit:
     reported_kind : str
         What the library calls it.
     scores : dict of str to Scores
-        By scorer name; ``"mdi_oob"`` is among them.
+        By scorer name.
     n_values : array of int64 of shape (n_features,), or None
         Number of distinct values of each feature on these rows, missing ones apart.
     fingerprints : dict of str to str
         ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
+    main_scorer : str
+        Name of the scorer that is tested, and of which the shares are made.
 
     Notes
     -----
-    ``share`` is max(mdi_oob, 0) over its sum: the same unit as `reported`. A feature whose share is 0 explains
-    nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
+    ``share`` is max(score, 0) of the main scorer over its sum: the same unit as `reported`. A feature whose share is 0
+    explains nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
     """
 
     reported: NDArray[np.float64] | None
@@ -51,6 +53,7 @@ class Audit:
     scores: dict[str, Scores]
     n_values: NDArray[np.int64] | None = None
     fingerprints: dict[str, str] = field(default_factory=dict)
+    main_scorer: str = "mdi_oob"
 
     @classmethod
     def of(
@@ -60,22 +63,23 @@ class Audit:
         scores: dict[str, Scores],
         n_values: NDArray[np.int64] | None = None,
         fingerprints: dict[str, str] | None = None,
+        main_scorer: str = "mdi_oob",
     ) -> Audit:
         """Make an audit of unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores, n_values, fingerprints or {})
+        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer)
 
     @property
     def main(self) -> Scores:
         """The scores the shares are made of."""
-        return self.scores["mdi_oob"]
+        return self.scores[self.main_scorer]
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """max(mdi_oob, 0), scaled to sum 1 (0 throughout if no score is positive), shape (n_features,)."""
+        """max(score, 0) of the main scorer, scaled to sum 1 (all 0 if no score is positive), shape (n_features,)."""
         positive = np.maximum(self.main.values, 0.0)
         return positive / positive.sum() if positive.sum() > 0 else positive
 
@@ -132,7 +136,7 @@ class Audit:
     def table(self) -> pd.DataFrame:
         """Data frame with index ``feature``, sorted by share.
 
-        Columns ``reported``, ``share``, one a scorer, then of ``mdi_oob`` ``standard_error``, ``z``, ``p_value``,
+        Columns ``reported``, ``share``, one a scorer, then of the main scorer ``standard_error``, ``z``, ``p_value``,
         ``p_adjusted`` (NaN if it was not tested) and ``verdict``; of an audit without a test also
         ``untested_because``. Sorted by ``z``, relevant features of few values come first more often than sorted by
         share.
@@ -149,7 +153,7 @@ class Audit:
         if not self.tested:
             columns["untested_because"] = self.untested_because
         frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))
-        return frame.sort_values(["share", "mdi_oob"], ascending=False, kind="stable")
+        return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
         """Return in sentences what was found, and what the library ranks too high.

@@ -12,11 +12,12 @@ import numpy as np
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.errors import CompositionError, RowsError
-from debias.models.extraction import extract
+from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
+from debias.rows.request import Request
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -96,26 +97,12 @@ class Experiment:
         return len(self.feature_names)
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        observed: Scores,
-        *,
-        train: tuple[Any, ...] | None,
-        sample_weight: Any,
-        groups: Any,
-        params: Mapping[str, Any] | None,
-        seed: int | None,
-        engine: Engine,
-    ) -> Experiment:
+    def of(cls, request: Request, observed: Scores, engine: Engine) -> Experiment:
         """Take what the user passed.
 
         Parameters
         ----------
-        model, X, y, train, sample_weight, groups, params, seed
-            As for :func:`debias.score`.
+        request : Request
         observed : Scores
             Of the model as it is, with what the rows were found to be.
         engine : Engine
@@ -127,7 +114,8 @@ class Experiment:
         ProvenanceError
             Rows that have to be the training rows are not.
         """
-        given = None if train is None else Part(*train)
+        model, X, y, sample_weight = request.model, request.X, request.y, request.sample_weight
+        given = None if request.train is None else Part(*request.train)
         held_out = None
         if observed.rows == "held-out":
             if given is None:
@@ -148,7 +136,7 @@ class Experiment:
             refuse_forgotten_weights(model, training.y)
         else:
             refuse_class_weights(model, given)
-        names, members = _grouped(model, training.X, groups, observed)
+        names, members = _grouped(model, training.X, request.groups, observed)
         return cls(
             model=model,
             training=training,
@@ -158,8 +146,8 @@ class Experiment:
             feature_names=names,
             members=members,
             beside=given is not None and observed.rows != "oob",
-            params=params,
-            seed=seed,
+            params=request.params,
+            seed=request.seed,
             engine=engine,
             observed=observed,
         )
@@ -199,17 +187,28 @@ class Experiment:
 
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return the scores of the model, trained again if anything was changed."""
-        if "refit" in scorer.needs:
-            return scorer.score(None, self)
+        if isinstance(scorer, RefitScorer):
+            return scorer.score(self)
+        assert isinstance(scorer, TreeScorer)
         if self.observed is not None:
             return self.observed.values, self.observed.details
         part = self.training
         again = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
         seen = self.held_out or part
         train = (part.X, part.y, *(() if part.weight is None else (part.weight,))) if self.beside else None
+        kind = self.kind or "train"  # a scorer that looks at no rows may still ask for the model that comes with them
+        fitted = Request(
+            model=again,
+            X=seen.X,
+            y=seen.y,
+            rows=kind,
+            train=train,
+            sample_weight=self.evaluation_weight,
+            seed=self.seed,
+        )
         total = np.zeros(self.n_features)
         for member in unwrap(again, seen.X, seen.y, train):
-            total += member.weight * self._member_scores(member, scorer)
+            total += member.weight * self._member_scores(fitted, member, scorer)
         return total, {}
 
     def fingerprint(self) -> str:
@@ -217,17 +216,13 @@ class Experiment:
         from debias._version import __version__
         from debias.digest import digest_of
 
-        trees = [extract(member.model) for member in unwrap(self.model)]
+        trees = [member.ensemble for member in unwrap(self.model)]
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
         return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
 
-    def _member_scores(self, member: Member, scorer: Scorer) -> NDArray[np.float64]:
-        """Return scores, by group, of trees that were just trained: what their rows are is known."""
-        kind = self.kind or "train"  # what looks at no rows may still ask for the model that comes with them
-        ensemble, rows, _ = prepare(
-            *(member.model, member.X, member.y, [scorer], kind, member.train, self.evaluation_weight),
-            *(self.seed, 1, None, None, (), True, _weights(self.training.weight)),
-        )
+    def _member_scores(self, fitted: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
+        """Return scores, by group, of trees that were just fitted: what their rows are is known."""
+        ensemble, rows, _ = prepare(fitted, member, [scorer], known=True, train_weight=_weights(self.training.weight))
         values, _ = scorer.score(ensemble, rows)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
@@ -240,7 +235,7 @@ class Experiment:
 def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the names of what is scored, and the columns of each."""
     member = unwrap(model)[0]
-    ensemble = extract(member.model)
+    ensemble = member.ensemble
     if member.columns is not None:
         columns = labels = member.columns.names
     elif ensemble.named:
@@ -268,13 +263,13 @@ def require_training(model: Any, part: Part) -> None:
     weight = () if part.weight is None else (part.weight,)
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
-        training_rows(extract(member.model), member.model, member.train, None, WarningLog(), False)
+        training_rows(member.ensemble, member.model, member.train, 1, WarningLog(), False)
 
 
 def refuse_forgotten_weights(model: Any, y: Any) -> None:
     """Refuse to train without weights what was trained with them: the null would be that of another model."""
     for member in unwrap(model):
-        if _was_weighted(member.model, y):
+        if _was_weighted(member, y):
             raise RowsError(
                 f"the {type(member.model).__name__} was trained with sample weights, and none came with its training "
                 "rows: it would be trained again without them. Pass sample_weight= (beside held-out rows as the third "
@@ -282,12 +277,13 @@ def refuse_forgotten_weights(model: Any, y: Any) -> None:
             )
 
 
-def _was_weighted(model: Any, y: Any) -> bool:
+def _was_weighted(member: Member, y: Any) -> bool:
     """Whether a model shows that its rows had weights of their own. One that stores no weights cannot show it.
 
     Where weights decide which rows are drawn, scikit-learn's models keep them, times those of classes. Else the weight
     at a root is the number of rows in the bag, and the same for all trees of a bootstrap.
     """
+    model = member.model
     kept = getattr(model, "_sample_weight", None)
     if kept is not None:
         labels = np.asarray(y) if getattr(model, "class_weight", None) is not None else np.zeros(len(kept))
@@ -295,7 +291,7 @@ def _was_weighted(model: Any, y: Any) -> bool:
             return False
         return any(np.ptp(kept[labels == label]) > 1e-9 * np.max(kept) for label in np.unique(labels))
     settings: dict[str, Any] = getattr(model, "get_params", dict)()
-    ensemble = extract(model)
+    ensemble = member.ensemble
     if ensemble.weight is None or ensemble.count is None:
         return False
     if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
@@ -329,7 +325,7 @@ def refuse_more_columns(model: Any, X: Any) -> None:
                 f"this meta-method adds copies of columns, and a {member.path[0]} transforms columns by their names: "
                 "score the model inside on the transformed rows, or use response_permutation"
             )
-        ensemble = extract(member.model)
+        ensemble = member.ensemble
         if ensemble.category_set is None:
             continue
         by_set = np.unique(ensemble.feature[ensemble.category_set >= 0])

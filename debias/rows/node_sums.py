@@ -1,122 +1,506 @@
-"""Sums over evaluation rows at every node: all that the node scores need."""
+"""Node sums of a model that rows are added to as they come: they add, over batches, machines and time."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import io
+import json
+import re
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from debias.parallel import over_parts
+from debias.atomic_files import replacing
+from debias.errors import RowsError
+from debias.parallel import threads
+from debias.rows.leaf_counts import LeafCounter
+from debias.rows.node_totals import NodeTotals
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.fingerprint import trees_sha256
+from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from debias.data.response import Response
-    from debias.trees.ensemble import TreeEnsemble
-    from debias.trees.routing import Router
+    from debias.rows.rows import Rows
+
+FORMAT = 3
+SEAL = "sha256"
+Pattern = tuple[Any, tuple[int | range, ...]]
+"""Type, or an expression its name has to match; and shape, where a range stands for what may differ."""
+_WHAT_TO_DO = "Take a copy of it that is whole, or add the rows up again with debias.NodeSums(model).update(X, y)"
 
 
-class NodeArrays:
+ROWS_KEPT = 50_000
+"""Rows whose leaves are kept in some trees, from which it is estimated how alike the trees are."""
+
+
+class NodeSums(NodeTotals):
     """Weighted count, response sum and sum of squares of the rows that reach each node.
+
+    Sums over rows: those of two sets of rows add to those of the union, whatever the order or partition. So a service
+    can keep the scores of a model current as labels arrive, on one machine or on several:
+    ``debias.score(model, sums)`` takes a moment, however many rows there were.
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-        The trees whose nodes are summed over.
+    model : estimator, Booster or TreeEnsemble
+        A fitted model, or a wrapper around one. Of a TreeEnsemble alone sums cannot be updated from X and y.
+    running_loss : bool
+        Whether to add up what ``oob_loss`` of boosted models needs; it takes several times as long.
+    n_jobs : int, optional
+        Threads; 1 by default.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The model is not fitted, or of a kind no adapter can audit.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> monday, tuesday = debias.NodeSums(forest), debias.NodeSums(forest)
+    >>> monday.update(X[300:350], y[300:350])
+    >>> tuesday.update(X[350:], y[350:])
+    >>> scores = debias.score(forest, monday + tuesday)
+    >>> scores.n_rows
+    142
     """
 
-    def __init__(self, ensemble: TreeEnsemble) -> None:
-        self.ensemble = ensemble
-        self._one_hot = ensemble.averaged and ensemble.is_classifier
-        self._n = np.zeros(ensemble.n_nodes)
-        self._s = np.zeros(ensemble.value.shape)
-        self._q = np.zeros(0 if self._one_hot else ensemble.n_nodes)
-        self._summed_up = True
+    def __init__(self, model: Any, *, running_loss: bool = False, n_jobs: int | None = None) -> None:
+        from debias.models.wrappers import extract
 
-    def add(
-        self,
-        leaves: NDArray[np.int32],
-        response: Response,
-        weight: NDArray[np.float64],
-        rows: slice = slice(None),
-        trees: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Add rows whose leaves are known to the sums.
+        super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
+        self.model = None if isinstance(model, TreeEnsemble) else model
+        self.n_jobs = threads(n_jobs)
+        self.notes = WarningLogOnce(self.ensemble.notes)
+        self._squares: NDArray[np.float64] | None = None
+        self._counter: LeafCounter | None = None
+        self._drop = np.zeros(self.ensemble.n_features + 1) if running_loss and not self.ensemble.averaged else None
+        self._totals = np.zeros(4)  # rows; weight; rows with label 0; rows that are evaluated
+
+    def update(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        """Add rows the model has not seen.
 
         Parameters
         ----------
-        leaves : array of int32 of shape (n_rows, n_trees)
-            Leaf of each row within each tree; -1 where the row does not count.
-        response : Response
-        weight : array of float64 of shape (n_rows,)
-        rows : slice
-            Which rows of `response` these are.
-        trees : array of int64, optional
-            Which trees the columns of `leaves` are; all by default.
+        X : array or data frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Their response, as the model was trained on.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows; ones by default.
+
+        Raises
+        ------
+        RowsError
+            X, y or weights do not fit the model or each other. Nothing was added then.
+        ExtractionError
+            The trees do not predict what the model predicts.
         """
+        from debias.rows.preparation import batch_rows
+
+        if self.model is None:
+            raise RowsError("these node sums were made of bare trees; make them of the model: debias.NodeSums(model)")
+        before = self.ensemble.feature_names
+        rows = batch_rows(self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=True)
+        rows.refuse_faulty()
+        if self.n_rows and rows.ensemble.feature_names != before:
+            raise RowsError(_other_names(rows.ensemble.feature_names, before))
+        self.ensemble = rows.ensemble
+        self.add_rows(rows)
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add rows that are encoded already, with the loss they save if it is added up here."""
         from debias.rows.kernels import sums as kernels
 
-        ensemble = self.ensemble
-        which = np.arange(ensemble.n_trees) if trees is None else trees
-        if self._one_hot:
-            assert response.codes is not None
-            kernels.add_codes(leaves, which, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
-        else:
-            assert response.values is not None
-            kernels.add_values(
-                leaves,
-                which,
-                ensemble.tree_start,
-                ensemble.tree_output,
-                response.values[rows],
-                weight,
-                self._n,
-                self._s,
-                self._q,
+        counting = rows.in_bag is None
+        if counting and self._counter is None:
+            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+        if self._squares is None and (rows.weight != 1).any():
+            self._squares = self._n.copy()  # all weights were 1 so far
+        trees = np.arange(self.ensemble.n_trees)
+        by_leaf = self._squares is not None or (self._drop is not None and rows.can_run_loss)
+        for part, router in rows.blocks_to_route(trees.size if by_leaf else 1):
+            if by_leaf:
+                leaves, weight = router.leaves(trees), rows.weight[part]
+                self.add(leaves, rows.response, weight, part)
+                if self._squares is not None:
+                    kernels.add_weights(leaves, trees, self.ensemble.tree_start, weight**2, self._squares)
+                if self._drop is not None and rows.can_run_loss:
+                    rows.add_running_loss(leaves, part, self._drop)
+            else:
+                self.add_routed(router, rows.response, rows.weight[part], part)
+            if counting and self._counter is not None and self._counter.trees.size:
+                self._counter.add(router.leaves(self._counter.trees), rows.response.part(part))
+        codes = rows.response.codes
+        of_first_label = 0 if codes is None else np.sum(codes == 0)
+        self._totals += rows.n_rows, rows.weight.sum(), of_first_label, rows.n_evaluated
+
+    def __add__(self, other: Any) -> NodeSums:
+        """Return the sums over the rows of both."""
+        if not isinstance(other, NodeSums):
+            return NotImplemented
+        both = self.empty()
+        both.merge(self.state())
+        if other.ensemble is not self.ensemble and other.trees_sha256 != self.trees_sha256:
+            raise RowsError("node sums of two different ensembles do not add")
+        both.merge(other.state())
+        return both
+
+    def save(self, path: str | Path) -> None:
+        """Write the sums to a file, from which :meth:`load` reads them back for the same model.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of a file in numpy's ``.npz`` format, without pickles and with a digest of its contents. An old file is
+            replaced once the new one is whole.
+        """
+        write(path, self)
+
+    @classmethod
+    def load(cls, path: str | Path, model: Any, *, n_jobs: int | None = None) -> NodeSums:
+        """Read sums that :meth:`save` wrote; they go on where they stood.
+
+        Parameters
+        ----------
+        path : str or Path
+        model : estimator, Booster or TreeEnsemble
+            The model they are sums of.
+        n_jobs : int, optional
+            As for the class.
+
+        Returns
+        -------
+        NodeSums
+
+        Raises
+        ------
+        RowsError
+            The file holds no node sums, those of another model, was written by another version, or is damaged.
+        OSError
+            The file cannot be read.
+        """
+        sums = cls(model, n_jobs=n_jobs)
+        about, state = read(path, sums)
+        if about["running_loss"]:
+            sums._drop = np.zeros(sums.ensemble.n_features + 1)
+        sums.notes = WarningLogOnce(about["warnings"])
+        sums.merge(state)
+        return sums
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that adds, as arrays: what partial sums are sent and stored as."""
+        leaf = self.ensemble.left < 0
+        state = {"n": self._n[leaf], "s": self._s[leaf], "totals": self._totals}
+        if self._q.size:
+            state["q"] = self._q[leaf]
+        if self._squares is not None:
+            state["squares"] = self._squares[leaf]
+        if self._drop is not None:
+            state["drop"] = self._drop
+        if self._counter is not None:
+            state |= self._counter.state()
+        state["names"] = np.array(self.ensemble.feature_names)
+        return state
+
+    def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Add what :meth:`state` of other sums over the same trees returned."""
+        leaf = self.ensemble.left < 0
+        if state["n"].shape != (int(leaf.sum()),):
+            raise RowsError("node sums of two different ensembles do not add")
+        names = tuple(state["names"].tolist())
+        if not self.ensemble.named and state["totals"][0]:
+            if self.n_rows and names != self.ensemble.feature_names:
+                raise RowsError(_other_names(names, self.ensemble.feature_names))
+            self.ensemble = self.ensemble.renamed(names)
+        if state["totals"][0] and self.n_rows and ("drop" in state) != (self._drop is not None):
+            raise RowsError(
+                "only one of these node sums has the running loss added up, so their sum has none: make both with "
+                "debias.NodeSums(model, running_loss=True), or neither"
             )
+        total = added(self.state(), state)
+        self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"]
+        if self._q.size:
+            self._q[leaf] = total["q"]
+        lacking = state["totals"][0] and "drop" not in state  # the sums of no rows take what the others have
+        self._drop = None if lacking else total.get("drop")
+        if "squares" in total:
+            self._squares = np.zeros_like(self._n)
+            self._squares[leaf] = total["squares"]
+        if "leaf_counts" in total:
+            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+            self._counter.restore(total)
         self._summed_up = False
 
-    def add_routed(
-        self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
-    ) -> None:
-        """Route rows through all trees and add them to the sums; the rest is as for :meth:`add`."""
-        if self._one_hot:
-            assert response.codes is not None
-            router.add_codes(response.codes[rows], weight, self._n, self._s)
-        else:
-            assert response.values is not None
-            router.add_values(response.values[rows], weight, self._n, self._s, self._q)
-        self._summed_up = False
+    def empty(self) -> NodeSums:
+        """Return sums over no rows of the same model."""
+        sums = copy(self)
+        sums._n, sums._s, sums._q = np.zeros_like(self._n), np.zeros_like(self._s), np.zeros_like(self._q)
+        sums._drop = None if self._drop is None else np.zeros_like(self._drop)
+        sums._squares = sums._counter = None
+        sums._totals, sums._summed_up = np.zeros(4), True
+        sums.notes = WarningLogOnce(self.notes.texts)
+        return sums
 
     @property
-    def n(self) -> NDArray[np.float64]:
-        """n'_t: weighted number of rows at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n
-
-    @property
-    def s(self) -> NDArray[np.float64]:
-        """Weighted sum of the response (less the ensemble's centre) at each node, shape (n_nodes, width)."""
-        self._sum_up()
-        return self._s
-
-    @property
-    def q(self) -> NDArray[np.float64]:
-        """Weighted sum of squares of that response at each node, shape (n_nodes,)."""
-        self._sum_up()
-        return self._n if self._one_hot else self._q  # a one-hot row has square 1
-
-    @property
-    def n_root(self) -> NDArray[np.float64]:
-        """Weighted number of rows each tree was evaluated on, shape (n_trees,)."""
-        return self.n[self.ensemble.tree_start[:-1]]
-
-    def _sum_up(self) -> None:
-        if self._summed_up:
-            return
+    def squares(self) -> NDArray[np.float64]:
+        """Sum of squared weights at each node, shape (n_nodes,)."""
         from debias.trees.kernels import nodes as kernels
 
-        ensemble = self.ensemble
-        given = (ensemble.left, ensemble.right, self._n, self._s, self._q)
-        over_parts(ensemble.n_trees, lambda of: kernels.sum_up(ensemble.tree_start[of.start : of.stop + 1], *given))
-        self._summed_up = True
+        if self._squares is None:
+            return self.n
+        where = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
+        kernels.sum_up(*where, self._squares, np.zeros((self._squares.size, 0)), np.zeros(0))
+        return self._squares
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that were added by :meth:`update`."""
+        return int(self._totals[0])
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of their weights."""
+        return float(self._totals[1])
+
+    @property
+    def n_of_first_label(self) -> int:
+        """Number of them with the first of the labels."""
+        return int(self._totals[2])
+
+    @property
+    def n_evaluated(self) -> int:
+        """Number of them with a weight above 0, less those without weight in training."""
+        return int(self._totals[3])
+
+    @property
+    def running_loss(self) -> NDArray[np.float64] | None:
+        """Loss saved at the splits of each feature and by root steps, summed over rows; None if it is not added up."""
+        return self._drop
+
+    @property
+    def counter(self) -> LeafCounter | None:
+        """What tells whether the rows are training rows."""
+        return self._counter
+
+    @cached_property
+    def trees_sha256(self) -> str:
+        """Fingerprint of the trees."""
+        return trees_sha256(self.ensemble)
+
+
+def _other_names(names: tuple[str, ...], before: tuple[str, ...]) -> str:
+    return (
+        f"these rows have columns {', '.join(names)}, and those that were added before {', '.join(before)}: the model "
+        "knows no names, so that columns are told by their place; give them the same names in the same order"
+    )
+
+
+def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the state of the sums over the rows of both."""
+    total = dict(one)
+    for name, array in other.items():
+        if name == "leaves_kept":
+            total[name] = np.concatenate([one[name], array])[:ROWS_KEPT] if name in one else array
+        elif name not in ("names", "squares"):
+            total[name] = one[name] + array if name in one else array
+    if "squares" in one or "squares" in other:
+        total["squares"] = one.get("squares", one["n"]) + other.get("squares", other["n"])  # weights of 1
+    return total
+
+
+def write(path: str | Path, sums: NodeSums) -> None:
+    """Write node sums to a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        An old file is replaced once the new one is whole.
+    sums : NodeSums
+    """
+    about = {
+        "format": FORMAT,
+        "trees_sha256": sums.trees_sha256,
+        "running_loss": sums.running_loss is not None,
+        "warnings": sums.notes.texts,
+    }
+    arrays = {name: np.asarray(array, order="C") for name, array in sums.state().items()}
+    arrays["about"] = np.array(json.dumps(about))
+    with replacing(path) as file:
+        np.savez(file, **arrays, **{SEAL: np.array(_digest(arrays))})  # type: ignore[arg-type]
+
+
+def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read what :func:`write` wrote of sums of the same model.
+
+    Parameters
+    ----------
+    path : str or Path
+    sums : NodeSums
+        Empty ones of the model, as a pattern.
+
+    Returns
+    -------
+    (dict, dict of str to array)
+        What there is to know of the sums, and their state.
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it cannot be read.
+    RowsError
+        The file holds no node sums, those of another model, was written by another version, or is damaged.
+    """
+    with open(path, "rb") as file:
+        try:
+            with ZipFile(file) as stored:
+                members = _members(stored)
+                about = _about(stored, members)
+                if about["format"] != FORMAT:
+                    raise RowsError(
+                        f"{path} holds node sums of format {about['format']!r}, and this debias reads format {FORMAT}: "
+                        "add the rows up again with debias.NodeSums(model).update(X, y), or read it with the debias "
+                        "that wrote it"
+                    )
+                if about["trees_sha256"] != sums.trees_sha256:
+                    raise RowsError(f"{path} holds node sums of another model than this {sums.ensemble.source}")
+                patterns = _patterns(sums, bool(about["running_loss"]))
+                _refuse_others(members, patterns)
+                state = {name: _array(stored, members[name], patterns[name]) for name in members if name in patterns}
+                seal = str(_array(stored, members[SEAL], (np.dtype("<U64"), ())))
+            sealed = {**state, "about": np.array(about.pop("line"))}
+            if _digest(sealed) != seal:
+                raise _Damage("its digest is not that of its contents")
+            _refuse_out_of_range(state, sums)
+        except RowsError:
+            raise
+        except _Damage as damage:
+            raise RowsError(f"{path} is damaged: {damage}. {_WHAT_TO_DO}") from None
+        except Exception as error:  # what reading a damaged archive raises is anything
+            raise RowsError(f"{path} holds no node sums that debias wrote, or is damaged: {error}") from None
+    return about, state
+
+
+class _Damage(Exception):
+    """What is wrong with a file, in words."""
+
+
+def _members(stored: ZipFile) -> dict[str, ZipInfo]:
+    """Return what is in the archive, by name."""
+    members: dict[str, ZipInfo] = {}
+    for info in stored.infolist():
+        name = info.filename.removesuffix(".npy")
+        if info.compress_type != ZIP_STORED or info.file_size != info.compress_size:
+            raise _Damage(f"its array {name!r} is compressed, which debias does not do")
+        if name in members:
+            raise _Damage(f"it has two arrays {name!r}")
+        members[name] = info
+    return members
+
+
+def _about(stored: ZipFile, members: dict[str, ZipInfo]) -> dict[str, Any]:
+    """Read the line about the sums; `line` is the line itself."""
+    if "about" not in members:
+        raise ValueError("it has no line about them")
+    try:
+        line = str(_array(stored, members["about"], (re.compile(r"<U[0-9]{1,7}"), ())))
+    except _Damage as damage:
+        raise ValueError(damage) from None
+    found = json.loads(line)
+    if not isinstance(found, dict) or not {"format", "trees_sha256", "running_loss", "warnings"} <= found.keys():
+        raise ValueError("the line about them is none")
+    texts = found["warnings"]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("the line about them is none")
+    return {**found, "line": line}
+
+
+def _patterns(sums: NodeSums, running_loss: bool) -> dict[str, Pattern]:
+    """Return type and shape of every array there may be."""
+    like = {**sums.state(), **LeafCounter(sums.ensemble, keep=ROWS_KEPT).state()}
+    patterns: dict[str, Pattern] = {name: (array.dtype, array.shape) for name, array in like.items()}
+    patterns["squares"] = patterns["n"]
+    patterns["leaves_kept"] = (patterns["leaves_kept"][0], (range(ROWS_KEPT + 1), like["leaves_kept"].shape[1]))
+    patterns["names"] = (re.compile(r"<U[0-9]{1,4}"), (sums.ensemble.n_features,))
+    patterns.pop("drop", None)
+    if running_loss:
+        patterns["drop"] = (np.dtype(np.float64), (sums.ensemble.n_features + 1,))
+    return patterns
+
+
+def _refuse_others(members: dict[str, ZipInfo], patterns: dict[str, Pattern]) -> None:
+    optional = {"squares", "leaf_counts", "leaves_kept", "rows_counted"}
+    lacking = patterns.keys() - optional - members.keys() | {SEAL} - members.keys()
+    unknown = members.keys() - patterns.keys() - {"about", SEAL}
+    if lacking or unknown:
+        name = min(lacking or unknown)
+        raise _Damage(f"its array {name!r} is {'missing' if lacking else 'none that debias writes'}")
+    there = {"leaf_counts", "leaves_kept", "rows_counted"} & members.keys()
+    if there and len(there) < 3:
+        raise _Damage("what it counted in the leaves is not whole")
+
+
+def _array(stored: ZipFile, info: ZipInfo, pattern: Pattern) -> NDArray[Any]:
+    """Read an array, if its head and size are what they should be."""
+    of, wanted = pattern
+    name = info.filename.removesuffix(".npy")
+    with stored.open(info) as member:
+        head = io.BytesIO(member.read(min(info.file_size, 10_240)))
+        if np.lib.format.read_magic(head) != (1, 0):
+            raise _Damage(f"its array {name!r} is of another version of numpy's format")
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(head)
+        right = dtype.kind == "U" and of.fullmatch(dtype.str) if isinstance(of, re.Pattern) else dtype == of
+        fits = len(shape) == len(wanted) and all(
+            size in each if isinstance(each, range) else size == each for size, each in zip(shape, wanted, strict=True)
+        )
+        if not right or not fits or by_column and len(shape) > 1:
+            raise _Damage(f"its array {name!r} is not what this model has")
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if head.tell() + size != info.file_size:
+            raise _Damage(f"its array {name!r} is longer or shorter than it says")
+        data = head.read() + member.read()
+    return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
+
+
+def _refuse_out_of_range(state: dict[str, NDArray[Any]], sums: NodeSums) -> None:
+    """Refuse values that no rows give: a forged file has the right digest."""
+    for name, array in state.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise _Damage(f"its array {name!r} has values that are not finite")
+    for name in ("n", "q", "squares", "totals", "leaf_counts"):
+        if name in state and state[name].min(initial=0.0) < 0:
+            raise _Damage(f"its array {name!r} has values below 0")
+    n_rows, weight, *of_these = state["totals"]
+    if n_rows != np.floor(n_rows) or n_rows >= 2**53 or any(n != np.floor(n) or n > n_rows for n in of_these):
+        raise _Damage("its numbers of rows are none")
+    ensemble = sums.ensemble
+    leaves = np.flatnonzero(ensemble.left < 0)
+    of_tree = np.add.reduceat(state["n"], np.searchsorted(leaves, ensemble.tree_start[:-1]))
+    if (np.abs(of_tree - weight) > 1e-6 * weight).any():
+        raise _Damage("the weights in its leaves do not add up to that of its rows")
+    if "rows_counted" in state:
+        counted = int(state["rows_counted"])
+        if not 0 <= counted <= n_rows or len(state["leaves_kept"]) != min(counted, ROWS_KEPT):
+            raise _Damage("its numbers of rows contradict each other")
+        LeafCounter(ensemble, keep=ROWS_KEPT).restore(state)  # which refuses numbers of leaves there are not
+
+
+def _digest(arrays: dict[str, NDArray[Any]]) -> str:
+    """Return SHA-256 of names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()

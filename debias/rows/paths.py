@@ -24,13 +24,90 @@ LEAST_ROWS = 512
 MOST_PARTS = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Paths:
-    """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.rows.kernels.paths).
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DividingSplits:
+    """The splits that tell evaluation rows apart, and their slots (see debias.rows.kernels.paths).
 
     Parameters
     ----------
     ensemble : TreeEnsemble
+    start : array of int64 of shape (n_trees + 1,)
+        Where each tree's dividing splits begin.
+    splits : array of int64 of shape (n_dividing,)
+        Flat indices of the dividing splits in the ensemble.
+    slot_of_split : array of int32 of shape (n_dividing,)
+    """
+
+    ensemble: TreeEnsemble
+    start: NDArray[np.int64]
+    splits: NDArray[np.int64]
+    slot_of_split: NDArray[np.int32]
+
+    @property
+    def n_splits(self) -> int:
+        """Number of dividing splits of all trees."""
+        return self.splits.size
+
+    @cached_property
+    def first_slot(self) -> NDArray[np.int64]:
+        """Where each tree's slots begin among those of all trees, shape (n_trees + 1,)."""
+        return 2 * self.start + np.arange(self.start.size)
+
+    @cached_property
+    def inside(self) -> NDArray[np.int64]:
+        """The slot that each dividing split lies in, among those of all trees, shape (n_dividing,)."""
+        return np.repeat(self.first_slot[:-1], np.diff(self.start)) + self.slot_of_split
+
+    @cached_property
+    def to_left(self) -> NDArray[np.int64]:
+        """The slot to the left of each dividing split, among those of all trees; that to its right is the next."""
+        return 2 * np.arange(self.n_splits) + np.repeat(np.arange(1, self.start.size), np.diff(self.start))
+
+    def side_factors(
+        self,
+        node_weight: NDArray[np.float64],
+        n_root: NDArray[np.float64],
+        n_inside: NDArray[np.float64],
+        n_left: NDArray[np.float64],
+        n_right: NDArray[np.float64],
+        effective: NDArray[np.float64] | None,
+    ) -> NDArray[np.float64]:
+        """Return the factor of a row's deviation on either side of each dividing split.
+
+        Parameters
+        ----------
+        node_weight : array of shape (n_nodes,)
+            Factor of each split's term in the score.
+        n_root : array of shape (n_trees,)
+            Evaluation weight n'_T of each tree.
+        n_inside, n_left, n_right : arrays of shape (n_dividing,)
+            Evaluation weight at each dividing split, and on its sides.
+        effective : array of shape (n_dividing,), or None
+            Effective number of rows (blocks) at each split. If given, deviations are enlarged by
+            sqrt(n / (n - 1)), since they are taken from the node's own mean and so are too small.
+
+        Returns
+        -------
+        array of shape (n_dividing, 2)
+        """
+        scale = np.divide(1.0, n_root, out=np.zeros_like(n_root), where=n_root > 0)
+        if self.ensemble.averaged:
+            scale /= (n_root > 0).sum()
+        factor = np.stack([n_right / n_inside, -n_left / n_inside], axis=1)
+        factor *= np.repeat(scale, np.diff(self.start))[:, None]
+        if effective is not None:
+            factor *= np.sqrt(effective / (effective - 1))[:, None]
+        return factor * node_weight[self.splits][:, None]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Paths(DividingSplits):
+    """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.rows.kernels.paths).
+
+    Parameters
+    ----------
+    ensemble, start, splits, slot_of_split
+        As for :class:`DividingSplits`.
     order : array of int64 of shape (n_rows,)
         Positions of the rows in the order they are kept here, rows of one block together.
     block : array of int64 of shape (n_rows,)
@@ -42,25 +119,16 @@ class Paths:
         Whether the row is an evaluation row of the tree.
     in_bag : array of shape (n_trees, n_rows), or None
         Weight in the tree's bag, without the part that depends on the response; None if there are no bags.
-    start : array of int64 of shape (n_trees + 1,)
-        Where each tree's dividing splits begin.
-    splits : array of int64 of shape (n_dividing,)
-        Flat indices of the dividing splits in the ensemble.
-    slot_of_split : array of int32 of shape (n_dividing,)
     n_jobs : int
         Threads to compute with.
     """
 
-    ensemble: TreeEnsemble
     order: NDArray[np.int64]
     block: NDArray[np.int64]
     weight: NDArray[np.float64]
     slots: NDArray[Any]
     evaluated: NDArray[np.bool_]
     in_bag: NDArray[Any] | None
-    start: NDArray[np.int64]
-    splits: NDArray[np.int64]
-    slot_of_split: NDArray[np.int32]
     n_jobs: int
 
     @classmethod
@@ -120,11 +188,6 @@ class Paths:
         """Number of rows."""
         return self.order.size
 
-    @property
-    def n_splits(self) -> int:
-        """Number of dividing splits of all trees."""
-        return self.splits.size
-
     @cached_property
     def n_blocks(self) -> int:
         """Number of blocks; of rows if there are no blocks."""
@@ -135,21 +198,6 @@ class Paths:
         """Number of blocks (rows, if there are none) that a tree is evaluated on, on average."""
         _, of_row, size = np.unique(self.block, return_inverse=True, return_counts=True)
         return float((self.evaluated.sum(axis=0) / size[of_row]).sum() / self.ensemble.n_trees)
-
-    @cached_property
-    def first_slot(self) -> NDArray[np.int64]:
-        """Where each tree's slots begin among those of all trees, shape (n_trees + 1,)."""
-        return 2 * self.start + np.arange(self.start.size)
-
-    @cached_property
-    def inside(self) -> NDArray[np.int64]:
-        """The slot that each dividing split lies in, among those of all trees, shape (n_dividing,)."""
-        return np.repeat(self.first_slot[:-1], np.diff(self.start)) + self.slot_of_split
-
-    @cached_property
-    def to_left(self) -> NDArray[np.int64]:
-        """The slot to the left of each dividing split, among those of all trees; that to its right is the next."""
-        return 2 * np.arange(self.n_splits) + np.repeat(np.arange(1, self.start.size), np.diff(self.start))
 
     @cached_property
     def evaluation_weight(self) -> NDArray[np.float64]:
@@ -178,16 +226,11 @@ class Paths:
         array of shape (n_dividing, 2)
         """
         n = self.evaluation_weight
-        n_root, inside = n[self.first_slot[:-1]], n[self.inside]
-        scale = np.divide(1.0, n_root, out=np.zeros_like(n_root), where=n_root > 0)
-        if self.ensemble.averaged:
-            scale /= (n_root > 0).sum()
-        factor = np.stack([n[self.to_left + 1] / inside, -n[self.to_left] / inside], axis=1)
-        factor *= np.repeat(scale, np.diff(self.start))[:, None]
+        n_inside, effective = n[self.inside], None
         if inflated:
-            effective = np.maximum(inside**2 / self._squares_of_blocks[self.inside], 2.0)
-            factor *= np.sqrt(effective / (effective - 1))[:, None]
-        return factor * node_weight[self.splits][:, None]
+            effective = np.maximum(n_inside**2 / self._squares_of_blocks[self.inside], 2.0)
+        n_root, n_left, n_right = n[self.first_slot[:-1]], n[self.to_left], n[self.to_left + 1]
+        return self.side_factors(node_weight, n_root, n_inside, n_left, n_right, effective)
 
     def slot_sums(
         self,

@@ -1,4 +1,4 @@
-"""All that comes before the first score: extract, align, encode, verify, prove."""
+"""Preparation of rows: everything before the first score, from a request to encoded and proven rows."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
 from debias.errors import RowsError
-from debias.models.extraction import extract, verify_prediction
-from debias.models.wrappers import unwrap
-from debias.parallel import threads
+from debias.hooks.contracts import DataScorer, TreeScorer
+from debias.models.extraction import verify_prediction
+from debias.models.wrappers import extract, unwrap
 from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import Scorer
+    from debias.models.wrappers import Member
     from debias.parallel import Engine
+    from debias.rows.request import Request
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
@@ -39,51 +43,58 @@ TRAIN_WARNING = (
 
 
 def prepare(
-    model: Any,
-    X: Any,
-    y: Any,
-    scorers: list[Scorer],
-    rows: str,
-    train: tuple[Any, ...] | None,
-    sample_weight: Any,
-    seed: int | None,
-    n_jobs: int | None,
-    base_margin: Any = None,
-    blocks: Any = None,
-    wrapping: tuple[str, ...] = (),
+    request: Request,
+    member: Member,
+    scorers: Sequence[Scorer],
     known: bool = False,
     train_weight: NDArray[np.float64] | None = None,
 ) -> tuple[TreeEnsemble, Rows | None, WarningLog]:
-    """Extract, encode, verify, prove: all that comes before the first score; `wrapping` is noted with the scores.
+    """Encode the rows of one model of trees, compare the trees with its library, and prove what the rows are.
 
-    A model that debias itself has trained is `known`, and nothing about the rows is left to prove; `train_weight` are
-    the weights it was trained with, where the rows are those of training.
+    Parameters
+    ----------
+    request : Request
+    member : Member
+        One of ``request.members``.
+    scorers : sequence of Scorer
+        Those that will look at the rows.
+    known : bool
+        Whether debias itself has fitted the model on these rows: then there is nothing to prove.
+    train_weight : array of shape (n_rows,), optional
+        Weights a known model was fitted with, where the rows are its training rows.
+
+    Returns
+    -------
+    (TreeEnsemble, Rows or None, WarningLog)
+        The trees, under the names that X has if the model knows none; the rows, None if the request has none; what
+        readers of the scores must know.
     """
-    ensemble = extract(model)
-    notes = WarningLog((*wrapping, *ensemble.notes), quiet=known)
+    ensemble, model, X = member.ensemble, member.model, member.X
+    notes = WarningLog((*member.notes, *ensemble.notes), quiet=known)
     if X is None:
-        for each in scorers:
-            if "rows" in each.needs:
-                raise RowsError(f"{each.name} is evaluated on rows: pass X and y")
+        for scorer in scorers:
+            if isinstance(scorer, TreeScorer) and scorer.needs_rows:
+                raise RowsError(f"{scorer.name} is evaluated on rows: pass X and y")
         return ensemble, None, notes
     table, ensemble = _aligned(X, ensemble, notes)
-    response = encode(y, ensemble, table.n_rows, notes, base_margin)
-    if base_margin is not None and train is not None:
+    response = encode(member.y, ensemble, table.n_rows, notes, request.base_margin)
+    if request.base_margin is not None and member.train is not None:
         raise RowsError("train= cannot be used beside base_margin=: the training rows' own margins are not known")
-    weight = _weights(sample_weight, table.n_rows)
-    given_weight = None if sample_weight is None else weight
+    weight = _weights(request.sample_weight, table.n_rows)
+    given_weight = None if request.sample_weight is None else weight
     if known:
-        kind, in_bag = rows, known_bags(model, response, train_weight) if rows == "oob" else None
+        kind = request.rows
+        in_bag = known_bags(model, response, train_weight) if kind == "oob" else None
         provenance = _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = resolve(ensemble, model, table, response, rows, given_weight, notes)
+        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, given_weight, notes)
         if kind == "held-out":
             warn_of_another_response(ensemble, table, response, notes)
             warn_of_shifted_response(ensemble, response, notes)
     if kind == "train":
         notes.warn(TRAIN_WARNING)
-    block = encode_blocks(blocks, table.n_rows)
+    block = encode_blocks(request.blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
     given = Rows(
@@ -94,13 +105,17 @@ def prepare(
         weight=weight,
         kind=kind,
         in_bag=in_bag,
-        train=None if train is None else training_rows(ensemble, model, train, n_jobs, notes, known),
+        train=None
+        if member.train is None
+        else training_rows(ensemble, model, member.train, request.n_jobs, notes, known),
         provenance=provenance,
-        seed=seed,
-        n_jobs=threads(n_jobs),
-        data=_data(ensemble, X, y, scorers, given_weight, seed, n_jobs),
+        seed=request.seed,
+        n_jobs=request.n_jobs,
+        data=_data(request, member, ensemble, given_weight)
+        if any(isinstance(scorer, DataScorer) for scorer in scorers)
+        else None,
         blocks=block,
-        with_running_loss=not ensemble.averaged and any("running-loss" in each.needs for each in scorers),
+        with_running_loss=not ensemble.averaged and running_loss_needed(scorers),
     )
     return ensemble, given, notes
 
@@ -147,37 +162,25 @@ def batch_rows(
     )
 
 
-def prepare_data(
-    model: Any,
-    X: Any,
-    y: Any,
-    scorer: Scorer,
-    sample_weight: Any,
-    seed: int | None,
-    n_jobs: int | None,
-    engine: Engine | None = None,
-) -> tuple[TreeEnsemble | None, Data]:
-    """Return what a data-only scorer sees: the data as passed. A model, if given, only orders and names the columns."""
-    if X is None:
+def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -> tuple[TreeEnsemble | None, Data]:
+    """Return what a scorer of data sees: the data as passed. A model, if given, only orders and names the columns."""
+    if request.X is None:
         raise RowsError(f"{scorer.name} scores data: pass X and y")
     ensemble = None if model is None else extract(model)
-    weight = None if sample_weight is None else _weights(sample_weight, np.shape(sample_weight)[0])
-    data = Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=threads(n_jobs), engine=engine)
-    return ensemble, data
+    weights = request.sample_weight
+    weight = None if weights is None else _weights(weights, np.shape(weights)[0])
+    settings: dict[str, Any] = {"seed": request.seed, "n_jobs": request.n_jobs, "engine": engine}
+    return ensemble, Data.of(request.X, request.y, ensemble=ensemble, weight=weight, **settings)
 
 
-def _data(
-    ensemble: TreeEnsemble,
-    X: Any,
-    y: Any,
-    scorers: list[Scorer],
-    weight: NDArray[np.float64] | None,
-    seed: int | None,
-    n_jobs: int | None,
-) -> Data | None:
-    if not any("data-only" in each.needs for each in scorers):
-        return None
-    return Data.of(X, y, ensemble=ensemble, weight=weight, seed=seed, n_jobs=threads(n_jobs))
+def running_loss_needed(scorers: Iterable[Scorer]) -> bool:
+    """Return whether one of the scorers reads the running loss."""
+    return any(isinstance(scorer, TreeScorer) and scorer.needs_running_loss for scorer in scorers)
+
+
+def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDArray[np.float64] | None) -> Data:
+    settings: dict[str, Any] = {"seed": request.seed, "n_jobs": request.n_jobs}
+    return Data.of(member.X, member.y, ensemble=ensemble, weight=weight, **settings)
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, TreeEnsemble]:
@@ -189,7 +192,7 @@ def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, 
 
 
 def training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int | None, notes: WarningLog, known: bool
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, notes: WarningLog, known: bool
 ) -> Rows:
     """Encode and prove training rows, given as (X, y) or (X, y, weight); nothing is proven of a `known` model."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
@@ -212,7 +215,7 @@ def training_rows(
         kind="train",
         in_bag=in_bag,
         provenance=provenance,
-        n_jobs=threads(n_jobs),
+        n_jobs=n_jobs,
     )
 
 

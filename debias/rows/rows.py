@@ -1,4 +1,4 @@
-"""The rows scores are evaluated on: X, y, weights, which tree may see which row; and the one pass over them."""
+"""Evaluation rows: X, y and weights, which tree may see which row, and the one pass over them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.rows.node_sums import NodeArrays
+from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
 from debias.trees.routing import Router, route, row_blocks
@@ -22,77 +22,59 @@ if TYPE_CHECKING:
     from debias.data.dataset import Data
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.node_sums import NodeSums
     from debias.rows.provenance import Provenance
-    from debias.rows.streamed_sums import NodeSums
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
 
 @dataclass(eq=False, kw_only=True)
-class Rows:
-    """Evaluation rows of an ensemble.
+class EvaluationRows:
+    """Evaluation rows, in memory or in batches: what every scorer of trees may read.
 
     Attributes
     ----------
     ensemble : TreeEnsemble
     model : object
         The user's model, routed by its own library.
-    table : Table
-        X, columns in the model's order.
-    response : Response
-    weight : array of float64 of shape (n_rows,)
-        Evaluation weights; ones if the user gave none.
     kind : {"oob", "held-out", "train"}
+    provenance : Provenance
+        What was proven about the rows.
     in_bag : InBag or None
         The bags, for kind "oob".
     train : Rows or None
         The training rows beside held-out ones, where the user gave them.
-    provenance : Provenance
-        What was proven about the rows.
     seed : int or None
         For scorers that draw.
     n_jobs : int
         Threads to route with.
-    data : Data or None
-        The same rows as data-only scorers see them, if there are such scorers in this run.
-    blocks : array of int64 of shape (n_rows,), or None
-        Block of each row, numbered from 0, where rows of one block depend on one another.
     """
 
     ensemble: TreeEnsemble
     model: Any
-    table: Table
-    response: Response
-    weight: NDArray[np.float64]
     kind: str
     provenance: Provenance
     in_bag: InBag | None = None
     train: Rows | None = None
     seed: int | None = None
     n_jobs: int = 1
-    data: Data | None = None
-    blocks: NDArray[np.int64] | None = None
-    with_running_loss: bool = field(default=False)
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.table.n_rows
+        raise NotImplementedError
 
     @property
     def n_evaluated(self) -> int:
         """Number of rows with a weight above 0, less those without weight in training, which are in no evaluation."""
-        counts = self.weight > 0
-        if self.in_bag is not None and self.in_bag.excluded is not None:
-            counts &= ~self.in_bag.excluded
-        return int(counts.sum())
+        raise NotImplementedError
 
-    @cached_property
-    def node_sums(self) -> NodeArrays:
+    @property
+    def node_sums(self) -> NodeTotals:
         """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""
-        return self._pass[0]
+        raise NotImplementedError
 
-    @cached_property
+    @property
     def running_loss(self) -> NDArray[np.float64]:
         """Loss saved at the splits of each feature as margins run from F_0 to F_M, and in the last place by root steps.
 
@@ -104,15 +86,7 @@ class Rows:
             The loss is an objective of the user's own, or the rows are out-of-bag: no row then sees all trees, and
             there is no margin to run.
         """
-        if not self.can_run_loss:
-            self.refuse_running_loss()
-        self.with_running_loss = True
-        drop = self._pass[1]
-        if drop is None:  # the pass was made before anyone asked for the loss
-            del self.__dict__["_pass"]
-            drop = self._pass[1]
-        assert drop is not None
-        return drop / self.weight.sum()
+        raise NotImplementedError
 
     def refuse_running_loss(self) -> NoReturn:
         """Raise a CompositionError that says why there is no running loss."""
@@ -123,11 +97,6 @@ class Rows:
             else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
             "an objective of your own is known; use mdi_oob"
         )
-
-    @cached_property
-    def paths(self) -> Paths:
-        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
-        return Paths.of(self)
 
     @property
     def can_run_loss(self) -> bool:
@@ -156,9 +125,9 @@ class Rows:
         return np.divide(s, n, out=np.zeros_like(s), where=n > 0)
 
     @cached_property
-    def _in_bag_sums(self) -> NodeArrays:
+    def _in_bag_sums(self) -> NodeTotals:
         ensemble = self.ensemble
-        source = self if self.kind == "oob" else self.train
+        source: Any = self if self.kind == "oob" else self.train
         if source is None:
             how = "the training rows themselves (rows='oob'), or " if ensemble.averaged else ""
             raise RowsError(
@@ -175,10 +144,73 @@ class Rows:
             )
         return sums
 
+
+@dataclass(eq=False, kw_only=True)
+class Rows(EvaluationRows):
+    """Evaluation rows in memory.
+
+    Attributes
+    ----------
+    ensemble, model, kind, provenance, in_bag, train, seed, n_jobs
+        As for :class:`EvaluationRows`.
+    table : Table
+        X, columns in the model's order.
+    response : Response
+    weight : array of float64 of shape (n_rows,)
+        Evaluation weights; ones if the user gave none.
+    data : Data or None
+        The same rows as data-only scorers see them, if there are such scorers in this run.
+    blocks : array of int64 of shape (n_rows,), or None
+        Block of each row, numbered from 0, where rows of one block depend on one another.
+    """
+
+    table: Table
+    response: Response
+    weight: NDArray[np.float64]
+    data: Data | None = None
+    blocks: NDArray[np.int64] | None = None
+    with_running_loss: bool = field(default=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    @property
+    def n_evaluated(self) -> int:
+        """As for any rows."""
+        counts = self.weight > 0
+        if self.in_bag is not None and self.in_bag.excluded is not None:
+            counts &= ~self.in_bag.excluded
+        return int(counts.sum())
+
     @cached_property
-    def _pass(self) -> tuple[NodeArrays, NDArray[np.float64] | None]:
+    def node_sums(self) -> NodeTotals:
+        """As for any rows; they are added up in one pass."""
+        return self._pass[0]
+
+    @cached_property
+    def running_loss(self) -> NDArray[np.float64]:
+        """As for any rows; it is added up in the pass over the rows."""
+        if not self.can_run_loss:
+            self.refuse_running_loss()
+        self.with_running_loss = True
+        drop = self._pass[1]
+        if drop is None:  # the pass was made before anyone asked for the loss
+            del self.__dict__["_pass"]
+            drop = self._pass[1]
+        assert drop is not None
+        return drop / self.weight.sum()
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
+        return Paths.of(self)
+
+    @cached_property
+    def _pass(self) -> tuple[NodeTotals, NDArray[np.float64] | None]:
         """Route every row once, in blocks, and add up all that the scorers of this run need."""
-        sums = NodeArrays(self.ensemble)
+        sums = NodeTotals(self.ensemble)
         if not (self.with_running_loss and self.can_run_loss):
             for rows, router in self.blocks_to_route():
                 sums.add_routed(router, self.response, self.weight[rows], rows)
@@ -212,10 +244,10 @@ class Rows:
         drop += running_loss(self.ensemble, self.response.part(rows), self.weight[rows], leaves, self.n_jobs)
 
 
-def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeArrays:
+def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeTotals:
     """Return node sums over the in-bag rows of each tree, with the weights they had there."""
     ensemble = rows.ensemble
-    sums = NodeArrays(ensemble)
+    sums = NodeTotals(ensemble)
     X = rows.table.matrix(ensemble)
     for tree in range(ensemble.n_trees):
         which = np.array([tree])
@@ -225,8 +257,16 @@ def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeArrays:
     return sums
 
 
-class StreamedRows(Rows):
-    """Evaluation rows of which only sums are left; whatever needs the rows themselves is refused."""
+class SummedRows(EvaluationRows):
+    """Evaluation rows that came in batches: only their sums are kept.
+
+    Parameters
+    ----------
+    sums : NodeSums
+        Over all rows.
+    model, kind, provenance, in_bag, train, seed
+        As for :class:`EvaluationRows`.
+    """
 
     def __init__(
         self,
@@ -238,9 +278,17 @@ class StreamedRows(Rows):
         train: Rows | None,
         seed: int | None,
     ) -> None:
-        self.ensemble, self.model, self.kind, self.provenance = sums.ensemble, model, kind, provenance
-        self.in_bag, self.train, self.seed, self.n_jobs = in_bag, train, seed, sums.n_jobs
-        self.sums = self.__dict__["node_sums"] = sums
+        super().__init__(
+            ensemble=sums.ensemble,
+            model=model,
+            kind=kind,
+            provenance=provenance,
+            in_bag=in_bag,
+            train=train,
+            seed=seed,
+            n_jobs=sums.n_jobs,
+        )
+        self.sums = sums
 
     @property
     def n_rows(self) -> int:
@@ -253,20 +301,25 @@ class StreamedRows(Rows):
         return self.sums.n_evaluated
 
     @property
+    def node_sums(self) -> NodeTotals:
+        """As for any rows; they were added up batch by batch."""
+        return self.sums
+
+    @property
     def running_loss(self) -> NDArray[np.float64]:
         """As for any rows."""
-        drop = self.sums.running_loss
+        saved = self.sums.running_loss
         if not self.can_run_loss:
             self.refuse_running_loss()
-        if drop is None:
+        if saved is None:
             raise CompositionError(
                 "these node sums have no running loss added up: make them with debias.NodeSums(model, "
                 "running_loss=True) before the first row"
             )
-        return drop / self.sums.total_weight
+        return saved / self.sums.total_weight
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("table", "response", "weight"):
+        if name in ("table", "response", "weight", "paths", "data", "blocks"):
             raise CompositionError(
                 "this scorer looks at the rows one by one, and rows that come in batches are not kept: pass X and y in "
                 "memory, or a sample of them. Scores of node sums can be streamed: mdi, mdi_oob, ufi, oob_split, "

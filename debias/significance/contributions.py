@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.parallel import allowed
-from debias.significance.effective_rows import POWERS, effective_number
+from debias.significance.effective_rows import POWERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,56 +49,39 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     return every
 
 
-def standard_error(
-    paths: Paths,
-    rows: Rows,
-    node_weight: NDArray[np.float64],
-    grouping: Grouping,
-    inflated: bool,
-) -> NDArray[np.float64]:
-    """Return the standard error of scores as sums over independent rows (blocks): sd(n phi) / sqrt(n).
+def moments(
+    paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return power sums of contributions, totalled by block, and the units they are measured in.
 
     Parameters
     ----------
-    paths, rows, node_weight
+    paths, rows
         As for :func:`contributions`.
+    factor : array of shape (n_dividing, 2)
+        See :meth:`debias.rows.paths.Paths.factor`.
     grouping : Grouping
         Groups are summed first.
-    inflated : bool
-        See :meth:`debias.rows.paths.Paths.factor`.
 
     Returns
     -------
-    array of float64 of shape (n_groups,)
+    (array of shape (4, n_groups), array of shape (n_groups,))
     """
-    sums, unit = _moments(paths, rows, paths.factor(node_weight, inflated), grouping)
-    return unit * spread(sums, paths.n_blocks)
+    from debias.rows.kernels import paths as path_kernels
 
+    column, n_groups = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32), len(grouping.names)
+    width = rows.ensemble.value.shape[1] - (rows.response.values is None)
+    unit = units(factor, fixed_differences(paths, width), column, n_groups)
+    of_rows = _of_rows(paths, rows, factor / unit[column][:, None], column)
 
-def z_scores(
-    paths: Paths,
-    rows: Rows,
-    node_weight: NDArray[np.float64],
-    grouping: Grouping,
-    inflated: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return score over standard error, and the effective number of contributions it rests on.
+    def add(part: tuple[int, int]) -> NDArray[np.float64]:
+        sums = np.zeros((POWERS, n_groups))
+        path_kernels.moments(*part, paths.block, of_rows, sums)
+        return sums
 
-    Parameters
-    ----------
-    paths, rows, node_weight, grouping, inflated
-        As for :func:`standard_error`.
-
-    Returns
-    -------
-    (z, effective number), arrays of float64 of shape (n_groups,)
-        z is 0 for features no tree uses.
-    """
-    plain, unit = _moments(paths, rows, paths.factor(node_weight), grouping)
-    sums, enlarged_unit = _moments(paths, rows, paths.factor(node_weight, inflated), grouping)
-    score, error = unit * plain[0], enlarged_unit * spread(sums, paths.n_blocks)
-    z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    return z, effective_number(sums, paths.n_blocks)
+    with allowed(rows.n_jobs) as threads:
+        total: NDArray[np.float64] = np.sum(threads.map(add, paths.parts), axis=0)
+    return total, unit
 
 
 def influence_error(
@@ -112,8 +95,10 @@ def influence_error(
 
     Parameters
     ----------
-    paths, rows, node_weight, grouping
-        As for :func:`standard_error`.
+    paths, rows, node_weight
+        As for :func:`contributions`.
+    grouping : Grouping
+        Groups are summed first.
 
     Returns
     -------
@@ -234,27 +219,3 @@ def units(
     largest = np.zeros(n_columns)
     np.maximum.at(largest, column, np.abs(factor).max(axis=1) * np.abs(difference).max(axis=1))
     return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1])
-
-
-def _moments(
-    paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return sums of the powers of contributions, totalled by block, and the units they are measured in.
-
-    The sums have shape (4, n_groups).
-    """
-    from debias.rows.kernels import paths as path_kernels
-
-    column, n_groups = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32), len(grouping.names)
-    width = rows.ensemble.value.shape[1] - (rows.response.values is None)
-    unit = units(factor, fixed_differences(paths, width), column, n_groups)
-    of_rows = _of_rows(paths, rows, factor / unit[column][:, None], column)
-
-    def add(part: tuple[int, int]) -> NDArray[np.float64]:
-        sums = np.zeros((POWERS, n_groups))
-        path_kernels.moments(*part, paths.block, of_rows, sums)
-        return sums
-
-    with allowed(rows.n_jobs) as threads:
-        total: NDArray[np.float64] = np.sum(threads.map(add, paths.parts), axis=0)
-    return total, unit

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias import p_values
+from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
-from debias.significance.contributions import fixed_differences, one_hot, spread
+from debias.significance.contributions import fixed_differences, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
+from debias.significance.method import Tested
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,11 +30,86 @@ if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.rows.paths import Paths
     from debias.rows.rows import Rows
+    from debias.significance.evidence import Evidence
+    from debias.significance.procedure import Procedure
+    from debias.warning_log import WarningLog
 
 MEMORY = 2**29
 """Bytes that node values of permutations which go side by side may take."""
 LANES = 16
 """Permutations side by side, where memory allows: more do not stay in the processor's caches."""
+
+
+RISK = 1e-3
+"""Resampling risk: how often, at most, drawing stops with the wrong decision about a feature."""
+ENOUGH_EXCEEDANCES = 20
+LARGEST_DRAWS = 2
+"""So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
+
+
+@dataclass(frozen=True)
+class PermutationMethod:
+    """The test by permuted responses: the frozen-forest test on out-of-bag rows, an exact one on held-out rows."""
+
+    name: str = "permutation"
+
+    def require(self, evidence: Evidence) -> None:
+        """Raise a CompositionError if rows come in batches."""
+        if not evidence.can_permute:
+            raise CompositionError(
+                "test='permutation' permutes the responses of all rows, and rows that come in batches are not all "
+                "there at once: pass test='auto', or X and y in memory"
+            )
+
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
+        """Draw permutations until every decision is settled, and compare z with those of permuted responses."""
+        rows, grouping = evidence.rows, evidence.grouping
+        _refuse_unequal_blocks(rows)
+        _check_resolution(procedure, len(grouping.names), log)
+        seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
+        most, settled = int(procedure.n_permutations), _Settled(procedure)
+        draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
+        z, null, alpha = draws.z, draws.null, procedure.alpha
+        if procedure.error != "fwer" and procedure.adaptive:
+            p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
+        else:
+            p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
+        if procedure.error == "fwer":
+            p_adjusted = p_values.step_down_max(z, null)
+        else:
+            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
+            log.warn(f"the budget ended the test after {len(null)} permutations: too few to reject at {alpha:g}")
+        return Tested(
+            z=z,
+            p_value=p_value,
+            p_adjusted=p_adjusted,
+            threshold=_critical(null, alpha),
+            null=null,
+            details={
+                "n_permutations": len(null),
+                "draws_used": n_draws.tolist(),
+                "stopped": draws.stopped,
+                "seed": seed,
+            },
+            standard_error=_standard_error(evidence),
+        )
+
+
+PERMUTATION = PermutationMethod()
+
+
+def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
+    """Return the standard error of the scores; None out of bag where the model's node values are not means."""
+    rows = evidence.rows
+    if rows.kind != "oob":
+        [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
+        return unit * spread(sums, evidence.n_independent)
+    if not rows.ensemble.mean_values:
+        return None
+    return influence_error(rows.paths, rows, evidence.node_weight, evidence.grouping)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,3 +277,74 @@ class _Responses:
         yield self._blocks.ravel()
         while True:
             yield self._blocks[self._random.permutation(len(self._blocks))].ravel()
+
+
+class _Settled:
+    """Whether further draws can change a decision.
+
+    Never before the minimum detectable z is known. Family-wise: whether the adjusted p-value of every feature lies on
+    its side of alpha but for the resampling risk (Gandy 2009). False discoveries need the p-values themselves: whether
+    every feature has had 20 exceedances, after which its p-value rests on the draws until then (Besag and Clifford
+    1991).
+    """
+
+    def __init__(self, procedure: Procedure) -> None:
+        self.procedure = procedure
+        self.boundaries = p_values.Boundaries(procedure.alpha, RISK)
+
+    def __call__(self, z: NDArray[np.float64], null: NDArray[np.float64]) -> bool:
+        if not self.procedure.adaptive or (1 + len(null)) * self.procedure.alpha < LARGEST_DRAWS:
+            return False
+        if self.procedure.error != "fwer":
+            return bool((p_values.exceeds(null, z).sum(axis=0) >= ENOUGH_EXCEEDANCES).all())
+        order = np.argsort(-z, kind="stable")
+        exceeding = p_values.exceeds(p_values.successive_max(null[:, order]), z[order])
+        return bool(self.boundaries.settled(exceeding).all())
+
+
+def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
+    """Return what z must exceed for a feature to be found by the first step of step-down max-z; None: nothing can."""
+    allowed = int(alpha * (1 + len(null)) + 1e-9)
+    return float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
+
+
+def _refuse_unequal_blocks(rows: Rows) -> None:
+    """Refuse blocks that cannot change places in a permutation."""
+    sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
+    if sizes.size == 1:
+        return
+    how = (
+        "Hold out whole blocks and test on them with rows='held-out' and test='naive', or pass test='conservative'"
+        if rows.kind == "oob"
+        else "Pass test='naive', which needs no permutation"
+    )
+    raise RowsError(
+        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
+        f"permutation. {how}"
+    )
+
+
+def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:
+    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
+    drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
+    smallest = 1 / (1 + drawn)
+    if smallest > alpha:
+        raise CompositionError(
+            f"{drawn} permutations give no p-value below {smallest:.3g}, so nothing could be found at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
+        )
+    if error == "fwer":
+        return
+    factor = (1 / np.arange(1, n_features + 1)).sum() if error == "fdr_by" else 1.0
+    together = int(np.ceil(smallest * n_features * factor / alpha))
+    if together > n_features:
+        raise CompositionError(
+            f"with {drawn} permutations and {n_features} features error={error!r} can find nothing at alpha={alpha:g}: "
+            f"pass n_permutations={int(np.ceil(factor / alpha))} or more, or error='fwer'"
+        )
+    if together > 1:
+        log.warn(
+            f"{drawn} permutations give no p-value below {smallest:.3g}: error={error!r} finds {together} of "
+            f"{n_features} features together or none. n_permutations={int(np.ceil(n_features * factor / alpha))} "
+            "would find a single one; error='fwer' does so with these"
+        )

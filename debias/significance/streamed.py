@@ -1,20 +1,20 @@
-"""Standard errors of rows that come in parts: a second pass over them, once the node sums over all are known.
+"""Evidence of rows that come in batches: a second pass over them, once the node sums over all rows are known.
 
 The contribution of a row to a score needs, beside the row, only the sums at the nodes on its path
-(docs/significance.md); their sum and sum of squares add like everything else.
+(docs/significance.md). The sums of its powers add over batches.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.errors import CompositionError
-from debias.significance.contributions import coded_response, fixed_differences, spread, units
-from debias.significance.effective_rows import POWERS, effective_number
-from debias.significance.verdict import SHRINKAGE, by_students_law, refuse_training_rows, shrunk, without_verdict
+from debias.rows.paths import DividingSplits
+from debias.significance.contributions import coded_response, fixed_differences, units
+from debias.significance.effective_rows import POWERS
+from debias.significance.evidence import CONSTANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
-    from debias.results.scores import Scores
-    from debias.rows.rows import Rows, StreamedRows
-    from debias.rows.streamed_sums import NodeSums
-    from debias.significance.procedure import Procedure
-    from debias.trees.ensemble import TreeEnsemble
+    from debias.rows.node_sums import NodeSums
+    from debias.rows.rows import Rows, SummedRows
+    from debias.significance.evidence import Moments
     from debias.warning_log import WarningLog
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
@@ -36,18 +34,14 @@ ROUNDING = 1e-12
 """What is left of the variance of a response that is the same in all rows, beside its square, is less."""
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Steps(DividingSplits):
     """What a row adds to scores at every dividing split (see debias.rows.kernels.paths), in one or several versions.
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-    start : array of int64 of shape (n_trees + 1,)
-        Where each tree's dividing splits begin.
-    splits : array of int64 of shape (n_dividing,)
-        Flat indices of the dividing splits in the ensemble.
-    slot_of_split : array of int32 of shape (n_dividing,)
+    ensemble, start, splits, slot_of_split
+        As for :class:`debias.rows.paths.DividingSplits`.
     slot_of_node : array of int32 of shape (n_nodes,)
     column : array of int32 of shape (n_dividing,)
         Group of features each splits on.
@@ -60,10 +54,6 @@ class Steps:
         What contributions to each group are measured in, see :func:`debias.significance.contributions.units`.
     """
 
-    ensemble: TreeEnsemble
-    start: NDArray[np.int64]
-    splits: NDArray[np.int64]
-    slot_of_split: NDArray[np.int32]
     slot_of_node: NDArray[np.int32]
     column: NDArray[np.int32]
     n_groups: int
@@ -111,15 +101,24 @@ class Steps:
             column=grouping.index[ensemble.feature[at]].astype(np.int32),
             n_groups=len(grouping.names),
             step=np.empty((at.size, 2, mean.shape[1])),
-            factors=[_factor(sums, start, at, *version) for version in versions],
+            factors=[],
             unit=np.ones(len(grouping.names)),
         )
         steps.step[:, 0] = fixed_differences(steps, mean.shape[1])
         steps.step[:, 1] = mean
+        steps.factors.extend(steps._factor(sums, *version) for version in versions)
         steps.unit[:] = units(steps.factors[0], steps.step[:, 0], steps.column, steps.n_groups)
         for factor in steps.factors:
             factor /= steps.unit[steps.column][:, None]
         return steps
+
+    def _factor(self, sums: NodeSums, node_weight: NDArray[np.float64], enlarged: bool) -> NDArray[np.float64]:
+        ensemble, n = self.ensemble, sums.n
+        begin = np.repeat(ensemble.tree_start[:-1], np.diff(self.start))
+        n_left, n_right = n[begin + ensemble.left[self.splits]], n[begin + ensemble.right[self.splits]]
+        n_inside = n[self.splits]
+        effective = np.maximum(n_inside**2 / sums.squares[self.splits], 2.0) if enlarged else None
+        return self.side_factors(node_weight, sums.n_root, n_inside, n_left, n_right, effective)
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
         """Return sums of the powers of contributions, in units, shape (n_versions, 4, n_groups)."""
@@ -139,69 +138,60 @@ class Steps:
         return total
 
 
-def streamed_significance(
-    scores: Scores,
-    rows: StreamedRows,
-    n_independent: int,
-    node_weight: NDArray[np.float64],
-    grouping: Grouping,
-    procedure: Procedure,
-    notes: WarningLog,
-    fold: Fold,
-) -> Scores:
-    """Return scores with standard errors, z, p-values and decisions, by Student's law.
+@dataclass(frozen=True, eq=False)
+class EvidenceInBatches:
+    """Evidence of rows that come in batches: their node sums, and another pass over them.
 
     Parameters
     ----------
-    scores, node_weight, grouping, procedure, notes
-        As for :func:`debias.significance.verdict.significance`.
-    rows : StreamedRows
+    rows : SummedRows
         With the node sums over all rows.
+    node_weight : array of shape (n_nodes,)
+    grouping : Grouping
     n_independent : int
         Number of rows that take part.
     fold : callable
         Adds up ``steps.moments`` over all rows.
-
-    Raises
-    ------
-    CompositionError
-        `test` asks for what needs all rows at once.
     """
-    refuse_training_rows(rows)
-    if _is_constant(rows.sums):
-        return without_verdict(scores, notes)
-    chosen = _method(procedure.test, rows.kind)
-    procedure = replace(procedure, test=chosen)
-    shrinking = shrunk(rows)
-    weight = node_weight * shrinking
-    inflated = chosen == "conservative" or rows.kind != "oob"
-    versions = [(weight, False), (weight, inflated), (node_weight, inflated)]
-    steps = Steps.of(rows.sums, grouping, versions)
-    plain, widened, unshrunk = fold(steps)
-    score, error = plain[0], spread(widened, n_independent)
-    z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
-    effective = effective_number(widened, n_independent)
-    found = by_students_law(z, effective, n_independent, rows.kind, grouping, procedure, notes)
-    standard_error = steps.unit * spread(unshrunk, n_independent) * (np.sqrt(2) if chosen == "conservative" else 1.0)
-    details = {
-        "method": chosen,
-        "alpha": float(procedure.alpha),
-        "error": procedure.error,
-        "shrinkage": SHRINKAGE if shrinking.min() < 1 else 0.0,
-        "n_independent": n_independent,
-        "blocks": False,
-    }
-    return replace(
-        scores,
-        standard_error=standard_error,
-        z=found.z,
-        p_value=found.p_value,
-        p_adjusted=found.p_adjusted,
-        selected=found.p_adjusted <= procedure.alpha,
-        threshold=found.threshold,
-        warnings=tuple(notes.texts),
-        details={**scores.details, "test": details | found.details},
-    )
+
+    rows: SummedRows
+    node_weight: NDArray[np.float64]
+    grouping: Grouping
+    n_independent: int
+    fold: Fold
+
+    @property
+    def has_blocks(self) -> bool:
+        """As for any evidence: blocks need all rows at once."""
+        return False
+
+    @property
+    def can_permute(self) -> bool:
+        """As for any evidence: rows in batches cannot."""
+        return False
+
+    @property
+    def should_permute(self) -> bool:
+        """As for any evidence."""
+        return False
+
+    def no_verdict(self) -> str | None:
+        """As for any evidence: the response is constant."""
+        return CONSTANT if _is_constant(self.rows.sums) else None
+
+    def warn(self, method: str, log: WarningLog) -> None:
+        """Do nothing: how many rows are out of bag is not counted."""
+
+    def warn_of_classes(self, log: WarningLog) -> None:
+        """Do nothing: how often classes are out of bag is not counted."""
+
+    def warn_of_blocks(self, log: WarningLog) -> None:
+        """Do nothing: there are no blocks."""
+
+    def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
+        """As for any evidence; all versions are summed in one pass."""
+        steps = Steps.of(self.rows.sums, self.grouping, versions)
+        return [(sums, steps.unit) for sums in self.fold(steps)]
 
 
 def _is_constant(sums: NodeSums) -> bool:
@@ -210,40 +200,3 @@ def _is_constant(sums: NodeSums) -> bool:
     squares = sums.q[roots]
     spread_about_mean = squares - (sums.s[roots] ** 2).sum(axis=1) / sums.n[roots]
     return bool((spread_about_mean <= ROUNDING * squares).all())
-
-
-def _method(test: str, kind: str) -> str:
-    if test == "permutation":
-        raise CompositionError(
-            "test='permutation' permutes the responses of all rows, and rows that come in batches are not all there at "
-            "once: pass test='auto', or X and y in memory"
-        )
-    if test == "conservative" and kind != "oob":
-        raise CompositionError(
-            "test='conservative' is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
-            "pass test='naive'"
-        )
-    return ("conservative" if kind == "oob" else "naive") if test == "auto" else test
-
-
-def _factor(
-    sums: NodeSums,
-    start: NDArray[np.int64],
-    splits: NDArray[np.int64],
-    node_weight: NDArray[np.float64],
-    inflated: bool,
-) -> NDArray[np.float64]:
-    """Return what a row's deviation is multiplied with on either side of each dividing split, as Paths.factor does."""
-    ensemble = sums.ensemble
-    begin = np.repeat(ensemble.tree_start[:-1], np.diff(start))
-    n, n_root = sums.n, sums.n_root
-    scale = np.divide(1.0, n_root, out=np.zeros_like(n_root), where=n_root > 0)
-    if ensemble.averaged:
-        scale /= (n_root > 0).sum()
-    left, right = n[begin + ensemble.left[splits]], n[begin + ensemble.right[splits]]
-    factor = np.stack([right, -left], axis=1) / n[splits, None]
-    factor *= (node_weight[splits] * np.repeat(scale, np.diff(start)))[:, None]
-    if inflated:
-        effective = np.maximum(n[splits] ** 2 / sums.squares[splits], 2.0)
-        factor *= np.sqrt(effective / (effective - 1))[:, None]
-    return factor

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from debias.errors import CompositionError
-from debias.hooks.contracts import MetaMethod, Scorer
-from debias.hooks.scorers import scorer_plugin
+from debias.hooks.contracts import DataScorer, MetaMethod, Scorer
+from debias.hooks.scorers import data_scorer_plugin
 from debias.testing.promises import check_call, require, small_data
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
         f"the name {wrapped.name!r} does not tell what is inside, {inner.name!r}: a reader of the result must see both",
     )
     require(
-        "data-only" in wrapped.needs,
-        f"{wrapped.name} wraps a scorer of data, and must need data only: its needs are {set(wrapped.needs)}",
+        isinstance(wrapped, DataScorer),
+        f"{wrapped.name} wraps a scorer of data, so it must be a debias.DataScorer: it is a {type(wrapped).__name__}",
     )
     try:
         meta.with_options(no_such_option_1=1)
@@ -64,11 +64,12 @@ def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
             f"{meta.name} takes an option it does not have, no_such_option_1: a misspelt option would be ignored in "
             "silence. Raise debias.CompositionError"
         )
+    assert isinstance(wrapped, DataScorer)
     data = small_data()
-    check_call(wrapped, lambda each: each.score(None, data), lambda: (data.X, data.y), data.n_features)
+    check_call(wrapped, lambda scorer: cast(DataScorer, scorer).score(data), lambda: (data.X, data.y), data.n_features)
 
 
-@scorer_plugin("distance_of_means", unit="standard deviations", needs={"data-only"})
+@data_scorer_plugin("distance_of_means", unit="standard deviations")
 def distance_of_means(data: Data) -> NDArray[np.float64]:
     """Between rows with a large and a small value, codes of categories being values; a scorer to try wrappers on."""
     y = data.numbers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.dataset import Data
-from debias.hooks.contracts import Scorer, given_by
+from debias.hooks.contracts import Gives, Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,10 +94,10 @@ def check_figures(scorer: Scorer, values: Any, details: Any, n_features: int) ->
         "be given a number (np.divide(a, b, out=np.zeros_like(a), where=b > 0))",
     )
     require(isinstance(details, dict), f"{scorer.name} returns details that are no dictionary, but {details!r}")
-    shapes = {"p-value": ("p_value",), "decision": ("selected",), "null": ("null", "unadjusted")}
-    for given in given_by(scorer):
-        for name in shapes.get(given, ()):
-            require(name in details, f"{scorer.name} says it gives {given!r}, but details have no {name!r}")
+    promised = {Gives.P_VALUE: ("p_value",), Gives.DECISION: ("selected",), Gives.NULL: ("null", "unadjusted")}
+    for what in scorer.gives:
+        for name in promised[what]:
+            require(name in details, f"{scorer.name} says it gives {what.name}, but details have no {name!r}")
     for name in ("p_value", "selected", "unadjusted", "null"):
         if name in details:
             found = np.shape(details[name])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, RowsError
+from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.significance.contributions import contributions
 from debias.testing.promises import check_call, require, small_data
 from debias.testing.toy_forests import NAMES, TASKS, toy_rows
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
-NEEDS = {"rows", "running-loss", "data-only", "refit"}
-FACE = ("name", "unit", "needs", "score", "with_options")
+MEMBERS = {
+    kind: tuple(sorted(name for name in dir(kind) if not name.startswith("_"))) for kind in (DataScorer, TreeScorer)
+}
 DRAWS = 300
 
 
@@ -53,22 +54,22 @@ def check_scorer(scorer: Scorer, model: Any = None, X: Any = None, y: Any = None
     >>> from debias.testing import check_scorer
     >>> check_scorer(debias.scorer("mdi_oob"))
     """
-    missing = [name for name in FACE if not hasattr(scorer, name)]
+    if isinstance(scorer, RefitScorer):
+        raise AssertionError(f"{scorer.name} refits models: debias.testing.check_meta_method checks its meta-method")
+    missing = {kind: [name for name in members if not hasattr(scorer, name)] for kind, members in MEMBERS.items()}
+    nearest_kind = min(missing, key=lambda kind: len(missing[kind]))
     require(
-        not missing,
-        f"{scorer!r} is no scorer: it has no {', '.join(missing)}. @debias.scorer_plugin(name, unit=...) makes one of "
-        "a function (ensemble, rows)",
+        not missing[nearest_kind],
+        f"{scorer!r} is not a scorer: it has no {', '.join(missing[nearest_kind])}. Inherit from debias.TreeScorer or "
+        "debias.DataScorer, or let @debias.scorer_plugin(name, unit=...) make a scorer of a function (ensemble, rows)",
     )
     _check_names(scorer)
-    if "refit" in scorer.needs:
-        raise AssertionError(
-            f"{scorer.name} trains models again: debias.testing.check_meta_method checks what wraps it"
-        )
-    if "data-only" in scorer.needs:
+    if isinstance(scorer, DataScorer):
         cases: dict[str, Any] = {"numbers": small_data(), "classes": small_data(classes=True)}
         refused = {case: why for case, data in cases.items() if (why := _check_data(scorer, data, case))}
         _require_one(scorer, refused, len(cases))
         return
+    assert isinstance(scorer, TreeScorer)
     cases = {task: toy_rows(task) for task in TASKS}
     if model is not None:
         cases["the model passed"] = _rows_of(scorer, model, X, y)
@@ -95,8 +96,6 @@ def _check_names(scorer: Scorer) -> None:
         isinstance(scorer.unit, str) and bool(scorer.unit),
         f"{scorer.name} has unit {scorer.unit!r}: say in words what one unit of the score is, for tables and axes",
     )
-    unknown = sorted(set(scorer.needs) - NEEDS)
-    require(not unknown, f"{scorer.name} needs {unknown}, which debias does not know; known are {sorted(NEEDS)}")
     try:
         scorer.with_options(no_such_option_1=1)
     except CompositionError:
@@ -107,18 +106,17 @@ def _check_names(scorer: Scorer) -> None:
     )
 
 
-def _check_data(scorer: Scorer, data: Data, case: str) -> DebiasError | None:
+def _check_data(scorer: DataScorer, data: Data, case: str) -> DebiasError | None:
     """Check on data alone; return the error by which the scorer refuses it, if it does."""
 
-    def score(each: Scorer) -> Any:
-        return _scored(each, f"data whose response is of {case}", None, data)
+    def score(each: Any) -> Any:
+        return _scored(each, f"data whose response is of {case}", data)
 
     try:
         values = check_call(scorer, score, lambda: (data.X, data.y), data.n_features)
     except (CompositionError, RowsError) as error:
         return error
-    null_mean: Callable[..., Any] | None = getattr(scorer, "null_mean", None)
-    claimed = None if null_mean is None else null_mean(data)
+    claimed = scorer.null_mean(data)
     if claimed is None:
         return None
     require(
@@ -126,7 +124,7 @@ def _check_data(scorer: Scorer, data: Data, case: str) -> DebiasError | None:
         f"null_mean of {scorer.name} has shape {np.shape(claimed)}, not {values.shape}: one mean a feature",
     )
     rng = np.random.default_rng(0)
-    drawn = np.array([scorer.score(None, data.permuted(rng))[0] for _ in range(DRAWS)])
+    drawn = np.array([scorer.score(data.permuted(rng))[0] for _ in range(DRAWS)])
     spread = drawn.std(axis=0, ddof=1) / np.sqrt(DRAWS)
     wrong = np.flatnonzero(abs(drawn.mean(axis=0) - claimed) > 5 * spread + 1e-9)
     require(
@@ -139,7 +137,7 @@ def _check_data(scorer: Scorer, data: Data, case: str) -> DebiasError | None:
     return None
 
 
-def _check_model(scorer: Scorer, rows: Rows, case: str) -> DebiasError | None:
+def _check_model(scorer: TreeScorer, rows: Rows, case: str) -> DebiasError | None:
     """Check on one model; return the error by which the scorer refuses it, if it does."""
     ensemble = rows.ensemble
     sums = rows.node_sums
@@ -149,10 +147,12 @@ def _check_model(scorer: Scorer, rows: Rows, case: str) -> DebiasError | None:
         return sums.n.copy(), sums.s.copy(), sums.q.copy(), rows.weight, response, ensemble.value
 
     try:
-        values = check_call(scorer, lambda each: _scored(each, case, ensemble, rows), shared, ensemble.n_features)
+        values = check_call(
+            scorer, lambda copied: _scored(cast(TreeScorer, copied), case, ensemble, rows), shared, ensemble.n_features
+        )
     except (CompositionError, RowsError) as error:
         return error
-    if "rows" not in scorer.needs:
+    if not scorer.needs_rows:
         _without_rows(scorer, ensemble, case)
     if case in TASKS:
         _check_columns(scorer, case, values)
@@ -160,19 +160,19 @@ def _check_model(scorer: Scorer, rows: Rows, case: str) -> DebiasError | None:
     return None
 
 
-def _without_rows(scorer: Scorer, ensemble: TreeEnsemble, case: str) -> None:
+def _without_rows(scorer: TreeScorer, ensemble: TreeEnsemble, case: str) -> None:
     try:
         _scored(scorer, f"{case} without rows", ensemble, None)
     except RowsError:
         pass
     except AssertionError as failure:
         raise AssertionError(
-            f'{failure}. Its needs do not have "rows", so that rows may be None: add "rows" to needs, or raise '
+            f"{failure}. Its needs_rows is False, so rows may be None: set needs_rows=True, or raise "
             "debias.RowsError where this model takes rows after all"
         ) from failure
 
 
-def _check_columns(scorer: Scorer, case: str, values: NDArray[np.float64]) -> None:
+def _check_columns(scorer: TreeScorer, case: str, values: NDArray[np.float64]) -> None:
     """Check that scores go with their columns; of scorers that draw, where order may rightly matter, not asked."""
     other_seed = toy_rows(case, seed=1)
     if not np.array_equal(_scored(scorer, case, other_seed.ensemble, other_seed)[0], values):
@@ -189,9 +189,8 @@ def _check_columns(scorer: Scorer, case: str, values: NDArray[np.float64]) -> No
     )
 
 
-def _check_contributions(scorer: Scorer, rows: Rows, case: str, values: NDArray[np.float64]) -> None:
-    function: Callable[..., Any] | None = getattr(scorer, "node_weight", None)
-    weight = None if function is None else function(rows.ensemble, rows)
+def _check_contributions(scorer: TreeScorer, rows: Rows, case: str, values: NDArray[np.float64]) -> None:
+    weight = scorer.node_weight(rows.ensemble, rows)
     if weight is None:
         return
     n_nodes = rows.ensemble.n_nodes
@@ -210,17 +209,20 @@ def _check_contributions(scorer: Scorer, rows: Rows, case: str, values: NDArray[
 
 def _rows_of(scorer: Scorer, model: Any, X: Any, y: Any) -> Rows:
     from debias.rows.preparation import prepare
+    from debias.rows.request import Request
 
-    _, rows, _ = prepare(model, X, y, [scorer], "auto", None, None, 0, None)
+    request = Request.of(model, X, y, seed=0)
+    (member,) = request.members
+    _, rows, _ = prepare(request, member, [scorer])
     require(rows is not None, "a model was passed without rows: pass X= and y= too")
     assert rows is not None
     return rows
 
 
-def _scored(scorer: Scorer, case: str, ensemble: TreeEnsemble | None, rows: Any) -> Any:
+def _scored(scorer: TreeScorer | DataScorer, case: str, *what: Any) -> Any:
     """Call a scorer; whatever it raises but a refusal is told with what it was called on."""
     try:
-        found = scorer.score(ensemble, rows)
+        found = scorer.score(*what)
     except (CompositionError, RowsError):
         raise
     except Exception as error:

@@ -16,7 +16,7 @@ import debias
 from debias.testing import check_scorer
 
 
-@debias.scorer_plugin("early_use", unit="share of 1 / depth over splits", needs=set())
+@debias.scorer_plugin("early_use", unit="share of 1 / depth over splits", needs_rows=False)
 def early_use(ensemble, rows):
     score = np.zeros(ensemble.n_features)
     for number in range(ensemble.n_trees):

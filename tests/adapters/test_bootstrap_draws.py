@@ -24,7 +24,7 @@ def test_bags_are_those_scikit_learn_says(settings):
     X, y = rng.normal(size=(203, 4)), rng.integers(0, 2, 203)
     forest = RandomForestClassifier(12, random_state=3, **settings).fit(X, y)
     adapter = next(
-        each for each in debias.hooks.registry.plugin_manager().get_plugins() if "sklearn_forests" in str(each)
+        each for each in debias.hooks.registry.plugin_manager().get_plugins() if "sklearn.forests" in str(each)
     )
     bags = adapter.debias_in_bag(model=forest, y=y, sample_weight=None)
     for tree, drawn in enumerate(forest.estimators_samples_):

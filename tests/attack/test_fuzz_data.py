@@ -108,7 +108,7 @@ def test_node_sums(name, file, tmp_path):
 
 def _forged(original, seed, folder):
     """Return a file with other values in one array, and the digest of these."""
-    from debias.rows.streamed_sums import SEAL, _digest
+    from debias.rows.node_sums import SEAL, _digest
 
     draw = np.random.default_rng(seed)
     (folder / "original").write_bytes(original)

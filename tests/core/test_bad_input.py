@@ -406,7 +406,7 @@ def test_groups_and_seeds_that_are_none(fitted, fresh):
     with pytest.raises(debias.RowsError, match="group 'q' has a column 3 that the model does not know"):
         debias.score(fitted["xgboost"], *fresh, groups={"q": 3})
     for seed in ("a", 1.5, -1, True):
-        with pytest.raises(debias.RowsError, match=r"seed=.* is no seed"):
+        with pytest.raises(debias.RowsError, match=r"seed=.* is not a seed"):
             debias.score(fitted["xgboost"], *fresh, seed=seed)
 
 
@@ -443,9 +443,9 @@ def test_seeds_are_whole_numbers_wherever_they_are_used():
     X = np.random.default_rng(0).normal(size=(60, 2))
     forest = RandomForestRegressor(3, random_state=0).fit(X, X[:, 0])
     for seed in (-1, "x", 1.5):
-        with pytest.raises(debias.RowsError, match="is no seed"):
+        with pytest.raises(debias.RowsError, match="is not a seed"):
             debias.audit(forest, X, X[:, 0], seed=seed)
-        with pytest.raises(debias.RowsError, match="is no seed"):
+        with pytest.raises(debias.RowsError, match="is not a seed"):
             debias.score(forest, X, X[:, 0], "response_permutation(mdi, replicates=2)", seed=seed)
 
 

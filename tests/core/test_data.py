@@ -10,14 +10,14 @@ import debias
 from debias.cli import main
 
 
-@debias.scorer_plugin("test_n_values", unit="values", needs={"data-only"})
+@debias.data_scorer_plugin("test_n_values", unit="values")
 def n_values(data, *, missing=True):
     """Count the distinct values, missing being one."""
     values = [column.values if missing else column.values[~np.isnan(column.values)] for column in data.columns]
     return np.array([len(np.unique(each)) for each in values], dtype=float)
 
 
-@debias.scorer_plugin("test_keep", unit="none", needs={"data-only"})
+@debias.data_scorer_plugin("test_keep", unit="none")
 def keep(data):
     """Keep what came."""
     keep.function.data = data

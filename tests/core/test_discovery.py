@@ -12,7 +12,7 @@ PLUGIN = """
 import numpy as np
 import debias
 
-@debias.scorer_plugin("inverse_depth", unit="mean of 1/(1 + depth) over splits", needs=set())
+@debias.scorer_plugin("inverse_depth", unit="mean of 1/(1 + depth) over splits", needs_rows=False)
 def inverse_depth(ensemble, rows):
     total, count = np.zeros(ensemble.n_features), np.zeros(ensemble.n_features)
     for tree in map(ensemble.tree, range(ensemble.n_trees)):
@@ -127,7 +127,7 @@ def test_what_is_no_plugin_is_refused():
 
 
 def test_a_registered_scorer_is_used_and_its_result_checked():
-    @debias.scorer_plugin("of_the_wrong_shape", unit="x", needs=set())
+    @debias.scorer_plugin("of_the_wrong_shape", unit="x", needs_rows=False)
     def wrong(ensemble, rows):
         return np.zeros(1)
 
@@ -166,7 +166,7 @@ def test_a_scorer_of_a_script_goes_to_other_processes(tmp_path):
     script.write_text(
         "import debias, numpy as np\n"
         "from sklearn.ensemble import RandomForestRegressor\n"
-        "@debias.scorer_plugin('mine', unit='splits', needs=set())\n"
+        "@debias.scorer_plugin('mine', unit='splits', needs_rows=False)\n"
         "def mine(ensemble, rows):\n"
         "    return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)\n"
         "debias.register(mine)\n"
@@ -181,7 +181,7 @@ def test_a_scorer_of_a_script_goes_to_other_processes(tmp_path):
 
 
 def test_what_a_plugin_offers_may_change():
-    offered = [debias.scorer_plugin("changing", unit="1", needs=set())(lambda ensemble, rows: np.zeros(2))]
+    offered = [debias.scorer_plugin("changing", unit="1", needs_rows=False)(lambda ensemble, rows: np.zeros(2))]
 
     class Plugin:
         @debias.hookimpl
@@ -192,7 +192,7 @@ def test_what_a_plugin_offers_may_change():
     debias.register(plugin, "of_a_changing_mind")
     try:
         first = debias.hooks.registry.scorers()["changing"]
-        offered[0] = debias.scorer_plugin("changing", unit="2", needs=set())(lambda ensemble, rows: np.ones(2))
+        offered[0] = debias.scorer_plugin("changing", unit="2", needs_rows=False)(lambda ensemble, rows: np.ones(2))
         assert (first.unit, debias.hooks.registry.scorers()["changing"].unit) == ("1", "2")
         offered.append(debias.hooks.registry.scorers()["mdi_oob"])
         with pytest.raises(debias.errors.PluginError, match="two scorers are called 'mdi_oob'"):

@@ -12,10 +12,10 @@ from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
-from debias.significance import verdict
+from debias.significance import evidence
 from debias.significance.effective_rows import effective_number
 from debias.significance.procedure import Procedure
-from debias.significance.verdict import by_students_law
+from debias.significance.student import NAIVE
 from debias.warning_log import WarningLog
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
@@ -105,7 +105,7 @@ def test_the_test_is_chosen_by_the_rows_that_count(name):
 
 def test_it_costs_too_much_to_permute_very_many_rows(monkeypatch):
     model, y, given, _ = CASES["balanced"]
-    monkeypatch.setattr(verdict, "MOST_VALUES", N * 3 * 2 - 1)
+    monkeypatch.setattr(evidence, "MOST_VALUES", N * 3 * 2 - 1)
     found = debias.score(model(), rows(2), y, rows="held-out", test="auto", **given)
     assert found.details["test"]["method"] == "naive"
     assert max(found.details["test"]["effective_rows"]) < RARE
@@ -155,7 +155,8 @@ def test_the_number_does_not_depend_on_the_unit_of_the_response():
 def test_verdicts_that_rest_on_few_rows_are_warned_of_where_they_are_close(effective, n, z, said):
     notes = WarningLog((), quiet=True)
     grouping = Grouping(("a", "b"), np.arange(2))
-    by_students_law(np.array([z, 0.0]), np.array([effective, 5.0]), n, "held-out", grouping, Procedure("naive"), notes)
+    z, effective = np.array([z, 0.0]), np.array([effective, 5.0])
+    NAIVE.decide(z, effective, n, "held-out", grouping, Procedure("naive"), notes)
     assert [text for text in notes.texts if said is not None and said in text] == notes.texts
     assert bool(notes.texts) == (said is not None)
 

@@ -18,9 +18,11 @@ def test_text_and_calls_build_the_same_scorer_and_its_name_reads_back():
     assert debias.scorer("response_permutation(mdi)", replicates=7).name == "response_permutation(mdi, replicates=7)"
 
 
-def test_what_wraps_a_scorer_of_data_needs_data_only_and_else_a_model_to_train():
-    assert debias.scorer("shadow(gini_merit(form='merit'))").needs == {"data-only"}
-    assert debias.scorer("response_permutation(shadow(mdi))").needs == {"refit"}
+def test_a_meta_method_around_a_scorer_of_data_is_one_too_and_else_refits():
+    assert isinstance(debias.scorer("shadow(gini_merit(form='merit'))"), debias.DataScorer)
+    wrapped = debias.scorer("response_permutation(shadow(mdi))")
+    assert isinstance(wrapped, debias.RefitScorer)
+    assert not isinstance(wrapped, debias.TreeScorer | debias.DataScorer)
 
 
 @pytest.mark.parametrize(

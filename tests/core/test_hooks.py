@@ -183,7 +183,7 @@ def test_debias_load_model(plugin, forest, rows, tmp_path):
 
 
 def test_debias_scorers(plugin, forest):
-    @debias.scorer_plugin("of_this_test", unit="x", needs=set())
+    @debias.scorer_plugin("of_this_test", unit="x", needs_rows=False)
     def zeros(ensemble, rows):
         return np.zeros(ensemble.n_features)
 

@@ -23,9 +23,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import debias
 from debias.data.response import encode
 from debias.data.table import Table
+from debias.rows.node_sums import NodeSums
 from debias.rows.provenance import Provenance
 from debias.rows.rows import Rows, in_bag_sums
-from debias.rows.streamed_sums import NodeSums
 from debias.trees.in_bag import InBag
 from debias.trees.routing import route
 

@@ -105,7 +105,7 @@ MALFORMED = [
     ("schema_version", True, "schema_version is True"),
     ("schema_version", [3], "schema_version is a list"),
     ("schema_version", 2, "an audit of schema version 2, written by an older debias: write it again"),
-    ("schema_version", 4, "an audit of schema version 4, written by a newer debias: update"),
+    ("schema_version", 5, "an audit of schema version 5, written by a newer debias: update"),
 ]
 
 

@@ -169,7 +169,7 @@ def test_auto_takes_the_test_that_needs_no_permutations(frame, fitted, tmp_path)
     estimator, target = fitted("forest of numbers")
     for part, expected in ((frame[:N_TRAIN], "conservative"), (frame[N_TRAIN : N_TRAIN + 400], "naive")):
         given, _ = stream("parquet", part, target, None, tmp_path)
-        assert quiet(estimator, *given, test="auto").details["test"]["test"] == expected
+        assert quiet(estimator, *given, test="auto").details["test"]["method"] == expected
 
 
 @pytest.mark.parametrize("model", ["forest of numbers", "xgboost", "lightgbm"])
@@ -490,7 +490,7 @@ def test_what_looks_at_no_rows_scores_a_source_too(tmp_path):
 
 def forged(path, arrays):
     """Write arrays as debias does, with the digest that is theirs."""
-    from debias.rows.streamed_sums import _digest
+    from debias.rows.node_sums import _digest
 
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items() if name != "sha256"}
     np.savez(path, **arrays, sha256=np.array(_digest(arrays)))

@@ -170,11 +170,7 @@ def test_a_test_without_verdict_says_why(halves, monkeypatch):
 
 
 def test_a_streamed_test_without_verdict_says_why(halves, monkeypatch):
-    def undecided_stream(scores, *rest):
-        rest[-2].warn(CONSTANT)
-        return scores
-
-    monkeypatch.setattr("debias.api.streaming.streamed_significance", undecided_stream)
+    monkeypatch.setattr("debias.api.evaluation.significance", undecided)
     train, fresh = halves
     model = XGBRegressor(n_estimators=5).fit(*train)
     scores = debias.score(model, [fresh], test="naive", rows="held-out")

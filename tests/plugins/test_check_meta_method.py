@@ -16,7 +16,7 @@ def test_thresholds_keep_theirs():
         check_meta_method(debias.meta_method("threshold", rule=rule), drawn)
 
 
-def broken(function, gives=frozenset()):
+def broken(function, gives=debias.Gives.NOTHING):
     return debias.meta_method_plugin("broken", unit="{unit}", gives=gives)(function)
 
 
@@ -44,13 +44,13 @@ def p_of_zero(inner, problem):
 @pytest.mark.parametrize(
     ("function", "gives", "message"),
     [
-        (changes_data, (), "changes the data"),
-        (draws_globally, (), "draws from the global random state"),
-        (not_repeatable, (), "other numbers for the same seed"),
-        (without_p, ("p-value",), "details have no 'p_value'"),
-        (p_of_zero, ("p-value",), "not above 0"),
+        (changes_data, debias.Gives.NOTHING, "changes the data"),
+        (draws_globally, debias.Gives.NOTHING, "draws from the global random state"),
+        (not_repeatable, debias.Gives.NOTHING, "other numbers for the same seed"),
+        (without_p, debias.Gives.P_VALUE, "details have no 'p_value'"),
+        (p_of_zero, debias.Gives.P_VALUE, "not above 0"),
     ],
 )
 def test_what_breaks_a_promise_is_told(function, gives, message):
     with pytest.raises(AssertionError, match=message):
-        check_meta_method(broken(function, frozenset(gives)))
+        check_meta_method(broken(function, gives))

@@ -23,8 +23,12 @@ def test_what_asks_the_library_is_checked_on_a_model(diabetes, models):
     check_scorer(debias.scorer("native"), models("sklearn").fit(*diabetes), *diabetes)
 
 
-def made(function, name="broken", unit="x", needs=("rows",), **more):
-    return debias.scorer_plugin(name, unit=unit, needs=set(needs), **more)(function)
+def made(function, name="broken", unit="x", **more):
+    return debias.scorer_plugin(name, unit=unit, **more)(function)
+
+
+def made_of_data(function, **more):
+    return debias.data_scorer_plugin("broken", unit="x", **more)(function)
 
 
 def zeros(ensemble, rows):
@@ -35,10 +39,10 @@ def on_data(data):
     return np.zeros(data.n_features)
 
 
-class Lenient:
+class Lenient(debias.TreeScorer):
     """Takes any option."""
 
-    name, unit, needs = "lenient", "x", frozenset({"rows"})
+    name, unit = "lenient", "x"
 
     def score(self, ensemble, rows):
         return np.zeros(ensemble.n_features), {}
@@ -164,11 +168,10 @@ def with_a_lock(ensemble, rows, *, lock=None):
 @pytest.mark.parametrize(
     ("scorer", "message"),
     [
-        (object(), "is no scorer: it has no name, unit, needs, score, with_options. @debias.scorer_plugin"),
+        (object(), "is not a scorer: it has no gives, inner, name, .*Inherit from debias.TreeScorer"),
         (made(zeros, name="inverse-depth"), "cannot stand in an expression"),
         (made(zeros, unit=""), "say in words what one unit"),
-        (made(zeros, needs={"leaves"}), r"needs \['leaves'\], which debias does not know; known are"),
-        (made(zeros, needs={"refit"}), "check_meta_method checks what wraps it"),
+        (debias.scorer("shadow(mdi)"), "check_meta_method checks its meta-method"),
         (Lenient(), "takes an option it does not have.*keyword-only"),
         (NoPair(), r"returns ndarray, not the pair \(values, details\)"),
         (NoDictionary(), "details that are no dictionary"),
@@ -180,7 +183,7 @@ def with_a_lock(ensemble, rows, *, lock=None):
         (made(draws_globally), "draws from the global random state.*default_rng"),
         (made(not_repeatable), "other numbers for the same seed"),
         (made(fails), "fails on a regression forest: KeyError: 'gain'. A scorer that cannot serve a model says so by"),
-        (made(reads_rows, needs=()), 'fails on a regression forest without rows.*add "rows" to needs'),
+        (made(reads_rows, needs_rows=False), "fails on a regression forest without rows.*set needs_rows=True"),
         (made(too_short), r"fails on a regression forest: DebiasError: .* returned shape \(3,\)"),
         (made(divides_by_zero), r"scores that are not finite, for \['unused'\]"),
         (made(p_of_zero), r"not above 0 and at most 1: count the observed among the draws"),
@@ -189,9 +192,9 @@ def with_a_lock(ensemble, rows, *, lock=None):
         (made(zeros, node_weight=all_factors), "node_weight of broken belongs to another score"),
         (made(refuses), "refuses all it was shown.*only models of another library"),
         (made(with_a_lock).with_options(lock=LOCK), "cannot be sent to another process.*keep locks"),
-        (made(changes_the_data, needs={"data-only"}), "changes the data it is given"),
-        (made(first_values, needs={"data-only"}, null_mean=ones), "null_mean of broken is not the mean.*over 300"),
-        (made(correlation, needs={"data-only"}, null_mean=one_number), r"not \(4,\)"),
+        (made_of_data(changes_the_data), "changes the data it is given"),
+        (made_of_data(first_values, null_mean=ones), "null_mean of broken is not the mean.*over 300"),
+        (made_of_data(correlation, null_mean=one_number), r"not \(4,\)"),
     ],
 )  # fmt: skip
 def test_what_breaks_a_promise_is_told(scorer, message):
@@ -200,4 +203,4 @@ def test_what_breaks_a_promise_is_told(scorer, message):
 
 
 def test_a_null_mean_that_is_right_passes():
-    check_scorer(made(correlation, needs={"data-only"}, null_mean=on_data))  # y is centred, so its mean is 0
+    check_scorer(made_of_data(correlation, null_mean=on_data))  # y is centred, so its mean is 0

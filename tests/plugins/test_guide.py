@@ -159,8 +159,8 @@ def test_the_adjusted_score_is_the_ratio_to_the_mean_over_the_permuted_responses
     data = debias.Data.of(drawn.X, drawn.y)
     scorer = debias.scorer("guide(adjusted=False)")
     rngs = [np.random.default_rng(each) for each in np.random.SeedSequence(0).spawn(40)]
-    null = np.array([scorer.score(None, data.with_response(rng.permutation(drawn.y)))[0] for rng in rngs])
-    own = scorer.score(None, data)[0]
+    null = np.array([scorer.score(data.with_response(rng.permutation(drawn.y)))[0] for rng in rngs])
+    own = scorer.score(data)[0]
     np.testing.assert_array_equal(found.details["unadjusted"], own)
     np.testing.assert_allclose(found.details["null_mean"], null.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.values, own / null.mean(axis=0), rtol=1e-12)

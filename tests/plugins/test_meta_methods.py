@@ -321,7 +321,7 @@ def test_what_refits_cannot_keep_is_refused(given, message, drawn, forest):
 
 
 def test_a_scorer_and_a_meta_method_of_a_third_party_take_part(drawn, forest):
-    @debias.scorer_plugin("splits_of_third_party", unit="splits", needs=set())
+    @debias.scorer_plugin("splits_of_third_party", unit="splits", needs_rows=False)
     def splits(ensemble, rows):
         used = ensemble.feature[ensemble.feature >= 0]
         return np.bincount(used, minlength=ensemble.n_features).astype(float)

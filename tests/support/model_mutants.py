@@ -19,8 +19,7 @@ import debias
 from debias.hooks.registry import plugin_manager
 from debias.models import files as model_files
 from debias.models import sandbox as model_check
-from debias.models.extraction import extract
-from debias.models.wrappers import unwrap
+from debias.models.wrappers import extract, unwrap
 from debias_adapters.xgboost import ubjson
 
 DESCRIPTION = """artifact_path: model

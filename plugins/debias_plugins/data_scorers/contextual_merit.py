@@ -30,7 +30,7 @@ ROWS_A_TASK = 64
 """Rows whose neighbours one task finds; sums are taken in this order whatever the number of threads."""
 
 
-@debias.scorer_plugin("contextual_merit", unit="ratio to noise of the same values", needs={"data-only"})
+@debias.data_scorer_plugin("contextual_merit", unit="ratio to noise of the same values")
 def contextual_merit(
     data: debias.Data,
     *,

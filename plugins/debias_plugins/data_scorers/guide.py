@@ -32,7 +32,7 @@ MOST_CLASSES = 1000
 """Tables have a cell a class and group, and are not kept for more."""
 
 
-@debias.scorer_plugin("guide", unit="ratio to its mean for noise", needs={"data-only"})
+@debias.data_scorer_plugin("guide", unit="ratio to its mean for noise")
 def guide(
     data: debias.Data,
     *,

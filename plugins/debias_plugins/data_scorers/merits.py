@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 FORMS = ("normalized", "merit", "excess", "demerit", "log_p")
 
 
-@debias.scorer_plugin(
+@debias.data_scorer_plugin(
     "gini_merit",
     unit="ratio to noise of the same values",
-    needs={"data-only"},
     null_mean=lambda data, **options: _mean_for_noise(data, "gini_merit", **options),
 )
 def gini_merit(
@@ -88,10 +87,9 @@ def gini_merit(
     return _score(data, GINI, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin(
+@debias.data_scorer_plugin(
     "entropy_merit",
     unit="ratio to noise of the same values",
-    needs={"data-only"},
     null_mean=lambda data, **options: _mean_for_noise(data, "entropy_merit", **options),
 )
 def entropy_merit(
@@ -122,7 +120,7 @@ def entropy_merit(
     return _score(data, ENTROPY if null == "exact" else APPROXIMATE_ENTROPY, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin("gain_ratio", unit="mutual information above noise / H(F)", needs={"data-only"})
+@debias.data_scorer_plugin("gain_ratio", unit="mutual information above noise / H(F)")
 def gain_ratio(
     data: debias.Data,
     *,
@@ -146,9 +144,7 @@ def gain_ratio(
     return _score(data, GAIN_RATIO, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin(
-    "symmetric_uncertainty", unit="2 x mutual information above noise / (H(C) + H(F))", needs={"data-only"}
-)
+@debias.data_scorer_plugin("symmetric_uncertainty", unit="2 x mutual information above noise / (H(C) + H(F))")
 def symmetric_uncertainty(
     data: debias.Data,
     *,
@@ -171,10 +167,9 @@ def symmetric_uncertainty(
     return _score(data, SYMMETRIC_UNCERTAINTY, form, branching, bins, replicates)
 
 
-@debias.scorer_plugin(
+@debias.data_scorer_plugin(
     "chi_square",
     unit="ratio to noise of the same values",
-    needs={"data-only"},
     null_mean=lambda data, **options: _mean_for_noise(data, "chi_square", **options),
 )
 def chi_square(

@@ -143,7 +143,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
         scorer = debias.scorer(self.scorer)
         self.estimator_ = None
-        if "data-only" in scorer.needs:
+        if isinstance(scorer, debias.DataScorer):
             self.scores_ = debias.score(None, X, y, scorer, seed=self._seed(), n_jobs=self.n_jobs, **fit_params)
         else:
             self.scores_ = self._of_model(X, y, scorer, fit_params)

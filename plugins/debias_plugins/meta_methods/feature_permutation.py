@@ -22,8 +22,8 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     check_level("feature_permutation", options["alpha"], options["adaptive"])
 
 
-def _gives(options: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset({"p-value"}) if options["rule"] in ("z", "pvalue") else frozenset()
+def _gives(options: Mapping[str, Any]) -> debias.Gives:
+    return debias.Gives.P_VALUE if options["rule"] in ("z", "pvalue") else debias.Gives.NOTHING
 
 
 @debias.meta_method_plugin(
@@ -67,8 +67,9 @@ def feature_permutation(
     """
     v, _ = problem.score(inner)
     if rule in ("ratio", "difference"):
-        closed = getattr(inner, "null_mean", None)
-        mean = closed(problem) if closed is not None and isinstance(problem, debias.Data) else None
+        mean = None
+        if isinstance(inner, debias.DataScorer) and isinstance(problem, debias.Data):
+            mean = inner.null_mean(problem)
         if mean is not None:
             return normalise(v, mean[None, :], rule), {
                 "rule": rule,

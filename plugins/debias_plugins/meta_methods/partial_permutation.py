@@ -29,7 +29,7 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
 @debias.meta_method_plugin(
     "partial_permutation",
     unit="share of replicates above a partly permuted copy",
-    gives={"p-value"},
+    gives=debias.Gives.P_VALUE,
     check=_check,
 )
 def partial_permutation(

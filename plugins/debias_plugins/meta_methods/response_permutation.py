@@ -24,7 +24,7 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
 @debias.meta_method_plugin(
     "response_permutation",
     unit="{rule} to permuted responses of: {unit}",
-    gives={"null", "p-value"},
+    gives=debias.Gives.NULL | debias.Gives.P_VALUE,
     check=_check,
 )
 def response_permutation(

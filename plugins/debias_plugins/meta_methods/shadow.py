@@ -25,8 +25,8 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
         raise debias.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
 
 
-def _gives(options: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset({"p-value"}) if options["rule"] == "max" else frozenset()
+def _gives(options: Mapping[str, Any]) -> debias.Gives:
+    return debias.Gives.P_VALUE if options["rule"] == "max" else debias.Gives.NOTHING
 
 
 @debias.meta_method_plugin("shadow", unit="rule {rule} against copies of: {unit}", gives=_gives, check=_check)

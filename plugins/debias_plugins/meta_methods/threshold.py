@@ -9,8 +9,7 @@ import numpy as np
 
 import debias
 from debias import p_values
-from debias.hooks.contracts import given_by, innermost
-from debias.hooks.meta_methods import Wrapped
+from debias.hooks.contracts import innermost
 from debias_plugins.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, normalise
 
@@ -26,25 +25,24 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
         raise debias.CompositionError(f"threshold: rule={rule!r} is none of {', '.join(map(repr, OWN_RULES))}")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise debias.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
-    if isinstance(inner, Wrapped) and getattr(inner.meta, "options", {}).get("adaptive"):
+    if inner.inner is not None and inner.options.get("adaptive"):
         raise debias.CompositionError(
             f"{inner.name} stops once every p-value by itself is on its side of its own alpha, which settles "
             "nothing of features together: leave adaptive out inside a threshold"
         )
-    gives = given_by(inner)
-    if rule == "guide" and "null" not in gives:
+    if rule == "guide" and debias.Gives.NULL not in inner.gives:
         raise debias.CompositionError(
             f"threshold(rule='guide') compares scores with those of permuted responses, and {inner.name} keeps none: "
             f"write threshold(response_permutation({innermost(inner).name}))"
         )
-    if not gives & {"null", "p-value"}:
+    if not inner.gives & (debias.Gives.NULL | debias.Gives.P_VALUE):
         raise debias.CompositionError(
             f"threshold(rule={rule!r}) needs p-values, and {inner.name} has none: response_permutation, "
             "partial_permutation, shadow(rule='max') and feature_permutation(rule='pvalue') give them"
         )
 
 
-@debias.meta_method_plugin("threshold", unit="{unit}", gives={"decision"}, check=_check)
+@debias.meta_method_plugin("threshold", unit="{unit}", gives=debias.Gives.DECISION, check=_check)
 def threshold(
     inner: debias.Scorer, problem: debias.Problem, *, alpha: float = 0.05, rule: str = "guide"
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
@@ -75,7 +73,7 @@ def threshold(
     """
     values, details = problem.score(inner)
     details = dict(details)
-    null = details.get("null") if "null" in given_by(inner) else None
+    null = details.get("null") if debias.Gives.NULL in inner.gives else None
     if null is not None:
         check_alpha("threshold", alpha, len(null))
     if rule == "guide":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@debias.scorer_plugin("oob_forest", unit="out-of-bag decrease in impurity a tree", needs={"data-only"})
+@debias.data_scorer_plugin("oob_forest", unit="out-of-bag decrease in impurity a tree")
 def oob_forest(
     data: debias.Data,
     *,

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
-@debias.scorer_plugin("split_count", unit="splits", needs=set())
+@debias.scorer_plugin("split_count", unit="splits", needs_rows=False)
 def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Count the splits on each feature: XGBoost's "weight", LightGBM's "split"."""
     return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
 
 
-@debias.scorer_plugin("gain", unit="total gain", needs=set())
+@debias.scorer_plugin("gain", unit="total gain", needs_rows=False)
 def gain(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Sum of the library's split gains: XGBoost's "total_gain", LightGBM's "gain"."""
     return _total(ensemble, ensemble.gain, "gain")
 
 
-@debias.scorer_plugin("cover", unit="total cover", needs=set())
+@debias.scorer_plugin("cover", unit="total cover", needs_rows=False)
 def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
     """Sum of the cover of splits: XGBoost's "total_cover" (of hessians); of LightGBM, training rows."""
     return _total(ensemble, ensemble.cover, "cover")
 
 
-@debias.scorer_plugin("native", unit="as the library reports it", needs=set())
+@debias.scorer_plugin("native", unit="as the library reports it", needs_rows=False)
 def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return what the model reports today, to the digit: ``feature_importances_``, or a Booster's own default.
 

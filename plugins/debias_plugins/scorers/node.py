@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
-@debias.scorer_plugin("mdi", unit="impurity decrease a tree", needs=set())
+@debias.scorer_plugin("mdi", unit="impurity decrease a tree", needs_rows=False)
 def mdi(
     ensemble: TreeEnsemble,
     rows: Rows | None,
@@ -172,7 +172,7 @@ def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
     return node_scores.by_feature(ensemble, terms, scale), details
 
 
-@debias.scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs={"rows", "running-loss"})
+@debias.scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs_running_loss=True)
 def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
     """Loss that the splits on a feature save on evaluation rows: below 0 for noise, which overfits.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
-@debias.scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss", needs={"data-only"})
+@debias.data_scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss")
 def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
     """Loss of predicting without features less that of predicting with this one alone: MPV, S_0 - S_j.
 
@@ -55,7 +55,7 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
     return _values(data, estimator, cv, sets=[[k] for k in features], reference=[], sign=1)
 
 
-@debias.scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss", needs={"data-only"})
+@debias.data_scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss")
 def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
     """Loss of predicting with all features but this one less that with all: CPV, S_-j - S, "drop column" or LOCO.
 

@@ -4,7 +4,9 @@ import debias
 from debias.retraining.replicates import child_seed, replicate
 
 
-@debias.meta_method_plugin("beats_chance", unit="share of permuted responses beaten by: {unit}", gives={"null"})
+@debias.meta_method_plugin(
+    "beats_chance", unit="share of permuted responses beaten by: {unit}", gives=debias.Gives.NULL
+)
 def beats_chance(inner, problem, *, replicates=20):
     values, _ = problem.score(inner)
     drawn = replicate(by_chance, inner, problem, n=replicates, seed=problem.seed or 0, engine=problem.engine)

@@ -3,7 +3,7 @@ import numpy as np
 import debias
 
 
-@debias.scorer_plugin("inverse_depth", unit="share of 1 / depth over splits", needs=set())
+@debias.scorer_plugin("inverse_depth", unit="share of 1 / depth over splits", needs_rows=False)
 def inverse_depth(ensemble, rows, *, power=1.0):
     score = np.zeros(ensemble.n_features)
     for number in range(ensemble.n_trees):

@@ -1,48 +1,45 @@
-"""Scores of rows that are not all in memory at once: batches are summed at the nodes, and forgotten."""
+"""Rows that come in batches: they are summed at the nodes, and not kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.api.evaluation import combined, node_weight_of, require_one_scale, scored
 from debias.data.dask_rows import DaskRows
 from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
 from debias.errors import CompositionError, RowsError
-from debias.models.extraction import extract
-from debias.models.wrappers import is_one, is_wrapper, members_in_words, unwrap
-from debias.results.untested import unless_tested
+from debias.models.wrappers import is_wrapper, unwrap
 from debias.rows.bag_proof import proof_of, trees_to_prove
-from debias.rows.preparation import TRAIN_WARNING, batch_rows, training_rows
+from debias.rows.node_sums import NodeSums, added
+from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
 from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, without_bags
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
-from debias.rows.rows import StreamedRows
-from debias.rows.streamed_sums import NodeSums, added
-from debias.significance.streamed import Steps, streamed_significance
+from debias.rows.rows import SummedRows
+from debias.significance.streamed import EvidenceInBatches, Steps
 from debias.trees.fingerprint import trees_sha256
 from debias.warning_log import WarningLog, WarningLogOnce
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from debias.data.batches import Batch, Source
+    from debias.data.groups import Grouping
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
-    from debias.results.scores import Scores
+    from debias.rows.request import Request
     from debias.rows.rows import Rows
-    from debias.significance.procedure import Procedure
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
+
+    EvidenceOf = Callable[[NDArray[np.float64], Grouping], EvidenceInBatches]
 
 AGAIN = (
     "these can be read once only; pass a list of batches, an object that yields them anew each time it is iterated "
@@ -51,89 +48,64 @@ AGAIN = (
 _THE_SAME = "pass one that gives the same rows each time"
 
 
-def streamed_scores(
-    model: Any,
-    X: Any,
-    y: Any,
-    scorer: Scorer,
-    *,
-    rows: str,
-    train: tuple[Any, ...] | None,
-    sample_weight: Any,
-    groups: Mapping[str, Any] | None,
-    test: Procedure | None,
-    seed: int | None,
-    n_jobs: int,
-) -> Scores:
-    """Score rows that come in batches, or node sums.
+def prepared_batches(
+    request: Request, scorers: Sequence[Scorer], tested: bool
+) -> Iterator[tuple[Member, SummedRows, EvidenceOf, WarningLog]]:
+    """Go through the models of trees inside a model, each with its rows summed at the nodes.
 
     Parameters
     ----------
-    model, rows, train, groups, seed
-        As for :func:`debias.score`.
-    X : source or NodeSums
-        See :mod:`debias.data.sources`.
-    y, sample_weight : str or None
-        Columns of a file or dataset.
-    scorer : Scorer
-        That looks at a model and is no meta-method.
-    test : Procedure or None
-    n_jobs : int
+    request : Request
+        With a source of rows (see :mod:`debias.data.sources`) or node sums.
+    scorers : sequence of Scorer
+    tested : bool
+        Whether the scores will be tested, which takes another pass over the rows.
+
+    Yields
+    ------
+    (Member, SummedRows, callable, WarningLog)
+        The callable makes the evidence of a test from node weights and a grouping.
 
     Raises
     ------
     CompositionError
-        The scorer or the test needs all rows at once.
+        A test needs another pass, and the rows can be read once only.
     DebiasError
         As for :func:`debias.score`.
     """
-    check_kind(rows)
-    members = unwrap(model, train=train)
-    ensembles = [extract(member.model) for member in members]
-    if len(members) > 1:
-        require_one_scale(members, ensembles)
-    if test is not None and not is_one(members):
-        raise CompositionError(f"{members_in_words(members)}, or leave test out")
+    check_kind(request.rows)
+    members, X = request.members, request.X
     streams = []
-    for number, (member, ensemble) in enumerate(zip(members, ensembles, strict=True)):
-        notes, source = WarningLogOnce((*member.notes, *ensemble.notes)), None
+    for number, member in enumerate(members):
+        log, source = WarningLogOnce((*member.notes, *member.ensemble.notes)), None
         if isinstance(X, NodeSums):
-            _refuse_other_sums(X, y, sample_weight, members, ensemble, rows)
+            _refuse_other_sums(X, request, member.ensemble)
         else:
-            wanted = ensemble.feature_names if ensemble.named and not is_wrapper(model) else None
-            source = source_of(X, y, sample_weight, wanted, notes)
+            named = member.ensemble.named and not is_wrapper(request.model)
+            wanted = member.ensemble.feature_names if named else None
+            source = source_of(X, request.y, request.sample_weight, wanted, log)
         sums = X if isinstance(X, NodeSums) else None
-        streams.append(Stream(source, sums, member, number, model, notes, n_jobs, seed))
+        streams.append(Stream(source, sums, member, number, request, log))
     if streams[0].once and len(members) > 1:
         raise RowsError(
             f"a {members[0].path[0]} of {len(members)} models takes a pass over the rows for each of them: {AGAIN}"
         )
-    if streams[0].once and test is not None:
+    if streams[0].once and tested:
         raise CompositionError(f"standard errors take a second pass over the rows: leave test out. Else, {AGAIN}")
-    scores = []
-    for stream, ensemble in zip(streams, ensembles, strict=True):
-        given = stream.rows(ensemble, scorer, rows, stream.member.train)
-        grouping = stream.member.grouping(groups, given.ensemble)
-        found = scored(scorer, given.ensemble, given, grouping, stream.notes, seed)
-        if test is not None:
-            weight = node_weight_of(scorer, given.ensemble, given)
-            fold, n, known = stream.fold(given), stream.n_independent(given), len(stream.notes.texts)
-            found = streamed_significance(found, given, n, weight, grouping, test, stream.notes, fold)
-            found = unless_tested(found, stream.notes.texts[known:])
-        scores.append(found)
-    return combined(members, scores)
+    for stream in streams:
+        rows = stream.rows(running_loss_needed(scorers))
+        yield stream.member, rows, stream.evidence_of(rows), stream.log
 
 
-def _refuse_other_sums(
-    sums: NodeSums, y: Any, sample_weight: Any, members: list[Member], ensemble: TreeEnsemble, rows: str
-) -> None:
+def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble) -> None:
     """Raise a RowsError if node sums are not those of a model, or if more is asked of them than they hold."""
-    if y is not None or sample_weight is not None:
+    if request.y is not None or request.sample_weight is not None:
         raise RowsError("node sums hold the responses and weights of their rows: leave y and sample_weight out")
-    if rows == "oob":
+    if request.rows == "oob":
         raise RowsError("node sums are over rows the model has not seen: rows='oob' needs the rows themselves")
-    if len(members) > 1:
-        raise RowsError(f"this {members[0].path[0]} holds several models: make and score node sums of each")
+    if len(request.members) > 1:
+        kind = request.members[0].path[0]
+        raise RowsError(f"this {kind} holds several models: make and score node sums of each")
     if sums.trees_sha256 != trees_sha256(ensemble):  # also of a model that was trained again since
         raise RowsError("these node sums are those of another model, or of this one before it was trained again")
 
@@ -146,10 +118,8 @@ class Stream:
     sums: NodeSums | None
     member: Member
     number: int
-    of: Any
-    notes: WarningLog
-    n_jobs: int
-    seed: int | None
+    request: Request
+    log: WarningLog
     passed: tuple[int, str] | None = None
     """Number and digest of the rows of the first whole pass: later ones must be the same."""
     unlike: tuple[str, ...] = ()
@@ -160,45 +130,49 @@ class Stream:
         """Whether there is one pass at most."""
         return self.source is None or self.source.once
 
-    def rows(self, ensemble: TreeEnsemble, scorer: Scorer, rows: str, train: tuple[Any, ...] | None) -> StreamedRows:
+    def rows(self, with_running_loss: bool) -> SummedRows:
         """Go through the rows and add them up."""
-        found = self._out_of_bag(ensemble, rows) if self.source is not None and rows in ("auto", "oob") else None
-        in_bag, provenance = (None, None) if found is None else found
+        request, ensemble = self.request, self.member.ensemble
+        proven = self._out_of_bag(ensemble) if self.source is not None and request.rows in ("auto", "oob") else None
+        in_bag, provenance = (None, None) if proven is None else proven
         sums = self.sums
         if sums is None:
-            sums = NodeSums(self.member.model, running_loss="running-loss" in scorer.needs, n_jobs=self.n_jobs)
+            sums = NodeSums(self.member.model, running_loss=with_running_loss, n_jobs=request.n_jobs)
             self._add_up(sums, in_bag)
         if not sums.n_rows:
             raise RowsError("there are no rows to evaluate on")
         if not sums.total_weight > 0:
             raise RowsError("sample_weight must not be all zero")
-        warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.notes)
+        warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)
         kind = "oob"
         if provenance is None:
             counter = sums.counter
             recognition = recognised(sums.ensemble, [] if counter is None else counter.counts(), sums.n_rows)
-            kind, provenance = without_bags(sums.ensemble, recognition, rows, sums.n_rows, self.notes)
+            kind, provenance = without_bags(sums.ensemble, recognition, request.rows, sums.n_rows, self.log)
         if kind == "train":
-            self.notes.warn(TRAIN_WARNING)
+            self.log.warn(TRAIN_WARNING)
         if kind == "held-out":
             for text in self.unlike:
-                self.notes.warn(text)
+                self.log.warn(text)
         beside = None
-        if train is not None:
-            beside = training_rows(sums.ensemble, self.member.model, train, self.n_jobs, self.notes, False)
-        return StreamedRows(sums, self.member.model, kind, provenance, in_bag, beside, self.seed)
+        if self.member.train is not None:
+            given = (sums.ensemble, self.member.model, self.member.train, request.n_jobs, self.log)
+            beside = training_rows(*given, known=False)
+        return SummedRows(sums, self.member.model, kind, provenance, in_bag, beside, request.seed)
 
-    def fold(self, rows: StreamedRows) -> Callable[[Steps], NDArray[np.float64]]:
+    def evidence_of(self, rows: SummedRows) -> EvidenceOf:
+        """Return what makes the evidence of a test, by another pass over the rows."""
+        excluded = None if rows.in_bag is None else rows.in_bag.excluded
+        n_independent = rows.n_rows - (0 if excluded is None else int(excluded.sum()))
+        fold = self._fold(rows)
+        return lambda node_weight, grouping: EvidenceInBatches(rows, node_weight, grouping, n_independent, fold)
+
+    def _fold(self, rows: SummedRows) -> Callable[[Steps], NDArray[np.float64]]:
         """Return what goes through the rows again."""
         if isinstance(self.source, DaskRows) and rows.in_bag is None:
             source, seen = self.source, self._seeing(rows.ensemble)
             return lambda steps: source.reduced(_partial_moments, (seen, steps), np.add)
         return lambda steps: steps.moments(self._batches(rows.ensemble, rows.in_bag))
-
-    def n_independent(self, rows: StreamedRows) -> int:
-        """Return the number of rows that take part."""
-        excluded = None if rows.in_bag is None else rows.in_bag.excluded
-        return rows.n_rows - (0 if excluded is None else int(excluded.sum()))
 
     def _add_up(self, sums: NodeSums, in_bag: InBag | None) -> None:
         if isinstance(self.source, DaskRows) and in_bag is None:
@@ -207,7 +181,7 @@ class Stream:
                 state, texts = found
                 sums.merge(state)
                 for text in texts:
-                    self.notes.warn(text)
+                    self.log.warn(text)
             return
         looked = in_bag is not None
         for given in self._batches(sums.ensemble, in_bag):
@@ -217,7 +191,7 @@ class Stream:
                 looked, self.unlike = True, _against_response(given)
 
     def _seeing(self, ensemble: TreeEnsemble) -> _Seeing:
-        return _Seeing(self.of, self.number, self.member.model, ensemble, self.n_jobs)
+        return _Seeing(self.request.model, self.number, self.member.model, ensemble, self.request.n_jobs)
 
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Go through the rows, encoded."""
@@ -232,7 +206,7 @@ class Stream:
                     )
                 part = in_bag.part(begin, begin + len(batch.y))
             try:
-                rows = seeing.rows(batch, self.notes, verify=not begin, in_bag=part)
+                rows = seeing.rows(batch, self.log, verify=not begin, in_bag=part)
             except RowsError as error:
                 raise RowsError(f"in the batch that begins with row {begin}: {error}") from None
             seeing.ensemble = rows.ensemble
@@ -246,9 +220,10 @@ class Stream:
             )
         self.passed = begin, seen.hexdigest()
 
-    def _out_of_bag(self, ensemble: TreeEnsemble, rows: str) -> tuple[InBag, Provenance] | None:
+    def _out_of_bag(self, ensemble: TreeEnsemble) -> tuple[InBag, Provenance] | None:
         """Prove the rows to be the training rows in training order, if they can be."""
         assert self.source is not None
+        rows = self.request.rows
         if self.source.once:
             if rows == "oob":
                 raise RowsError(f"rows='oob' takes two passes over the rows, to prove them and to sum them: {AGAIN}")

@@ -1,0 +1,122 @@
+"""Sums over evaluation rows at every node: all that the node scores need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.parallel import over_parts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.response import Response
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.routing import Router
+
+
+class NodeTotals:
+    """Weighted count, response sum and sum of squares of the rows that reach each node.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees whose nodes are summed over.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        self.ensemble = ensemble
+        self._one_hot = ensemble.averaged and ensemble.is_classifier
+        self._n = np.zeros(ensemble.n_nodes)
+        self._s = np.zeros(ensemble.value.shape)
+        self._q = np.zeros(0 if self._one_hot else ensemble.n_nodes)
+        self._summed_up = True
+
+    def add(
+        self,
+        leaves: NDArray[np.int32],
+        response: Response,
+        weight: NDArray[np.float64],
+        rows: slice = slice(None),
+        trees: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add rows whose leaves are known to the sums.
+
+        Parameters
+        ----------
+        leaves : array of int32 of shape (n_rows, n_trees)
+            Leaf of each row within each tree; -1 where the row does not count.
+        response : Response
+        weight : array of float64 of shape (n_rows,)
+        rows : slice
+            Which rows of `response` these are.
+        trees : array of int64, optional
+            Which trees the columns of `leaves` are; all by default.
+        """
+        from debias.rows.kernels import sums as kernels
+
+        ensemble = self.ensemble
+        which = np.arange(ensemble.n_trees) if trees is None else trees
+        if self._one_hot:
+            assert response.codes is not None
+            kernels.add_codes(leaves, which, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
+        else:
+            assert response.values is not None
+            kernels.add_values(
+                leaves,
+                which,
+                ensemble.tree_start,
+                ensemble.tree_output,
+                response.values[rows],
+                weight,
+                self._n,
+                self._s,
+                self._q,
+            )
+        self._summed_up = False
+
+    def add_routed(
+        self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
+    ) -> None:
+        """Route rows through all trees and add them to the sums; the rest is as for :meth:`add`."""
+        if self._one_hot:
+            assert response.codes is not None
+            router.add_codes(response.codes[rows], weight, self._n, self._s)
+        else:
+            assert response.values is not None
+            router.add_values(response.values[rows], weight, self._n, self._s, self._q)
+        self._summed_up = False
+
+    @property
+    def n(self) -> NDArray[np.float64]:
+        """n'_t: weighted number of rows at each node, shape (n_nodes,)."""
+        self._sum_up()
+        return self._n
+
+    @property
+    def s(self) -> NDArray[np.float64]:
+        """Weighted sum of the response (less the ensemble's centre) at each node, shape (n_nodes, width)."""
+        self._sum_up()
+        return self._s
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Weighted sum of squares of that response at each node, shape (n_nodes,)."""
+        self._sum_up()
+        return self._n if self._one_hot else self._q  # a one-hot row has square 1
+
+    @property
+    def n_root(self) -> NDArray[np.float64]:
+        """Weighted number of rows each tree was evaluated on, shape (n_trees,)."""
+        return self.n[self.ensemble.tree_start[:-1]]
+
+    def _sum_up(self) -> None:
+        if self._summed_up:
+            return
+        from debias.trees.kernels import nodes as kernels
+
+        ensemble = self.ensemble
+        given = (ensemble.left, ensemble.right, self._n, self._s, self._q)
+        over_parts(ensemble.n_trees, lambda of: kernels.sum_up(ensemble.tree_start[of.start : of.stop + 1], *given))
+        self._summed_up = True

@@ -1,0 +1,129 @@
+"""Tests by Student's law: a score over its standard error, as a sum of independent contributions of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias import p_values
+from debias.errors import CompositionError
+from debias.significance.contributions import spread
+from debias.significance.effective_rows import effective_number
+from debias.significance.method import Tested
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.significance.evidence import Evidence
+    from debias.significance.procedure import Procedure
+    from debias.warning_log import WarningLog
+
+FEW_CARRIERS = 100
+"""Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
+(docs/significance.md has its level),"""
+FAR_BELOW = 100
+"""and of no matter where a p-value is so many times below alpha."""
+
+
+@dataclass(frozen=True)
+class StudentMethod:
+    """A test by Student's law.
+
+    Parameters
+    ----------
+    name : str
+    factor : float
+        Of the naive standard error.
+    out_of_bag_only : bool
+        Whether held-out rows are refused.
+    """
+
+    name: str
+    factor: float = 1.0
+    out_of_bag_only: bool = False
+
+    def require(self, evidence: Evidence) -> None:
+        """Raise a CompositionError if these rows cannot be tested so."""
+        if self.out_of_bag_only and evidence.rows.kind != "oob":
+            others = ", or 'permutation' for few rows" if evidence.can_permute else ""
+            raise CompositionError(
+                f"test={self.name!r} is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
+                f"pass test='naive'{others}"
+            )
+
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
+        """Test the scores with these node weights; show the standard error of those with the score's own."""
+        enlarged = self.factor != 1 or evidence.rows.kind != "oob"
+        versions = [(node_weight, False), (node_weight, enlarged), (evidence.node_weight, enlarged)]
+        (plain, unit), (sums, unit_of_error), (of_score, unit_of_score) = evidence.moments(versions)
+        n = evidence.n_independent
+        score, error = unit * plain[0], unit_of_error * spread(sums, n)
+        z = np.divide(score, error, out=np.zeros_like(score), where=error > 0)
+        effective = effective_number(sums, n)
+        tested = self.decide(z, effective, n, evidence.rows.kind, evidence.grouping, procedure, log)
+        if evidence.rows.kind != "oob" and (tested.p_adjusted <= procedure.alpha).any():
+            evidence.warn_of_blocks(log)
+        return tested.with_error(unit_of_score * spread(of_score, n) * self.factor)
+
+    def decide(
+        self,
+        z: NDArray[np.float64],
+        effective: NDArray[np.float64],
+        n_independent: int,
+        kind: str,
+        grouping: Grouping,
+        procedure: Procedure,
+        log: WarningLog,
+    ) -> Tested:
+        """Decide by scores over their naive standard errors, each by Student's law of its effective number of rows.
+
+        The law is close to the normal law where many rows count. Where few do, tails are heavier and skewed.
+        """
+        from scipy.special import stdtr, stdtrit
+
+        z = z / self.factor
+        if self.factor == 1 and kind == "oob":
+            log.warn(
+                f"test={self.name!r} on out-of-bag rows misses that trees are grown on each other's evaluation rows: "
+                "too many features come out as informative. test='permutation' is calibrated, 'conservative' is on the "
+                "safe side"
+            )
+        freedom = np.maximum(effective - 1, 1.0)
+        p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
+        if procedure.error == "fwer":
+            p_adjusted = p_values.holm(p_value)
+        else:
+            p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
+        close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
+        _warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, log)
+        least = float(freedom[z != 0].min(initial=freedom.max()))  # from this z on a feature is found whichever it is
+        return Tested(
+            z=z,
+            p_value=p_value,
+            p_adjusted=p_adjusted,
+            threshold=float(-stdtrit(least, procedure.alpha / z.size)),
+            details={"effective_rows": [float(f"{number:.6g}") for number in effective]},
+        )
+
+
+NAIVE = StudentMethod("naive")
+CONSERVATIVE = StudentMethod("conservative", factor=float(np.sqrt(2)), out_of_bag_only=True)
+
+
+def _warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, log: WarningLog) -> None:
+    """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
+    least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
+    if effective[least] >= few:
+        return
+    more = int((effective < few).sum()) - 1
+    others = f", and so do those of {more} more features that come out as informative" if more else ""
+    log.warn(
+        f"the score of {grouping.names[least]} rests on few rows, effectively {effective[least]:.3g}, as where a class "
+        f"is rare{others}: Student's law is an approximation then, and noise may come out too often. On held-out rows "
+        "in memory test='permutation' is exact"
+    )
