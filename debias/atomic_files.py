@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: beside the old one, which is replaced once all is on the disk."""
+"""Files that are written completely or not at all: a new file replaces the old one only when it is complete on disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def write_text(path: Any, text: str) -> None:
-    """Write a text in UTF-8, lines ended by a line feed; what UTF-8 cannot hold is escaped.
+    """Write a text in UTF-8, with line feeds as line ends. Characters that UTF-8 cannot encode are escaped.
 
     Parameters
     ----------
     path : str or Path
-        An old file is replaced; if anything fails, it stays as it was.
+        An existing file is replaced. If anything fails, it stays as it was.
     text : str
 
     Raises
@@ -31,9 +31,10 @@ def write_text(path: Any, text: str) -> None:
 
 
 def append_text(path: Any, text: str) -> None:
-    """Add a text at the end of a file; if that fails, the file ends where it did."""
+    """Append a text to a file. If that fails, the file is cut back to its old length."""
     with open(path, "ab", buffering=0) as file:
-        end, rest = file.seek(0, os.SEEK_END) if file.seekable() else None, text.encode("utf-8", "backslashreplace")
+        end = file.seek(0, os.SEEK_END) if file.seekable() else None
+        rest = text.encode("utf-8", "backslashreplace")
         try:
             while rest:
                 rest = rest[file.write(rest) :]
@@ -46,33 +47,34 @@ def append_text(path: Any, text: str) -> None:
 
 @contextmanager
 def replacing(path: Any) -> Iterator[BinaryIO]:
-    """Open a file for bytes that takes the place of `path` when all is written.
+    """Open a binary file that replaces `path` when everything is written.
 
-    It is written beside it under another name, flushed to the disk, and renamed. Whatever is raised before, the old
-    file stays as it was, and nothing remains of the new one. A link is followed. What is no plain file (a terminal, a
-    pipe, /dev/stdout) is written to directly.
+    The new file is written in the same folder under another name, flushed to the disk, and renamed. If an error is
+    raised before that, the old file stays as it was and the new one is removed. Links are followed. A terminal, a pipe
+    or /dev/stdout is written to directly.
     """
-    if _is_no_plain_file(Path(path)):
+    if not _is_regular_file(Path(path)):
         with open(path, "wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
     try:
-        with open(beside, "xb") as file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
-            os.chmod(beside, target.stat().st_mode & 0o7777)
-        os.replace(beside, target)
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
+        os.replace(temporary, target)
     except BaseException as error:
         with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError) and error.filename == str(beside):  # the user knows no such file
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename == str(temporary):  # name the file the user knows
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
 
 
-def _is_no_plain_file(path: Path) -> bool:
-    return path.exists() and (not path.is_file() or path.absolute().parts[1:2] in (("dev",), ("proc",)))
+def _is_regular_file(path: Path) -> bool:
+    """Return whether a path is a file on a disk, or does not exist yet."""
+    return not path.exists() or (path.is_file() and path.absolute().parts[1:2] not in (("dev",), ("proc",)))

@@ -1,8 +1,8 @@
-"""Child processes that debias starts: isolated, so that no file of the current directory is taken for a module.
+"""Child processes that debias starts, isolated so that they never import a file of the current directory as a module.
 
-Python puts the current directory first on the path of ``python -m`` and ``python -c``. A file ``html.py`` lying there
-would be run in the place of the standard library's. Children are therefore started by ``python -I``, which also ignores
-PYTHONPATH and the packages of the user; what the parent imports from there is handed over as a path of its own.
+Python puts the current directory first on the search path of ``python -m`` and ``python -c``. A file ``html.py`` there
+would be run instead of the standard library's. Children are therefore started with ``python -I``. That option also
+ignores PYTHONPATH and the user's site packages, so the parent passes its own search path to the child.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1))\n"
 
 
 def command(code: str, *arguments: str) -> list[str]:
-    """Return the command of a child that runs some code.
+    """Return the command that runs some code in a child process.
 
     Parameters
     ----------
     code : str
-        Python. It imports from where this process does, the current directory left out.
+        Python code. It imports from where this process does, except from the current directory.
     *arguments : str
-        Its ``sys.argv[1:]``.
+        The child's ``sys.argv[1:]``.
 
     Returns
     -------
@@ -38,18 +38,18 @@ def command(code: str, *arguments: str) -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Return where children look for modules: where this process does, less the current directory.
+    """Return the search path of children: that of this process without the current directory.
 
     The current directory stays if debias itself is imported from it, as in a checkout.
     """
-    here, home = Path.cwd().resolve(), Path(__file__).resolve().parents[1]
-    found = [each for each in sys.path if each and Path(each).is_absolute()]
-    return [each for each in found if Path(each).resolve() != here or here == home]
+    current, home_of_debias = Path.cwd().resolve(), Path(__file__).resolve().parents[1]
+    folders = [folder for folder in sys.path if folder and Path(folder).is_absolute()]
+    return [folder for folder in folders if Path(folder).resolve() != current or current == home_of_debias]
 
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Keep the current directory off the path of workers that others start for this process, as joblib does."""
+    """Keep the current directory off the search path of workers that other packages, such as joblib, start."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:

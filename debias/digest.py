@@ -1,4 +1,4 @@
-"""One text for all that a result depends on."""
+"""Digests of data, models and settings: equal content has an equal digest, also in another process."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 PLAIN = (str, bytes, int, float, complex, type(None), np.generic)
 
 
-def fingerprint(*parts: Any) -> str:
-    """Return a digest of data, models and settings; the same content gives the same digest in another process.
+def digest_of(*parts: Any) -> str:
+    """Return a digest of data, models and settings. The same content gives the same digest in another process.
 
     Parameters
     ----------
     *parts
-        Arrays, tables and columns of pandas, polars and Arrow, dataclasses, mappings, sequences, estimators (by class
-        and parameters), numbers and text, and what can be pickled.
+        Arrays; tables and columns of pandas, polars and Arrow; dataclasses, mappings and sequences; estimators (by
+        class and parameters); numbers and text; and other objects that can be pickled.
 
     Returns
     -------
@@ -30,9 +30,9 @@ def fingerprint(*parts: Any) -> str:
     Examples
     --------
     >>> import numpy as np
-    >>> fingerprint(np.arange(3), "mdi") == fingerprint(np.arange(3), "mdi")
+    >>> digest_of(np.arange(3), "mdi") == digest_of(np.arange(3), "mdi")
     True
-    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
+    >>> digest_of(np.arange(3)) == digest_of(np.arange(3.0))
     False
     """
     digest = hashlib.sha256()
@@ -51,38 +51,38 @@ def _add(digest: Any, part: Any) -> None:
     elif hasattr(part, "iloc"):
         _add_pandas(digest, part)
     elif is_dataclass(part) and not isinstance(part, type):
-        for each in fields(part):
-            digest.update(each.name.encode())
-            _add(digest, getattr(part, each.name))
+        for field in fields(part):
+            digest.update(field.name.encode())
+            _add(digest, getattr(part, field.name))
     elif isinstance(part, Mapping):
         for key in sorted(part, key=repr):
             _add(digest, key)
             _add(digest, part[key])
     elif isinstance(part, (list, tuple, set, frozenset)):
-        for each in part if isinstance(part, (list, tuple)) else sorted(part, key=repr):
-            _add(digest, each)
+        for item in part if isinstance(part, (list, tuple)) else sorted(part, key=repr):
+            _add(digest, item)
     elif hasattr(part, "get_params"):
         _add(digest, part.get_params(deep=False))
     elif callable(part):
         digest.update(f"{getattr(part, '__module__', '')}.{getattr(part, '__qualname__', '')}".encode())
     elif isinstance(part, PLAIN):
         digest.update(repr(part).encode())
-    elif (native := _frame(part)) is not None:
-        _add(digest, native)
-    else:  # what `repr` shows of other objects may be an address, or a few of their rows
+    elif (columns := _frame_columns(part)) is not None:
+        _add(digest, columns)
+    else:  # `repr` of other objects may show an address, or only some of their rows
         digest.update(pickle.dumps(part, protocol=4))
 
 
-def _frame(part: Any) -> dict[str, Any] | None:
-    """Return the columns of a polars or Arrow table or column, by name."""
+def _frame_columns(part: Any) -> dict[str, Any] | None:
+    """Return the columns of a polars or Arrow table or column, by name; None if `part` is neither."""
     import narwhals.stable.v2 as nw
 
-    native = nw.from_native(part, pass_through=True, allow_series=True)
-    if isinstance(native, nw.Series):
-        native = native.to_frame()
-    if not isinstance(native, nw.DataFrame):
+    frame = nw.from_native(part, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.Series):
+        frame = frame.to_frame()
+    if not isinstance(frame, nw.DataFrame):
         return None
-    return {name: (str(native[name].dtype), native[name].to_numpy()) for name in native.columns}
+    return {name: (str(frame[name].dtype), frame[name].to_numpy()) for name in frame.columns}
 
 
 def _add_pandas(digest: Any, part: Any) -> None:

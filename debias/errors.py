@@ -1,18 +1,18 @@
-"""Every error debias raises on purpose.
+"""The errors that debias raises on purpose.
 
     DebiasError
      +- UnsupportedModelError   (TypeError)     no adapter can audit this model
-     +- UntrustedModelError     (TypeError)     a model file that could run code, or holds types nobody has trusted
-     +- ExtractionError         (RuntimeError)  the common form of a model is broken or does not predict alike
-     +- ProvenanceError         (ValueError)    the rows are not what they must be (training rows, fresh rows)
+     +- UntrustedModelError     (TypeError)     a model file that could run code, or holds types that are not trusted
+     +- ExtractionError         (RuntimeError)  extracted trees are broken, or predict otherwise than the model
+     +- ProvenanceError         (ValueError)    the rows are not the rows they must be (training rows, fresh rows)
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
-     +- InBagUnavailableError   (ValueError)    out-of-bag rows asked of a model that has none
-     +- RefitError              (RuntimeError)  no replicate of a meta-method could be run
-     +- CompositionError        (ValueError)    a scorer that does not exist, options it does not have, no meaning
-     +- PolicyError             (ValueError)    a policy with a rule that does not exist, or a wrong limit
-     +- PluginError             (RuntimeError)  a plugin that cannot be loaded, or two under one name
+     +- InBagUnavailableError   (ValueError)    out-of-bag rows were requested, but the model has none
+     +- RefitError              (RuntimeError)  every replicate of a meta-method failed
+     +- CompositionError        (ValueError)    an unknown scorer, unknown options, or an expression without a meaning
+     +- PolicyError             (ValueError)    a policy with an unknown rule or a wrong limit
+     +- PluginError             (RuntimeError)  a plugin cannot be loaded, or two plugins have one name
 
-Each is also the builtin it resembles, so code that knows nothing of debias can catch it. A message says what
+Each error is also the builtin error it resembles, so code that does not import debias can catch it. A message says what
 was wrong, where, and what to do.
 """
 
@@ -21,15 +21,15 @@ from collections.abc import Iterable
 
 
 class DebiasError(Exception):
-    """The root of all errors debias raises on purpose."""
+    """The base class of all errors that debias raises on purpose."""
 
 
 class UnsupportedModelError(DebiasError, TypeError):
-    """No adapter can audit this model, and the message says why."""
+    """No adapter can audit this model; the message says why."""
 
 
 class UntrustedModelError(DebiasError, TypeError):
-    """A model file could run code when loaded, or holds types that are not trusted; the message says how to go on."""
+    """A model file could run code when loaded, or holds types that are not trusted; the message says what to do."""
 
 
 class ExtractionError(DebiasError, RuntimeError):
@@ -37,7 +37,7 @@ class ExtractionError(DebiasError, RuntimeError):
 
 
 class ProvenanceError(DebiasError, ValueError):
-    """The rows are not what they were said, or have, to be."""
+    """The rows are not what the user said they are, or not what the score needs."""
 
 
 class RowsError(DebiasError, ValueError):
@@ -45,11 +45,11 @@ class RowsError(DebiasError, ValueError):
 
 
 class InBagUnavailableError(DebiasError, ValueError):
-    """Out-of-bag rows were asked of a model whose bags do not exist or cannot be recovered."""
+    """Out-of-bag rows were requested, but the model has no bags, or its bags cannot be recovered."""
 
     @classmethod
     def of_boosted(cls, model: str) -> "InBagUnavailableError":
-        """Make the error for a boosted model, whose every training row has been seen."""
+        """Return the error for a boosted model, which has seen every training row."""
         return cls(
             f"{model} has no out-of-bag rows: each tree is fitted to the errors of the others, so every training "
             "row has been seen. Pass rows the model has not seen, with rows='held-out'."
@@ -57,23 +57,23 @@ class InBagUnavailableError(DebiasError, ValueError):
 
 
 class RefitError(DebiasError, RuntimeError):
-    """No replicate of a meta-method could be run; the message has the error of the first."""
+    """Every replicate of a meta-method failed; the message has the error of the first one."""
 
 
 class CompositionError(DebiasError, ValueError):
-    """A scorer expression that names no scorer, has options the scorer does not have, or has no meaning."""
+    """A scorer expression names an unknown scorer, has options the scorer does not have, or has no meaning."""
 
 
 class PolicyError(DebiasError, ValueError):
-    """A policy has a rule that does not exist, a limit that cannot be, or nothing to compare with."""
+    """A policy has an unknown rule, an impossible limit, or nothing to compare with."""
 
 
 class PluginError(DebiasError, RuntimeError):
-    """A plugin could not be loaded, or clashes with another."""
+    """A plugin cannot be loaded, or conflicts with another plugin."""
 
 
 class DebiasWarning(UserWarning):
-    """Something a reader of the scores must know, though the scores are right."""
+    """Something that a reader of the scores must know. The scores are computed all the same."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

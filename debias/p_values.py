@@ -1,4 +1,4 @@
-"""From null draws to decisions: p-values, adjusted p-values, when to stop drawing. Pure functions of arrays."""
+"""P-values from null draws, adjusted p-values, and the rule when to stop drawing. Pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 TIE = 1e-9
-"""Values that differ by less, relatively, are equal up to rounding, and ties count against the feature."""
+"""Values with a relative difference below this are equal up to rounding. Ties count against the feature."""
 
 
 def exceeds(null: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where null draws reach the observed values, up to rounding."""
+    """Return True where a null draw is at least the observed value, up to rounding."""
     return null >= z - TIE * np.abs(z)
 
 
@@ -37,18 +37,20 @@ def permutation_p_values(z: NDArray[np.float64], null: NDArray[np.float64]) -> N
 def sequential_p_values(
     z: NDArray[np.float64], null: NDArray[np.float64], h: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return p-values of draws that stopped, feature by feature, at the h-th exceedance (Besag and Clifford 1991).
+    """Return p-values where the draws of each feature stop at its h-th exceedance (Besag and Clifford 1991).
 
     Parameters
     ----------
     z, null
         As for :func:`permutation_p_values`.
     h : int
-        h / B_k if the h-th exceedance was draw B_k; (1 + #) / (1 + B) if there were fewer.
+        The p-value is h / B_k if draw B_k was the h-th exceedance, and (1 + #) / (1 + B) if there were fewer than h.
 
     Returns
     -------
-    (p-values, number of draws each rests on), arrays of shape (n_features,)
+    p_values : array of shape (n_features,)
+    n_draws : array of int64 of shape (n_features,)
+        Number of draws that each p-value uses.
     """
     count = exceeds(null, z).cumsum(axis=0)
     reached = count[-1] >= h
@@ -57,7 +59,9 @@ def sequential_p_values(
 
 
 def step_down_max(z: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return step-down max-z adjusted p-values: family-wise (Westfall and Young 1993, algorithm 4.1).
+    """Return step-down max-z adjusted p-values, which control the family-wise error rate.
+
+    This is algorithm 4.1 of Westfall and Young (1993).
 
     Parameters
     ----------
@@ -76,12 +80,12 @@ def step_down_max(z: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[
 
 
 def successive_max(null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return in each column the largest of it and the columns to its right."""
+    """Return, for each column, the row-wise maximum over this column and the columns to its right."""
     return np.maximum.accumulate(null[:, ::-1], axis=1)[:, ::-1]
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Holm's (1979) adjusted p-values: family-wise under any dependence."""
+    """Return Holm's (1979) adjusted p-values, which control the family-wise error rate under any dependence."""
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
@@ -89,7 +93,7 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDArray[np.float64]:
-    """Return Benjamini and Hochberg's (1995) adjusted p-values, or Benjamini and Yekutieli's (2001)."""
+    """Return adjusted p-values of Benjamini and Hochberg (1995), or of Benjamini and Yekutieli (2001)."""
     order = np.argsort(p, kind="stable")
     factor = p.size / np.arange(1, p.size + 1) * ((1 / np.arange(1, p.size + 1)).sum() if any_dependence else 1.0)
     adjusted = np.empty_like(p)
@@ -98,47 +102,48 @@ def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDA
 
 
 class Boundaries:
-    """When the count of exceedances tells on which side of alpha a p-value lies (Gandy 2009).
+    """Boundaries for the count of exceedances that show on which side of alpha a p-value lies (Gandy 2009).
 
     Parameters
     ----------
     alpha : float
     risk : float
-        For any p the probability ever to end on the wrong side, the resampling risk, is at most this; half of it is
-        for either side, spent as n / (1000 + n).
+        The resampling risk: for any p-value, the probability to end on the wrong side of alpha is at most this. Each
+        side gets half of the risk. After n draws, n / (1000 + n) of it may be spent.
     """
 
     def __init__(self, alpha: float, risk: float = 1e-3) -> None:
         self.alpha, self.risk = alpha, risk
         self._lower: list[int] = []
         self._upper: list[int] = []
-        self._below = self._above = 0.0  # risk spent
-        self._first = 0  # the smallest count that has met no boundary, and the law of those counts, had p been alpha
-        self._law = np.ones(1)
+        self._below = self._above = 0.0  # risk spent on each side
+        self._first = 0  # the smallest count that has met no boundary
+        self._law = np.ones(1)  # probabilities of the counts from there on, if p were alpha
 
     def upto(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the boundaries of the first n draws, each of shape (n,).
+        """Return the lower and upper boundaries of the first n draws, each of shape (n,).
 
-        After draw m a count of at most ``lower[m - 1]`` says p <= alpha, one of at least ``upper[m - 1]`` p > alpha.
+        After draw m, a count of at most ``lower[m - 1]`` shows that p <= alpha, and a count of at least
+        ``upper[m - 1]`` shows that p > alpha.
         """
         while len(self._lower) < n:
             self._extend()
         return np.array(self._lower[:n], dtype=np.int64), np.array(self._upper[:n], dtype=np.int64)
 
     def settled(self, exceeding: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return for each column of draws, shape (B, n_features), whether its side of alpha is settled."""
+        """Return, for each column of draws of shape (B, n_features), whether its side of alpha is settled."""
         lower, upper = self.upto(len(exceeding))
         count = exceeding.cumsum(axis=0)
         met = (count <= lower[:, None]) | (count >= upper[:, None])
         return np.asarray(met.any(axis=0))
 
     def _extend(self) -> None:
-        """Draw once more, and move the boundaries as far inwards as the risk that may be spent by now allows."""
+        """Add one draw, and move the boundaries inwards as far as the risk that may be spent by now allows."""
         n, law = len(self._lower) + 1, np.zeros(self._law.size + 1)
         law[:-1] = (1 - self.alpha) * self._law
         law[1:] += self.alpha * self._law
         spend = self.risk / 2 * n / (1000 + n)
-        above = self._above + np.cumsum(law[::-1])  # the 1, 2, ... largest counts taken for met
+        above = self._above + np.cumsum(law[::-1])  # risk spent if the 1, 2, ... largest counts meet the boundary
         n_above = int((above <= spend).sum())
         below = self._below + np.cumsum(law)
         n_below = int((below <= spend).sum())
@@ -151,7 +156,7 @@ class Boundaries:
 
 
 def mirrored_p_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return p-values against the non-positive scores and their mirror image (Janitza, Celik and Boulesteix 2018).
+    """Return p-values from the non-positive scores and their mirror image (Janitza, Celik and Boulesteix 2018).
 
     Parameters
     ----------
@@ -163,7 +168,7 @@ def mirrored_p_values(values: NDArray[np.float64]) -> tuple[NDArray[np.float64],
     p_values : array of shape (n_features,)
         (1 + #{null >= v}) / (1 + size of the null), never 0.
     null : array
-        The non-positive scores and, of the negative ones, the mirror image.
+        The non-positive scores, and the mirror image of the negative scores.
     """
     null = np.sort(np.concatenate([values[values <= 0], -values[values < 0]]))
     at_least = null.size - np.searchsorted(null, values - TIE * np.abs(values), side="left")

@@ -1,4 +1,4 @@
-"""Threads for compiled loops, which release the interpreter's lock: how many a call may use, and who does what."""
+"""Threads for compiled loops, which release the interpreter's lock, and the settings of parallel replicates."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SHARES_A_THREAD = 8
-"""Trees differ in size: a thread that is done early takes another share."""
+"""Trees differ in size: a thread that finishes early takes another share."""
 
 
 class Threads:
-    """The thread that calls, and those that help it; :func:`allowed` makes them.
+    """The calling thread and the threads that help it; made by :func:`allowed`.
 
-    Results come in the order of the items, so that sums over them do not depend on the threads. (joblib's threads look
-    for results every hundredth of a second, which is as long as many of the loops here.)
+    Results come in the order of the items, so sums over them do not depend on the threads. (joblib's threads look
+    for results every hundredth of a second, which is as long as many of the loops here take.)
 
     Parameters
     ----------
     n : int
         Number of threads.
     others : Executor, optional
-        All but the one that calls; None if it is alone.
+        Runs all threads except the calling one; None if there is no other thread.
     """
 
     def __init__(self, n: int, others: Executor | None = None) -> None:
         self.n, self._others = n, others
 
     def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """Call a function over items, which may not write to the same places; the results in order."""
-        every = list(items)
-        if self._others is None or len(every) < 2:
-            return [function(item) for item in every]
-        found: list[Any] = [None] * len(every)
-        left = deque(range(len(every)))
+        """Call a function with every item, and return the results in order. Calls may not write to the same memory."""
+        all_items = list(items)
+        if self._others is None or len(all_items) < 2:
+            return [function(item) for item in all_items]
+        results: list[Any] = [None] * len(all_items)
+        left = deque(range(len(all_items)))
 
         def work() -> None:
             while True:
@@ -58,26 +58,29 @@ class Threads:
                     k = left.popleft()
                 except IndexError:
                     return
-                found[k] = function(every[k])
+                results[k] = function(all_items[k])
 
-        helping = [self._others.submit(work) for _ in range(min(self.n, len(every)) - 1)]
+        helpers = [self._others.submit(work) for _ in range(min(self.n, len(all_items)) - 1)]
         try:
             work()
         finally:
             left.clear()
-            for each in helping:
-                if not each.cancel():  # else that thread had something else to do, and all is done without it
-                    each.result()
-        return found
+            for helper in helpers:
+                if not helper.cancel():  # a helper that never started is cancelled: the others did all the work
+                    helper.result()
+        return results
 
     def begin(self, function: Callable[[], Any]) -> Callable[[], Any]:
-        """Begin a call beside what else is done; what is returned gives its result. A thread alone calls it then."""
+        """Start a call in another thread, and return a function that gives its result.
+
+        Without another thread, the returned function is `function` itself.
+        """
         return function if self._others is None else self._others.submit(function).result
 
     def shares(self, n: int) -> list[tuple[int, int]]:
-        """Divide n items into stretches, a few for each thread, so that none waits long for another."""
-        many = 1 if self.n == 1 else min(n, SHARES_A_THREAD * self.n)
-        return [(n * i // many, n * (i + 1) // many) for i in range(many)]
+        """Divide n items into contiguous shares, several for each thread, so that no thread waits long."""
+        n_shares = 1 if self.n == 1 else min(n, SHARES_A_THREAD * self.n)
+        return [(n * i // n_shares, n * (i + 1) // n_shares) for i in range(n_shares)]
 
 
 _ALONE = Threads(1)
@@ -89,12 +92,12 @@ def threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise RowsError(f"n_jobs={n_jobs!r} is no number of threads: pass 1 or more, or -1 for all cores")
+        raise RowsError(f"n_jobs={n_jobs!r} is not a number of threads: pass 1 or more, or -1 for all cores")
     return int(n_jobs)
 
 
 def in_threads(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function with a keyword ``n_jobs`` use so many threads in all it calls."""
+    """Decorate a function with a keyword ``n_jobs``: everything it calls may use that many threads."""
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -107,10 +110,10 @@ def in_threads(function: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[Threads]:
-    """Let the loops below use so many threads, -1 being one a core. Threads and processes they start use one each."""
-    n, now = _number(n_jobs), _at_work.get()
-    if n == now.n:
-        yield now
+    """Allow loops in the block `n_jobs` threads (-1: one a core). Threads and processes they start use one each."""
+    n, current = _number(n_jobs), _at_work.get()
+    if n == current.n:
+        yield current
     elif n == 1:
         with _working(_ALONE):
             yield _ALONE
@@ -122,17 +125,17 @@ def allowed(n_jobs: int) -> Iterator[Threads]:
 
 
 def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = None, at_least: int = 1) -> list[Any]:
-    """Call a function with slices that make up ``range(n)``, and return what it returned, in order.
+    """Call a function with slices that together make up ``range(n)``, and return its results in order.
 
     Parameters
     ----------
     n : int
     function : callable
-        Its calls may not write to the same places, and must release the lock for them to run beside one another.
+        Its calls may not write to the same memory. They run in parallel if they release the interpreter's lock.
     n_jobs : int, optional
-        Threads; by default as many as are :func:`allowed`.
+        Number of threads; by default as many as are :func:`allowed`.
     at_least : int
-        How many items are worth a thread.
+        Number of items that make a thread worth starting.
     """
     if n_jobs is not None:
         with allowed(n_jobs):
@@ -144,11 +147,11 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
 
 @contextmanager
 def meanwhile(function: Callable[[], Any]) -> Iterator[None]:
-    """Call a function beside what happens in the block, if a second thread is allowed; else before it."""
+    """Call a function while the block runs, if a second thread is allowed; otherwise before the block."""
     result = _at_work.get().begin(function)
     if result is function:
         function()
-        del function, result  # and what they hold
+        del function, result  # frees what they hold
         yield
         return
     del function
@@ -175,18 +178,19 @@ def _number(n_jobs: int) -> int:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Engine:
-    """How replicates are run.
+    """The settings for running replicates.
 
     Parameters
     ----------
     n_jobs : int
-        Workers, of the joblib backend that is active (``joblib.parallel_config``): processes by default.
+        Number of workers of the active joblib backend (``joblib.parallel_config``): processes by default.
     progress : bool or callable
-        True: a bar on stderr, if that is a terminal. A callable gets the number done and the number wanted.
+        True: a bar on stderr, if that is a terminal. A callable gets the number done and the total number.
     budget : float, optional
-        Seconds after which no replicate is waited for but the first; no limit by default.
+        Time limit in seconds. Replicates that are not finished by then are left out, except the first; no limit by
+        default.
     checkpoint : str or Path, optional
-        File in which finished replicates are kept; the same run goes on from there.
+        File that keeps finished replicates; the same run continues from there.
     """
 
     n_jobs: int = 1

@@ -1,7 +1,7 @@
 """Selection of features with scikit-learn: ``DebiasedSelector`` and ``DebiasedImportance``.
 
-They inherit from scikit-learn, which importing debias does not load, so they live among the plugins and are found by
-entry points of the group ``debias.selection``.
+Both inherit from scikit-learn's classes, and ``import debias`` must not load scikit-learn. They are therefore plugins,
+found by entry points of the group ``debias.selection``.
 """
 
 from __future__ import annotations

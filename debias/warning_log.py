@@ -1,4 +1,4 @@
-"""Warnings that travel with the scores: shown at once to who runs the code, and kept for who reads the result."""
+"""Warnings about scores: issued at once to the user who runs the code, and kept with the result for later readers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from pathlib import Path
 from debias.errors import DebiasWarning
 
 _PACKAGE = str(Path(__file__).parent)
+"""The folder of the package `debias`: a warning points at the first caller outside it."""
 
 
-class Notes:
-    """What a reader of scores must know, collected while they are prepared.
+class WarningLog:
+    """What a reader of the scores must know, collected while the scores are computed.
 
     Parameters
     ----------
     texts : iterable of str
-        What is known of the model from the start, and no cause for a warning.
+        What is known about the model from the start. It is kept without a warning.
     quiet : bool
-        Keep texts, and warn of none: those of a refit were warned of with the model itself.
+        If True, texts are kept and no warning is issued. A refit uses this: its warnings were issued for the model
+        itself.
     """
 
     def __init__(self, texts: Iterable[str] = (), quiet: bool = False) -> None:
         self.texts, self._quiet = list(texts), quiet
 
     def add(self, text: str) -> None:
-        """Keep a text, and warn of nothing: it says what the user has stated."""
+        """Keep a text without a warning, because it repeats what the user stated."""
         self.texts.append(text)
 
     def warn(self, text: str) -> None:
-        """Keep a text, and warn of it at the line of the user's that called debias."""
+        """Keep a text, and issue it as a warning that points at the user's line that called debias."""
         self.texts.append(text)
         if self._quiet:
             return
@@ -41,10 +43,10 @@ class Notes:
         warnings.warn(text, DebiasWarning, stacklevel=level)
 
 
-class NotesOnce(Notes):
-    """Notes on rows that come in parts: what was said of one part is not said again of the next."""
+class WarningLogOnce(WarningLog):
+    """A log for rows that come in batches: a warning about one batch is not repeated for the next."""
 
     def warn(self, text: str) -> None:
-        """Keep a text and warn of it, unless one that begins alike is there; examples stand in brackets."""
-        if text.partition(" (")[0] not in {each.partition(" (")[0] for each in self.texts}:
+        """Keep a text and issue a warning, unless an earlier text is the same up to the examples in parentheses."""
+        if text.partition(" (")[0] not in {earlier.partition(" (")[0] for earlier in self.texts}:
             super().warn(text)

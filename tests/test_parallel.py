@@ -107,5 +107,5 @@ def test_n_jobs_of_a_call_holds_for_all_below_it():
 
     assert call() == 1
     assert call(n_jobs=2) > 1
-    with pytest.raises(RowsError, match="no number of threads"):
+    with pytest.raises(RowsError, match="not a number of threads"):
         call(n_jobs=0)

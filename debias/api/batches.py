@@ -25,7 +25,7 @@ from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
 from debias.significance.streamed import EvidenceInBatches, Steps
 from debias.trees.fingerprint import trees_sha256
-from debias.warning_log import Notes, NotesOnce
+from debias.warning_log import WarningLog, WarningLogOnce
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ _THE_SAME = "pass one that gives the same rows each time"
 
 def prepared_batches(
     request: Request, scorers: Sequence[Scorer], tested: bool
-) -> Iterator[tuple[Member, SummedRows, EvidenceOf, Notes]]:
+) -> Iterator[tuple[Member, SummedRows, EvidenceOf, WarningLog]]:
     """Go through the models of trees inside a model, each with its rows summed at the nodes.
 
     Parameters
@@ -63,7 +63,7 @@ def prepared_batches(
 
     Yields
     ------
-    (Member, SummedRows, callable, Notes)
+    (Member, SummedRows, callable, WarningLog)
         The callable makes the evidence of a test from node weights and a grouping.
 
     Raises
@@ -77,7 +77,7 @@ def prepared_batches(
     members, X = request.members, request.X
     streams = []
     for number, member in enumerate(members):
-        log, source = NotesOnce((*member.notes, *member.ensemble.notes)), None
+        log, source = WarningLogOnce((*member.notes, *member.ensemble.notes)), None
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, request, member.ensemble)
         else:
@@ -119,7 +119,7 @@ class Stream:
     member: Member
     number: int
     request: Request
-    log: Notes
+    log: WarningLog
     passed: tuple[int, str] | None = None
     """Number and digest of the rows of the first whole pass: later ones must be the same."""
     unlike: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ class _Seeing:
     compared: set[tuple[int, Any]] = field(default_factory=set)
     """Labels, by feature, of which a row was compared with the library."""
 
-    def rows(self, batch: Batch, notes: Notes, verify: bool, in_bag: InBag | None = None) -> Rows:
+    def rows(self, batch: Batch, notes: WarningLog, verify: bool, in_bag: InBag | None = None) -> Rows:
         """Return the rows of a batch, encoded."""
         refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
         seen = unwrap(self.of, batch.X, batch.y)[self.number]
@@ -277,7 +277,7 @@ class _Seeing:
 
 def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the state of the sums over one partition, and what there is to note of it."""
-    seeing, notes = shared[0], NotesOnce(quiet=True)
+    seeing, notes = shared[0], WarningLogOnce(quiet=True)
     sums = shared[1].empty()
     rows = seeing.rows(batch, notes, verify=True)
     sums.ensemble = rows.ensemble
@@ -286,7 +286,7 @@ def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[
 
 
 def _against_response(rows: Rows) -> tuple[str, ...]:
-    notes = NotesOnce(quiet=True)
+    notes = WarningLogOnce(quiet=True)
     warn_of_another_response(rows.ensemble, rows.table, rows.response, notes)
     return tuple(notes.texts)
 
@@ -296,7 +296,7 @@ def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
 
 
 def _partial_moments(shared: tuple[_Seeing, Steps], batch: Batch) -> NDArray[np.float64]:
-    return shared[1].moments([shared[0].rows(batch, NotesOnce(quiet=True), verify=False)])
+    return shared[1].moments([shared[0].rows(batch, WarningLogOnce(quiet=True), verify=False)])
 
 
 def _add_to(digest: Any, rows: Rows) -> None:

@@ -17,7 +17,7 @@ from debias.parallel import Engine, in_threads
 from debias.results.comparison import Comparison
 from debias.rows.request import Request
 from debias.text import feature_index
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +105,7 @@ def compare(
             if scorers is not None or asked.name != "native":
                 raise
     ensemble = member.ensemble
-    every = Table(member.X).aligned_to(ensemble, Notes()).matrix(ensemble)
+    every = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
     return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
 

@@ -24,7 +24,7 @@ from debias.rows.preparation import prepare, prepare_data
 from debias.significance.contributions import contributions
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.verdict import significance
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ class Prepared:
     rows : Rows, SummedRows or None
     grouping : Grouping
         Columns of the model whose scores are summed.
-    log : Notes
+    log : WarningLog
         What readers of the scores must know.
     seed : int or None
     evidence : callable
@@ -65,7 +65,7 @@ class Prepared:
     ensemble: TreeEnsemble
     rows: Any
     grouping: Grouping
-    log: Notes
+    log: WarningLog
     seed: int | None
     evidence: Callable[[NDArray[np.float64], Grouping], Evidence]
 
@@ -173,7 +173,7 @@ def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
     alone = None if is_wrapper(request.model) else request.model  # a wrapper's own columns are those of X
     ensemble, data = prepare_data(request, alone, scorer, engine)
     grouping = Grouping.of(request.groups, data.feature_names)
-    return _scores(scorer, scorer.score(data), ensemble, grouping, Notes(), request.seed, data=data)
+    return _scores(scorer, scorer.score(data), ensemble, grouping, WarningLog(), request.seed, data=data)
 
 
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
@@ -182,7 +182,7 @@ def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Score
     observed = score_trees(replace(request, params=None), plain)
     values, details = scorer.score(Experiment.of(request, observed, engine))
     details, fields, warned = _decided(details)
-    log = Notes(observed.warnings)
+    log = WarningLog(observed.warnings)
     for text in warned:
         log.warn(text)
     changed = {"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields}
@@ -258,7 +258,7 @@ def _scores(
     figures: tuple[NDArray[np.float64], dict[str, Any]],
     ensemble: TreeEnsemble | None,
     grouping: Grouping,
-    log: Notes,
+    log: WarningLog,
     seed: int | None,
     *,
     rows: EvaluationRows | None = None,

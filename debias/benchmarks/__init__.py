@@ -1,1 +1,1 @@
-"""Measurements that print ratios to a named rival in the same run."""
+"""Benchmarks: the experiments of papers, simulated data, error rates, speed beside named rivals, and the demo."""

@@ -1,4 +1,4 @@
-"""The studies by name, made when they are asked for."""
+"""The catalogue of studies: functions that make them, by name."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ STUDIES: dict[str, Callable[[], Study]] = {
     "merits": hong.merits,
 }
 ON_DATA: dict[str, Callable[[pd.DataFrame], Study]] = {"li-chip": li.chip}
-"""Studies of a matrix that the user gives."""
+"""Studies that need a matrix from the user."""
 WITH_DATA: dict[str, Callable[[pd.DataFrame | None], Study]] = {
     "guide-sets": data_sets.guide_sets,
     "predictive-value": data_sets.predictive_value,
 }
-"""Studies that take one more data set, the 2004 cars."""
+"""Studies that take one more data set from the user, the 2004 cars."""
 
 
 def study(name: str, data: pd.DataFrame | None = None) -> Study:
@@ -41,27 +41,27 @@ def study(name: str, data: pd.DataFrame | None = None) -> Study:
     Parameters
     ----------
     name : str
-        Of STUDIES, ON_DATA or WITH_DATA.
+        A key of STUDIES, ON_DATA or WITH_DATA.
     data : DataFrame, optional
-        For the latter two.
+        For a study of ON_DATA or WITH_DATA.
 
     Raises
     ------
     RowsError
-        The study needs data, or takes none.
+        The study needs data but got none, or takes no data but got some.
     """
     if name in ON_DATA:
         if data is None:
             raise RowsError(f"{name} needs a matrix of numbers: pass --data FILE")
-        return replace(ON_DATA[name](data), data=_fingerprint(data))
+        return replace(ON_DATA[name](data), data=_digest(data))
     if name in WITH_DATA:
-        return replace(WITH_DATA[name](data), data="" if data is None else _fingerprint(data))
+        return replace(WITH_DATA[name](data), data="" if data is None else _digest(data))
     if data is not None:
-        raise RowsError(f"{name} draws its own data and takes none")
+        raise RowsError(f"{name} draws its own data: leave --data out")
     return STUDIES[name]()
 
 
-def _fingerprint(data: pd.DataFrame) -> str:
+def _digest(data: pd.DataFrame) -> str:
     from pandas.util import hash_pandas_object
 
     names = repr([str(name) for name in data.columns]).encode()

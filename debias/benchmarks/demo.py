@@ -1,4 +1,4 @@
-"""The demonstration: real data, two columns of noise, a model of each library, and what an audit says of them."""
+"""The demo: real data with two columns of noise, a model of each library, and an audit of each model."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ N_TREES = 200
 
 
 def demo_data(seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
-    """Return scikit-learn's diabetes data with two columns that know nothing of the response.
+    """Return scikit-learn's diabetes data with two columns of noise that are independent of the response.
 
     Parameters
     ----------
     seed : int
-        Of the noise.
+        Seed of the noise.
 
     Returns
     -------
@@ -45,16 +45,16 @@ def demo_data(seed: int = 0) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def demo_audits(seed: int = 0, n_jobs: int = 1) -> Iterator[Audit]:
-    """Train a forest, an XGBoost and a LightGBM model, and audit each.
+    """Train a forest, an XGBoost model and a LightGBM model, and audit each.
 
-    The forest is scored on its out-of-bag rows; the boosters on a third of the rows, held out.
+    The forest is scored on its out-of-bag rows, the boosters on a third of the rows that is held out.
 
     Parameters
     ----------
     seed : int
-        Of noise, split and models.
+        Seed of the noise, the split and the models.
     n_jobs : int
-        Threads for training and scoring.
+        Number of threads for training and scoring.
 
     Yields
     ------
@@ -71,7 +71,7 @@ def demo_audits(seed: int = 0, n_jobs: int = 1) -> Iterator[Audit]:
 
 
 def on_noise(audit: Audit) -> str:
-    """Say in a sentence what the library and the debiased score make of the noise column the library ranks higher."""
+    """Return a sentence about the noise column that the library ranks higher: its reported and its debiased share."""
     assert audit.reported is not None
     names = list(audit.main.feature_names)
     reported = dict(zip(names, audit.reported, strict=True))

@@ -1,4 +1,4 @@
-"""The page of a study: its tables, ours beside the paper's, and how they were made."""
+"""The Markdown page of a study: its tables, with our numbers beside the paper's, and how they were computed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from debias.benchmarks.summary import Cell, Number
 
 
-def page(study: Study, of: list[Cell], numbers: list[Number], how: str) -> str:
-    """Return the page in Markdown.
+def page(study: Study, cells: list[Cell], numbers: list[Number], how: str) -> str:
+    """Return the page of a study.
 
     Parameters
     ----------
     study : Study
-    of : list of Cell
+    cells : list of Cell
     numbers : list of Number
-        Of :func:`debias.benchmarks.summary.summarise`.
+        The result of :func:`debias.benchmarks.summary.summarise`.
     how : str
-        Repeats, seed, machine and versions, in a line.
+        Repeats, seed, machine and versions, in one line.
     """
     parts = [
         f"# {study.title}",
@@ -34,25 +34,25 @@ def page(study: Study, of: list[Cell], numbers: list[Number], how: str) -> str:
         f"![{study.title}]({study.name}.svg)",
     ]
     for measure in (*study.measures, *(f"{CORRELATION}{reference}" for reference in study.references)):
-        given = [number for number in numbers if number.measure == measure]
-        if not given:
+        of_measure = [number for number in numbers if number.measure == measure]
+        if not of_measure:
             continue
         parts.append(_heading(measure))
-        for table in dict.fromkeys(number.table for number in given):
-            rows = [number for number in given if number.table == table]
+        for table in dict.fromkeys(number.table for number in of_measure):
+            rows = [number for number in of_measure if number.table == table]
             parts += [f"**{table}**\n\n" + _measure_table(rows), _agreement(rows)]
     if study.feature_means:
         parts.append(
             "## Mean score of each feature\n\nWith twice its standard error. The last line tests whether the means of "
             "all features are equal (Hotelling's T-squared over paired trials)."
         )
-        given = [number for number in numbers if number.measure in ("mean", FLAT)]
-        for where in dict.fromkeys((number.table, number.column) for number in given):
-            rows = [number for number in given if (number.table, number.column) == where]
-            parts.append(f"**{': '.join(where)}**\n\n" + _means_table(rows))
+        means = [number for number in numbers if number.measure in ("mean", FLAT)]
+        for design in dict.fromkeys((number.table, number.column) for number in means):
+            rows = [number for number in means if (number.table, number.column) == design]
+            parts.append(f"**{': '.join(design)}**\n\n" + _means_table(rows))
     if study.sets:
-        parts += [_selected(cell) for cell in of if cell.selected is not None]
-    parts += _refusals(of)
+        parts += [_selected(cell) for cell in cells if cell.selected is not None]
+    parts += _refusals(cells)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -70,12 +70,12 @@ def figure(value: float, digits: int = 3) -> str:
 def _heading(measure: str) -> str:
     if measure not in MEASURES:
         return f"## {measure[0].upper()}{measure[1:]}\n\nOver features; standard errors in ()."
-    about = MEASURES[measure]
-    return f"## {about.title}\n\n{about.explained[0].upper()}{about.explained[1:]}; standard errors in ()."
+    title, explained = MEASURES[measure].title, MEASURES[measure].explained
+    return f"## {title}\n\n{explained[0].upper()}{explained[1:]}; standard errors in ()."
 
 
 def _selected(cell: Cell) -> str:
-    """List what a scorer selects in more than half of the trials, the highest mean score first."""
+    """List the features that a scorer selects in more than half of the trials, by decreasing mean score."""
     assert cell.selected is not None
     share = cell.selected.mean(axis=0)
     order = [k for k in np.argsort(-cell.values.mean(axis=0), kind="stable") if share[k] > 0.5]
@@ -91,32 +91,32 @@ def _selected(cell: Cell) -> str:
 
 def _measure_table(rows: list[Number]) -> str:
     columns = list(dict.fromkeys(number.column for number in rows))
-    beside = {number.column: number.published.by for number in rows if number.published}
+    published_by = {number.column: number.published.by for number in rows if number.published}
     heading = ["scorer"]
     for column in columns:
-        heading += [column, beside[column]] if column in beside else [column]
+        heading += [column, published_by[column]] if column in published_by else [column]
     lines = [heading, ["---", *["---:"] * (len(heading) - 1)]]
-    there = {(number.scorer, number.column): number for number in rows}
+    number_at = {(number.scorer, number.column): number for number in rows}
     for scorer in dict.fromkeys(number.scorer for number in rows):
         ours = any(number.trials for number in rows if number.scorer == scorer)
         line = [f"`{scorer}`" if ours else scorer]
         for column in columns:
-            number = there.get((scorer, column))
+            number = number_at.get((scorer, column))
             line.append(_with_error(number))
-            if column in beside:
+            if column in published_by:
                 line.append(f"{number.published.value:g}".replace("0.", ".", 1) if number and number.published else "")
         lines.append(line)
     return markdown_table(lines)
 
 
 def _agreement(rows: list[Number]) -> str:
-    """Say how far ours and the published figures are apart, where both are there."""
-    both = [number for number in rows if not np.isnan(number.distance)]
-    if not both:
+    """Return a sentence on the distances between our figures and the published ones."""
+    compared = [number for number in rows if not np.isnan(number.distance)]
+    if not compared:
         return ""
-    far = [number for number in both if number.distance > 3]
-    text = f"{len(both) - len(far)} of {len(both)} figures lie within 3 standard errors of those beside them"
-    named = far or [max(both, key=lambda number: number.distance)]
+    far = [number for number in compared if number.distance > 3]
+    text = f"{len(compared) - len(far)} of {len(compared)} figures lie within 3 standard errors of those beside them"
+    named = far or [max(compared, key=lambda number: number.distance)]
     distances = "; ".join(f"`{number.scorer}` {number.column} ({number.distance:.1f})" for number in named)
     return f"{text}; {'beyond' if far else 'the farthest'}: {distances}."
 
@@ -148,16 +148,16 @@ def _means_table(rows: list[Number]) -> str:
 
 
 def markdown_table(lines: list[list[str]]) -> str:
-    """Return lines of cells as a table; the second line has the alignments."""
+    """Return lines of cells as a Markdown table; the second line has the alignments."""
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _refusals(of: list[Cell]) -> list[str]:
-    told: dict[tuple[str, str], list[str]] = {}
-    for cell in of:
+def _refusals(cells: list[Cell]) -> list[str]:
+    designs_of: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
         for reason in cell.refusals:
-            told.setdefault((cell.label, reason), []).append(cell.design.name)
-    if not told:
+            designs_of.setdefault((cell.label, reason), []).append(cell.design.name)
+    if not designs_of:
         return []
-    lines = [f"- `{label}` ({', '.join(designs)}): {reason}" for (label, reason), designs in told.items()]
+    lines = [f"- `{label}` ({', '.join(designs)}): {reason}" for (label, reason), designs in designs_of.items()]
     return ["## Refused\n\n" + "\n".join(lines)]

@@ -1,4 +1,4 @@
-"""How well a set of scores tells relevant features from noise, and how flat it is where there is nothing to tell."""
+"""Measures of a set of scores: how well it separates relevant features from noise, and how equal it is for noise."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Scores of one trial and the truth about them.
+    """Scores of one trial, and the truth about its features.
 
     Parameters
     ----------
     score : array of float64 of shape (n_features,)
     rank : array of int64 of the same shape
-        Expected place of each feature's group, 0 the most important.
+        Expected place of each feature's group; 0 is the most important.
     relevant : array of bool of the same shape
     selected : array of bool of the same shape, or None
-        What the scorer calls important, if it decides.
+        The features that the scorer selects; None if it does not decide.
     """
 
     score: NDArray[np.float64]
@@ -32,14 +32,14 @@ class Outcome:
     selected: NDArray[np.bool_] | None = None
 
     @property
-    def told_apart(self) -> bool:
-        """Whether there are both relevant features and noise."""
+    def has_signal_and_noise(self) -> bool:
+        """Whether there are both relevant features and noise features."""
         return bool(self.relevant.any() and not self.relevant.all())
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number judged of one trial, NaN where it is undefined."""
+    """A measure of one trial; its value is NaN where it is undefined."""
 
     title: str
     explained: str
@@ -48,22 +48,22 @@ class Measure:
 
 def auc(trial: Outcome) -> float:
     """Return the share of (relevant, noise) pairs in which the relevant feature scores higher; ties count half."""
-    if not trial.told_apart:
+    if not trial.has_signal_and_noise:
         return np.nan
     ahead = np.sign(trial.score[trial.relevant][:, None] - trial.score[~trial.relevant][None, :])
     return float(ahead.mean() / 2 + 0.5)
 
 
 def first(trial: Outcome) -> float:
-    """Return whether the highest score is that of a relevant feature; of a tie, the share of relevant ones in it."""
-    if not trial.told_apart:
+    """Return 1 if a relevant feature has the highest score, else 0; in a tie, the share of relevant features in it."""
+    if not trial.has_signal_and_noise:
         return np.nan
     return float(trial.relevant[trial.score == trial.score.max()].mean())
 
 
 def on_top(trial: Outcome) -> float:
-    """Return whether every relevant feature scores higher than every noise feature."""
-    if not trial.told_apart:
+    """Return 1 if every relevant feature scores higher than every noise feature, else 0."""
+    if not trial.has_signal_and_noise:
         return np.nan
     return float(trial.score[trial.relevant].min() > trial.score[~trial.relevant].max())
 
@@ -71,8 +71,9 @@ def on_top(trial: Outcome) -> float:
 def order(trial: Outcome) -> float:
     """Return Kendall's concordance with the expected groups: 1 in order, 0 by chance, -1 reversed.
 
-    Concordant less discordant pairs over the pairs of features of different groups (Somers' D of the score given the
-    group): pairs within a group have no expected order, and a tie in the score counts as neither.
+    It is the number of concordant minus discordant pairs, divided by the number of pairs of features from different
+    groups (Somers' D of the score given the group). Pairs within a group have no expected order, and a tie in the score
+    counts as neither concordant nor discordant.
     """
     above = np.sign(trial.rank[:, None] - trial.rank[None, :])
     pairs = np.abs(above).sum()
@@ -82,7 +83,7 @@ def order(trial: Outcome) -> float:
 
 
 def false_alarm(trial: Outcome) -> float:
-    """Return whether a noise feature was selected; the mean over trials is the family-wise error."""
+    """Return 1 if a noise feature was selected, else 0; the mean over trials is the family-wise error rate."""
     if trial.selected is None or trial.relevant.all():
         return np.nan
     return float((trial.selected & ~trial.relevant).any())
@@ -106,14 +107,14 @@ MEASURES = {
 
 
 def correlation(score: NDArray[np.float64], reference: NDArray[np.float64]) -> float:
-    """Return Pearson's correlation over features, NaN if one of the two does not vary."""
+    """Return Pearson's correlation over features; NaN if one of the two is constant."""
     if np.ptp(score) == 0 or np.ptp(reference) == 0:
         return np.nan
     return float(np.corrcoef(score, reference)[0, 1])
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float, int]:
-    """Return mean, standard error and number of the trials in which a measure is defined."""
+    """Return mean, standard error and number of trials, over the trials in which a measure is defined."""
     values = values[~np.isnan(values)]
     n = values.size
     if not n:
@@ -122,7 +123,7 @@ def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float, int]:
 
 
 def homogeneity(scores: NDArray[np.float64]) -> float:
-    """Return the p-value of equal mean scores of all features over paired trials (Hotelling's T-squared).
+    """Return the p-value of Hotelling's T-squared test that all features have equal mean scores over paired trials.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def homogeneity(scores: NDArray[np.float64]) -> float:
     Returns
     -------
     float
-        NaN where trials are fewer than features and one, or no score varies.
+        NaN if there are fewer trials than features plus one, or if no score varies.
     """
     from scipy import linalg, stats
 
@@ -140,15 +141,15 @@ def homogeneity(scores: NDArray[np.float64]) -> float:
         return np.nan
     contrasts = scores - scores.mean(axis=1, keepdims=True)
     spread = contrasts.std(axis=0)
-    contrasts = contrasts[:, spread > 0] / spread[spread > 0]  # of one size, for the rank below
+    contrasts = contrasts[:, spread > 0] / spread[spread > 0]  # the same scale, for the rank below
     if not contrasts.size:
         return np.nan
     mean, covariance = contrasts.mean(axis=0), np.atleast_2d(np.cov(contrasts, rowvar=False))
     inverse, rank = linalg.pinvh(covariance, rtol=1e-10, return_rank=True)
-    if not rank or rank >= n - 1:  # so few trials span no more: the covariance is not known
+    if not rank or rank >= n - 1:  # too few trials to estimate the covariance
         return np.nan
-    beyond = mean - covariance @ inverse @ mean
-    if np.abs(beyond).max() > 1e-6 * max(1.0, np.abs(mean).max()):
-        return 0.0  # the means differ where no trial varies
+    unexplained = mean - covariance @ inverse @ mean
+    if np.abs(unexplained).max() > 1e-6 * max(1.0, np.abs(mean).max()):
+        return 0.0  # the means differ in a direction in which no trial varies
     statistic = n * mean @ inverse @ mean * (n - rank) / (rank * (n - 1))
     return float(stats.f.sf(statistic, rank, n - rank))

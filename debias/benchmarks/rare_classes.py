@@ -1,6 +1,6 @@
-"""How often noise is found on held-out rows where a class is rare, by simulation with fixed seeds.
+"""Error rates of tests on held-out rows if a class is rare, by simulation with fixed seeds.
 
-The trees are given, and the level is about rows they have not seen: so each model is tested on many sets of them.
+The trees are fixed, and the error rate is over draws of held-out rows. Each model is therefore tested on many sets.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 N_FEATURES = 10
 N_TRAINING_ROWS = 5000
 SETS = 20
-"""Held-out sets of each model."""
+"""Number of held-out sets for each model."""
 ALPHA = 0.05
-WAYS = {
+METHODS = {
     "auto": 'test="auto"',
     "effective": "Student's law by effective rows",
     "normal": "by the number of rows",
 }
-"""How it is tested: as by default, as rows that come in batches are, and as before effective rows were counted."""
+"""The tests: the default, the test of rows in batches, and the test before effective rows were counted."""
 MODELS = ("forest, balanced", "forest, balanced_subsample", "forest", "XGBoost", "LightGBM, scale_pos_weight")
 
 
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """What the file of trials calls it."""
+        """Name of the setting in the file of trials."""
         return f"1:{self.ratio}, {self.model}, {self.n_rows}"
 
 
@@ -65,20 +65,20 @@ def settings() -> list[Setting]:
 
 
 def run(out: Path, messages: Console, *, repeats: int = 10, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate what is missing, and write the page and its figures.
+    """Simulate the missing trials, and write the page and its numbers.
 
     Parameters
     ----------
     out : Path
-        Folder to write ``rare-classes.md`` to; trials there are gone on with.
+        Folder to write ``rare-classes.md`` to. If it has trials, the run continues from there.
     messages : rich.console.Console
-        Where progress goes.
+        Console for progress.
     repeats : int
-        Models of each setting, each tested on 20 sets of rows.
+        Number of models of each setting; each is tested on 20 sets of rows.
     jobs : int
-        Processes, as joblib counts them.
+        Number of processes, as in joblib.
     restart : bool
-        Throw away what is there.
+        Whether to delete existing trials.
 
     Returns
     -------
@@ -94,50 +94,51 @@ def run(out: Path, messages: Console, *, repeats: int = 10, jobs: int = 1, resta
             if not file.scored(setting.name, repeat)
         ]
         run_tasks(tasks, file, jobs, messages)
-    found = {setting: _found(file.trials, setting, repeats) for setting in settings()}
+    rejections = {setting: _rejections(file.trials, setting, repeats) for setting in settings()}
     page = "\n\n".join(
         [
             "# How often is noise found where a class is rare?",
-            f"`debias bench rare-classes`: {N_FEATURES} features that know nothing of the class, and models of "
-            f"{N_TRAINING_ROWS:,} rows, 25 trees to a forest and 50 to a boosted model, each tested on {SETS} sets of "
-            f"fresh rows. The share of sets in which any feature is found at a family-wise error of {ALPHA:.0%}, with "
-            "standard errors over models in (), binomial where they are larger; "
-            "[what the tests are](../significance.md).",
-            "*By the number of rows* is the test of rows above 2,000 before effective rows were counted.",
+            f"`debias bench rare-classes`: {N_FEATURES} features that are independent of the class. Models are trained "
+            f"on {N_TRAINING_ROWS:,} rows, with 25 trees in a forest and 50 in a boosted model, and each is tested on "
+            f"{SETS} sets of fresh rows. The table shows the share of sets in which any feature is found, at a "
+            f"family-wise error rate of {ALPHA:.0%}. Standard errors in () are over models, or binomial if that is "
+            "larger; [what the tests are](../significance.md).",
+            "*By the number of rows* is the test of more than 2,000 rows before effective rows were counted.",
             f"*Written by the runner; {machine_line()}.*",
-            markdown_table(_lines(found)),
+            markdown_table(_lines(rejections)),
         ]
     )
     (out / "rare-classes.md").write_text(page + "\n", encoding="utf-8")
-    _write_figures(found, out / "rare-classes.csv")
+    _write_figures(rejections, out / "rare-classes.csv")
     write_index(out)
     return page + "\n"
 
 
 def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDArray[np.bool_]]:
-    """Train a model on noise, and tell for each of some sets of fresh rows whether anything is found in it.
+    """Train a model on noise, and return for several sets of fresh rows whether any feature is found.
 
     Parameters
     ----------
     setting : Setting
     number : int
-        Of the model; the same gives the same data.
+        Number of the model; the same number gives the same data.
     sets : int
+        Number of sets.
 
     Returns
     -------
     dict
-        By way of testing, arrays of shape (sets,).
+        For each key of METHODS, an array of bool of shape (sets,).
     """
     from scipy.special import stdtr
 
     rng = np.random.default_rng([setting.ratio, setting.n_rows, MODELS.index(setting.model), number])
     model = _model(setting, seed_of(rng)).fit(*_draw(rng, N_TRAINING_ROWS, setting.ratio))
-    scorer, found = debias.scorer("mdi_oob"), []
+    scorer, rejections = debias.scorer("mdi_oob"), []
     for _ in range(sets):
         X, y = _draw(rng, setting.n_rows, setting.ratio)
         request = Request.of(model, X, y, rows="held-out", seed=seed_of(rng))
-        (prepared,) = prepared_members(request, [scorer], known=True)  # they are fresh: there is nothing to recognise
+        (prepared,) = prepared_members(request, [scorer], known=True)  # the rows are fresh: nothing to recognise
         scores = prepared.score(scorer)
         procedures = (Procedure("auto", ALPHA), Procedure("naive", ALPHA))
         auto, naive = (prepared.test(scores, scorer, procedure) for procedure in procedures)
@@ -145,30 +146,32 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
         assert naive.selected is not None
         assert naive.z is not None
         normal = N_FEATURES * stdtr(setting.n_rows - 1, -naive.z) <= ALPHA
-        found.append([auto.selected.any(), naive.selected.any(), normal.any()])
-    return dict(zip(WAYS, np.array(found).T, strict=True))
+        rejections.append([auto.selected.any(), naive.selected.any(), normal.any()])
+    return dict(zip(METHODS, np.array(rejections).T, strict=True))
 
 
-def rate(found: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return the share of sets in which anything was found, and its standard error.
+def rate(rejections: NDArray[np.bool_]) -> tuple[float, float]:
+    """Return the share of sets in which any feature was found, and its standard error.
 
     Parameters
     ----------
-    found : array of shape (n_models, sets)
+    rejections : array of shape (n_models, sets)
 
     Returns
     -------
-    (share, standard error)
-        Over models, or binomial if that is larger: sets of one model may be alike, and few models may agree by chance.
+    share : float
+    standard_error : float
+        Over models, or binomial if that is larger: sets of one model may be similar, and a few models may agree by
+        chance.
     """
-    share = float(found.mean())
-    binomial = np.sqrt(max(share, 1 / found.size) * (1 - share) / found.size)
-    of_models = found.mean(axis=1).std(ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0.0
-    return share, float(max(binomial, of_models))
+    share = float(rejections.mean())
+    binomial = np.sqrt(max(share, 1 / rejections.size) * (1 - share) / rejections.size)
+    over_models = rejections.mean(axis=1).std(ddof=1) / np.sqrt(len(rejections)) if len(rejections) > 1 else 0.0
+    return share, float(max(binomial, over_models))
 
 
 def _draw(rng: np.random.Generator, n_rows: int, ratio: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Draw features of 2, 4, 20 and infinitely many values, and classes that know nothing of them."""
+    """Draw features with 2, 4, 20 and infinitely many values, and classes that are independent of them."""
     X = rng.normal(size=(n_rows, N_FEATURES))
     X[:, -3:] = rng.integers(0, [2, 4, 20], (n_rows, 3))
     y = (rng.random(n_rows) < 1 / ratio).astype(np.int64)
@@ -194,32 +197,34 @@ def _model(setting: Setting, seed: int) -> Any:
 
 
 def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
-    found = any_found(setting, repeat)
-    return {"design": setting.name, "repeat": repeat, "scores": {way: each.tolist() for way, each in found.items()}}
+    by_method = {method: rejected.tolist() for method, rejected in any_found(setting, repeat).items()}
+    return {"design": setting.name, "repeat": repeat, "scores": by_method}
 
 
-def _found(trials: list[dict[str, Any]], setting: Setting, repeats: int) -> dict[str, NDArray[np.bool_]]:
-    of = [trial["scores"] for trial in trials if trial["design"] == setting.name and trial["repeat"] < repeats]
-    return {way: np.array([scores[way] for scores in of]) for way in WAYS}
+def _rejections(trials: list[dict[str, Any]], setting: Setting, repeats: int) -> dict[str, NDArray[np.bool_]]:
+    """Return, for each method, whether any feature was found, as an array of shape (n_models, sets)."""
+    by_model = [trial["scores"] for trial in trials if trial["design"] == setting.name and trial["repeat"] < repeats]
+    return {method: np.array([scores[method] for scores in by_model]) for method in METHODS}
 
 
-def _lines(found: dict[Setting, dict[str, NDArray[np.bool_]]]) -> list[list[str]]:
-    head = ["classes", "held out", "rows of the rare class", "model", "sets", *WAYS.values()]
-    lines = [head, ["---", "---:", "---:", "---", *["---:"] * (1 + len(WAYS))]]
-    for setting, of in found.items():
-        rare = setting.n_rows / setting.ratio
-        what = [f"1:{setting.ratio}", f"{setting.n_rows:,}", f"{rare:,.0f}", setting.model, str(of["auto"].size)]
-        lines.append([*what, *("{:.3f} ({:.3f})".format(*rate(of[way])) for way in WAYS)])
+def _lines(rejections: dict[Setting, dict[str, NDArray[np.bool_]]]) -> list[list[str]]:
+    head = ["classes", "held out", "rows of the rare class", "model", "sets", *METHODS.values()]
+    lines = [head, ["---", "---:", "---:", "---", *["---:"] * (1 + len(METHODS))]]
+    for setting, by_method in rejections.items():
+        n_rare = f"{setting.n_rows / setting.ratio:,.0f}"
+        n_sets = str(by_method["auto"].size)
+        cells = [f"1:{setting.ratio}", f"{setting.n_rows:,}", n_rare, setting.model, n_sets]
+        lines.append([*cells, *("{:.3f} ({:.3f})".format(*rate(by_method[method])) for method in METHODS)])
     return lines
 
 
-def _write_figures(found: dict[Setting, dict[str, NDArray[np.bool_]]], path: Path) -> None:
+def _write_figures(rejections: dict[Setting, dict[str, NDArray[np.bool_]]], path: Path) -> None:
     import pandas as pd
 
     lines = []
-    for setting, of in found.items():
-        for way, each in of.items():
-            share, error = rate(each)
-            what = {"ratio": setting.ratio, "n_rows": setting.n_rows, "model": setting.model, "test": way}
-            lines.append(what | {"sets": each.size, "found": share, "standard_error": error})
+    for setting, by_method in rejections.items():
+        for method, rejected in by_method.items():
+            share, error = rate(rejected)
+            row = {"ratio": setting.ratio, "n_rows": setting.n_rows, "model": setting.model, "test": method}
+            lines.append(row | {"sets": rejected.size, "found": share, "standard_error": error})
     pd.DataFrame(lines).to_csv(path, index=False, float_format="%.6g", encoding="utf-8")

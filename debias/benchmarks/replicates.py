@@ -1,4 +1,4 @@
-"""What the engine of replicates costs beside a bare joblib loop of the same fits: seconds, and memory."""
+"""Benchmark of replicates: time and memory of our engine beside a plain joblib loop of the same fits."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TEXT = f"response_permutation(mdi, replicates={N_REPLICATES})"
 
 
 def run(console: Console, repeats: int = 3) -> None:
-    """Print seconds and peak memory of 50 refits, ours and the loop's, each run in a process of its own.
+    """Print seconds and peak memory of 50 refits, by debias and by the loop, each in a separate process.
 
     Parameters
     ----------
     console : rich.console.Console
     repeats : int
-        Paired runs; the order within a pair alternates.
+        Number of paired runs; the order within a pair alternates.
     """
     console.print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; {N_REPLICATES} "
@@ -41,8 +41,8 @@ def run(console: Console, repeats: int = 3) -> None:
     pairs = []
     for turn in range(repeats):
         order = ("ours", "loop") if turn % 2 == 0 else ("loop", "ours")
-        found = {which: _measured(which) for which in order}
-        pairs.append((found["ours"], found["loop"]))
+        measured = {which: _measured(which) for which in order}
+        pairs.append((measured["ours"], measured["loop"]))
     for k, unit in ((0, "s"), (1, "MB at the peak, all processes")):
         ratios = [ours[k] / loop[k] for ours, loop in pairs]
         console.print(
@@ -54,7 +54,7 @@ def run(console: Console, repeats: int = 3) -> None:
 
 
 def _measured(which: str) -> tuple[float, float, float]:
-    """Return seconds, peak memory in MB, and seconds of one fit, of a fresh process."""
+    """Return seconds, peak memory in MB, and seconds of one fit, measured in a new process."""
     code = f"from debias.benchmarks.replicates import measure; measure({which!r})"
     done = subprocess.run(command(code), capture_output=True, text=True, check=True)
     seconds, memory, one = map(float, done.stdout.split())
@@ -62,7 +62,7 @@ def _measured(which: str) -> tuple[float, float, float]:
 
 
 def measure(which: str) -> None:
-    """Print what `_measured` reads."""
+    """Run one side and print its figures, for `_measured` to read."""
     import warnings
 
     from joblib import Parallel, delayed
@@ -72,7 +72,7 @@ def measure(which: str) -> None:
     begin = perf_counter()
     _fit(forest, X, y, np.random.SeedSequence(0))
     one = perf_counter() - begin
-    Parallel(n_jobs=N_JOBS)(delayed(_ready)() for _ in range(2 * N_JOBS))  # workers start outside the clock
+    Parallel(n_jobs=N_JOBS)(delayed(_ready)() for _ in range(2 * N_JOBS))  # the start of workers is not timed
     begin = perf_counter()
     if which == "ours":
         debias.score(forest, X, y, TEXT, seed=0, n_jobs=N_JOBS)
@@ -92,7 +92,7 @@ def _problem() -> tuple[NDArray[np.float32], NDArray[np.float64], Any]:
 
 
 def _fit(forest: Any, X: NDArray[np.float32], y: NDArray[np.float64], child: np.random.SeedSequence) -> Any:
-    """Fit the same forest to the same permuted response as ours, and take the importance it reports."""
+    """Fit the same forest to the same permuted response as debias does, and return its reported importance."""
     from sklearn.base import clone
 
     permuted = np.random.default_rng(child).permutation(y)

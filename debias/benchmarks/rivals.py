@@ -1,4 +1,4 @@
-"""How long permutation and SHAP scores take beside scikit-learn's and shap's own, on the same rows: paired runs."""
+"""Benchmark of permutation and SHAP scores: their time beside scikit-learn's and shap's functions on the same rows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ N_ROWS, N_FEATURES = 2_000, 30
 
 
 def run(console: Console, repeats: int) -> None:
-    """Print, for each score and library, both times and their ratio.
+    """Print both times and their ratio for each score and library.
 
     Parameters
     ----------
     console : rich.console.Console
     repeats : int
-        Paired runs of each case, after one of each to compile and to warm up.
+        Number of paired runs of each case, after one run that compiles and warms up.
     """
     console.print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; one thread; "
@@ -40,17 +40,17 @@ def run(console: Console, repeats: int) -> None:
     )
     for name, ours, rival_name, rival in _cases():
         pairs = [(_seconds(ours), _seconds(rival)) for _ in range(repeats + 1)][1:]
-        a, b = (median(each) for each in zip(*pairs, strict=True))
+        our_time, their_time = (median(times) for times in zip(*pairs, strict=True))
         ratios = [theirs / own for own, theirs in pairs]
         console.print(
-            f"\n{name}\n  {a:.3f} s; {rival_name} {b:.3f} s: {median(ratios):.1f} times as long "
+            f"\n{name}\n  {our_time:.3f} s; {rival_name} {their_time:.3f} s: {median(ratios):.1f} times as long "
             f"({min(ratios):.1f} to {max(ratios):.1f})",
             highlight=False,
         )
 
 
 def _cases() -> list[Case]:
-    """Return name, our call, the rival's name and call; models are trained here, outside the clock."""
+    """Return name, our call, the rival's name and the rival's call; models are trained here, which is not timed."""
     from sklearn.inspection import permutation_importance
 
     rng = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def _models() -> list[tuple[str, Any]]:
 
 def _shap(model: Any, X: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of shap, on the shape it returns, and of what it imports
+        warnings.simplefilter("ignore")  # shap warns about the shape it returns, and about its own imports
         import shap
 
         return shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X)

@@ -1,4 +1,4 @@
-"""Run a study: what is missing of it, on several cores, each trial kept as it comes; then write what it says."""
+"""The runner of studies: it runs the missing trials on several cores, keeps each one, and writes the result pages."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def run_study(
     restart: bool = False,
     messages: Console,
 ) -> str:
-    """Run the trials of a study that are missing, and write its CSV, Markdown page and SVG.
+    """Run the missing trials of a study, and write its CSV file, Markdown page and SVG picture.
 
     Parameters
     ----------
     study : Study
     out : Path
-        Folder to write to; trials there are gone on with.
+        Folder to write to. If it has trials of this study, the run continues from there.
     repeats : int, optional
-        Trials of each design; the study's own number by default.
+        Number of trials of each design; by default the number of the study.
     seed : int
-        Repeat r of a design draws the same data whatever the number of repeats or jobs.
+        Repeat r of a design draws the same data for any number of repeats or jobs.
     jobs : int
-        Processes, as joblib counts them.
+        Number of processes, as in joblib.
     scorers : tuple of str
-        Instead of the study's, save those that it compares all others with.
+        Scorers to use instead of those of the study. The study's references always take part.
     restart : bool
-        Throw away trials that are there.
+        Whether to delete existing trials.
     messages : Console
-        Where progress and notes go.
+        Console for progress and messages.
 
     Returns
     -------
@@ -74,15 +74,15 @@ def run_study(
         run_tasks(tasks, file, jobs, messages)
     labels = {design.name: [entrant.label for entrant in entrants(design)] for design in study.designs}
     trials = [trial for trial in file.trials if trial["repeat"] < count]
-    of = summary.cells(study, trials, labels)
-    numbers = summary.summarise(study, of)
+    cells = summary.cells(study, trials, labels)
+    numbers = summary.summarise(study, cells)
     write_text(out / f"{study.name}.csv", summary.to_frame(numbers).to_csv(index=False, float_format="%.6g"))
-    took = sum(trial["seconds"] for trial in trials)
-    how = f"{count} repeats, seed {seed}; the trials took {took:.0f} s, one by one; {machine_line()}."
-    page = markdown.page(study, of, numbers, how)
+    seconds = sum(trial["seconds"] for trial in trials)
+    how = f"{count} repeats, seed {seed}; the trials took {seconds:.0f} s, one by one; {machine_line()}."
+    page = markdown.page(study, cells, numbers, how)
     write_text(out / f"{study.name}.md", page)
     try:
-        pictures.draw(study, of, numbers, out / f"{study.name}.svg")
+        pictures.draw(study, cells, numbers, out / f"{study.name}.svg")
     except ImportError:
         messages.print("no picture: matplotlib is not installed (it comes with the extra `report`)")
     write_index(out)
@@ -90,12 +90,12 @@ def run_study(
 
 
 def entrants(design: Design) -> tuple[Entrant, ...]:
-    """Return the scorers of a design, read."""
+    """Return the entrants that the texts of a design's scorers describe."""
     return tuple(Entrant.of(text) for text in design.scorers)
 
 
 def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
-    """Give every design the scorers that take part: those asked for, or those of the study that are installed."""
+    """Return the study with its scorers in every design: those asked for, or those of the study that are installed."""
     if asked:
         for entrant in map(Entrant.of, asked):
             if isinstance(entrant.scorer, DataScorer) and entrant.rows != "oob":  # raises for one that is not there
@@ -108,11 +108,11 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     designs = []
     for design in study.designs:
         wanted = design.scorers or study.scorers
-        there = tuple(text for text in wanted if _is_installed(text))
-        absent |= dict.fromkeys(text for text in wanted if text not in there)
-        designs.append(replace(design, scorers=there))
+        installed = tuple(text for text in wanted if _is_installed(text))
+        absent |= dict.fromkeys(text for text in wanted if text not in installed)
+        designs.append(replace(design, scorers=installed))
     if absent:
-        messages.print(f"left out, for their plugins are not installed: {', '.join(absent)}", highlight=False)
+        messages.print(f"left out, because their plugins are not installed: {', '.join(absent)}", highlight=False)
     return replace(study, designs=tuple(designs))
 
 
@@ -122,18 +122,19 @@ def _is_installed(text: str) -> bool:
 
 
 def _missing(file: TrialFile, design: Design, repeat: int) -> tuple[Entrant, ...]:
-    there = file.scored(design.name, repeat)
-    return tuple(entrant for entrant in entrants(design) if entrant.label not in there)
+    scored = file.scored(design.name, repeat)
+    return tuple(entrant for entrant in entrants(design) if entrant.label not in scored)
 
 
 def run_tasks(tasks: list[Any], file: TrialFile, jobs: int, messages: Console) -> None:
-    """Run tasks, each a function and its arguments, in processes, and keep the trial that each returns as it comes."""
+    """Run tasks, each a function with its arguments, in processes, and keep each returned trial at once."""
     from joblib import Parallel, delayed
 
     if not tasks:
         return
     with _progress(len(tasks), messages) as advance:
-        for trial in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(f)(*given) for f, *given in tasks):
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
+        for trial in parallel(delayed(function)(*arguments) for function, *arguments in tasks):
             file.add(trial)
             advance()
 
@@ -149,7 +150,7 @@ def _progress(total: int, messages: Console) -> Iterator[Callable[[], Any]]:
 
 
 def write_index(out: Path) -> None:
-    """List the pages in the folder, by the first line of each."""
+    """Write a list of the pages in the folder, each by its first line."""
     pages = sorted(path for path in out.glob("*.md") if path.name != INDEX and path.with_suffix(".csv").exists())
     titles = [path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for path in pages]
     lines = [f"- [{title}]({path.name})" for title, path in zip(titles, pages, strict=True)]

@@ -1,7 +1,7 @@
 """Error rates, power and cost of the significance tests, by simulation with fixed seeds.
 
-Every rate comes with its Monte-Carlo standard error. Data sets are kept in a file as they come, so that a run goes on
-where it was stopped; models are trained with fixed seeds too, so a run repeats.
+Every rate has its Monte-Carlo standard error. Results of data sets are kept in a file at once, so a stopped run can
+continue. Models have fixed seeds too, so a second run gives the same numbers.
 """
 
 from __future__ import annotations
@@ -34,24 +34,26 @@ LEVELS = (0.01, 0.05, 0.1, 0.25)
 POWER = ("E1", "E3", "E4", "E5")
 N_PERMUTATIONS = 199
 N_REFITS = 100
-Found = list[tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.bool_]"]]
+Results = list[tuple["NDArray[np.float64]", "NDArray[np.float64]", "NDArray[np.bool_]"]]
+"""P-values, adjusted p-values and relevance of the features, for each data set."""
 
 
 def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, restart: bool = False) -> str:
-    """Simulate what is missing, and write the page of tables.
+    """Simulate the missing data sets, and write the page of tables.
 
     Parameters
     ----------
     out : Path
-        Folder to write ``significance.md`` to; data sets there are gone on with.
+        Folder to write ``significance.md`` to. If it has results of data sets, the run continues from there.
     messages : rich.console.Console
-        Where progress goes.
+        Console for progress.
     repeats : int
-        Simulated data sets of each setting; a fifth of them for the comparison of power, which refits a hundred times.
+        Number of simulated data sets of each setting; a fifth of them for the comparison of power, which refits a
+        hundred times.
     jobs : int
-        Processes, as joblib counts them.
+        Number of processes, as in joblib.
     restart : bool
-        Throw away what is there.
+        Whether to delete existing results.
 
     Returns
     -------
@@ -84,13 +86,14 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
             "[what the tests are](../significance.md).",
             f"*Written by the runner; {machine_line()}.*",
             "## Error rates",
-            "Of features of noise, with standard errors over data sets in (); the rate of the feature that comes "
-            "out most often; family-wise error and false discovery rate at 5 %; relevant features found by step-down "
-            "max-z.",
+            "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
+            "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
+            "found by step-down max-z.",
             markdown_table(_level_rows(level)),
             "## Power beside refits",
-            f"Relevant features found at 5 %, one by one: {N_PERMUTATIONS} permutations of the frozen forest, all "
-            f"drawn, beside PIMP (Altmann et al. 2010): MDI beside {N_REFITS} refits on permuted responses.",
+            f"Share of relevant features found at 5 %, without adjustment for several features. The frozen forest uses "
+            f"all {N_PERMUTATIONS} permutations. PIMP (Altmann et al. 2010) compares MDI with {N_REFITS} refits on "
+            "permuted responses.",
             markdown_table(_power_rows(power)),
             "## Cost",
             *_cost_lines(),
@@ -102,32 +105,36 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
     return page + "\n"
 
 
-def p_values(setting: Setting, repeats: int, seed: int = 0) -> Found:
+def p_values(setting: Setting, repeats: int, seed: int = 0) -> Results:
     """Return p-values, adjusted p-values and relevance of the features of `repeats` simulated data sets."""
-    return [one_data_set(setting, seed, each) for each in range(repeats)]
+    return [one_data_set(setting, seed, number) for number in range(repeats)]
 
 
 def one_data_set(
     setting: Setting, seed: int, number: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Draw a data set, train the model and test it: p-values, adjusted p-values and relevance of the features."""
+    """Draw a data set, train a model and test it; return p-values, adjusted p-values and relevance of features."""
     rng = np.random.default_rng([seed, number])
     X, y, relevant = setting.draw(rng)
     model = setting.model(seed_of(rng)).fit(X, y)
     if setting.held_out:
         X, y, relevant = setting.draw(rng)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "rows": "held-out" if setting.held_out else "oob",
         "blocks": np.arange(len(y)) // setting.block if setting.block else None,
         "n_permutations": setting.n_permutations,
         "adaptive": False,
+        "test": setting.test,
+        "error": "fwer",
+        "seed": seed_of(rng),
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", debias.DebiasWarning)  # of repeated rows, and of rows that look like training's
-        found = debias.audit(model, X, y, ["mdi_oob"], test=setting.test, error="fwer", seed=seed_of(rng), **given).main
-    assert found.p_value is not None
-    assert found.p_adjusted is not None
-    return found.p_value, found.p_adjusted, relevant
+        # The warnings are about repeated rows, and about rows that look like training rows.
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        scores = debias.audit(model, X, y, ["mdi_oob"], **options).main
+    assert scores.p_value is not None
+    assert scores.p_adjusted is not None
+    return scores.p_value, scores.p_adjusted, relevant
 
 
 def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[str, Any]]:
@@ -142,17 +149,17 @@ def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[s
     Returns
     -------
     dict
-        For "frozen" and "PIMP": ``found``, the share of relevant features with p <= 0.05, and ``seconds`` of the
-        processor.
+        For "frozen" and "PIMP": ``found``, the share of relevant features with p <= 0.05, and ``seconds`` of processor
+        time.
     """
     rng = np.random.default_rng([7, number])
     X, y, relevant = loh_rows(model, rng)
     fitted = forest(seed_of(rng), min_samples_leaf=5).fit(X, y)
     begin = process_time()
-    # All permutations: p-values of single features rest on too few where drawing stops at the family's verdicts.
-    given: Any = {"rows": "oob", "n_permutations": N_PERMUTATIONS, "adaptive": False, "seed": number}
-    scores = debias.audit(fitted, X, y, ["mdi_oob"], **given).main
-    took = process_time() - begin
+    # All permutations are drawn: adaptive drawing stops too early for p-values of single features.
+    options: Any = {"rows": "oob", "n_permutations": N_PERMUTATIONS, "adaptive": False, "seed": number}
+    scores = debias.audit(fitted, X, y, ["mdi_oob"], **options).main
+    seconds = process_time() - begin
     assert scores.p_value is not None
     begin = process_time()
     count = np.zeros(X.shape[1])
@@ -161,26 +168,26 @@ def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[s
         count += refit.feature_importances_ >= fitted.feature_importances_
     pimp = (1 + count) / (1 + n_refits)
     return {
-        "frozen": {"found": float((scores.p_value[relevant] <= 0.05).mean()), "seconds": took},
+        "frozen": {"found": float((scores.p_value[relevant] <= 0.05).mean()), "seconds": seconds},
         "PIMP": {"found": float((pimp[relevant] <= 0.05).mean()), "seconds": process_time() - begin},
     }
 
 
-def level_figures(found: Found) -> dict[str, tuple[float, float]]:
-    """Return rates over noise features, the highest of one feature, family-wise error, FDR and power, each with SE."""
-    p, adjusted, relevant = (np.array(part) for part in zip(*found, strict=True))
+def level_figures(results: Results) -> dict[str, tuple[float, float]]:
+    """Return rates of noise features, the highest rate of one feature, FWER, FDR and power, each with its SE."""
+    p, adjusted, relevant = (np.array(part) for part in zip(*results, strict=True))
     noise = ~relevant
     figures = {f"P(p <= {u:g})": _rate(np.array([(p[i][noise[i]] <= u).mean() for i in range(len(p))])) for u in LEVELS}
-    always = noise.all(axis=0)
-    if always.any():
-        figures["highest feature at .05"] = float((p[:, always] <= 0.05).mean(axis=0).max()), float("nan")
+    always_noise = noise.all(axis=0)
+    if always_noise.any():
+        figures["highest feature at .05"] = float((p[:, always_noise] <= 0.05).mean(axis=0).max()), float("nan")
     figures["FWER"] = _rate(np.array([(adjusted[i][noise[i]] <= 0.05).any() for i in range(len(p))]))
     if relevant.any():
-        chosen = np.array([false_discovery(row) <= 0.05 for row in p])
-        figures["FDR"] = _rate((chosen & noise).sum(axis=1) / np.maximum(chosen.sum(axis=1), 1))
+        discovered = np.array([false_discovery(row) <= 0.05 for row in p])
+        figures["FDR"] = _rate((discovered & noise).sum(axis=1) / np.maximum(discovered.sum(axis=1), 1))
         with_signal = relevant.any(axis=1)
-        shares = (adjusted <= 0.05)[with_signal], relevant[with_signal]
-        figures["power"] = _rate((shares[0] & shares[1]).sum(axis=1) / shares[1].sum(axis=1))
+        found, to_find = (adjusted <= 0.05)[with_signal], relevant[with_signal]
+        figures["power"] = _rate((found & to_find).sum(axis=1) / to_find.sum(axis=1))
     return figures
 
 
@@ -199,14 +206,14 @@ def _power_name(model: str) -> str:
 
 
 def _levels(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
-    """Return by setting how many data sets there are, and the figures."""
-    found: dict[str, Found] = {setting.name: [] for setting in settings()}
+    """Return the number of data sets and the figures of each setting."""
+    by_setting: dict[str, Results] = {setting.name: [] for setting in settings()}
     for trial in trials:
-        if trial["design"] in found:
+        if trial["design"] in by_setting:
             scores = trial["scores"]["frozen"]
             p, adjusted, relevant = (np.array(scores[key]) for key in ("p", "adjusted", "relevant"))
-            found[trial["design"]].append((p, adjusted, relevant))
-    return {name: (len(of), level_figures(of)) for name, of in found.items() if of}
+            by_setting[trial["design"]].append((p, adjusted, relevant))
+    return {name: (len(results), level_figures(results)) for name, results in by_setting.items() if results}
 
 
 def _level_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
@@ -218,18 +225,18 @@ def _level_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
 
 
 def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
-    """Return by design how many data sets there are, what each method found, the difference and the ratio of times."""
-    every = {}
+    """Return, for each design, the number of data sets, the power of both methods, and the ratio of their times."""
+    by_model = {}
     for model in POWER:
-        of = [trial["scores"] for trial in trials if trial["design"] == _power_name(model)]
-        if not of:
+        results = [trial["scores"] for trial in trials if trial["design"] == _power_name(model)]
+        if not results:
             continue
         found, seconds = (
-            np.array([[scores[method][key] for method in ("frozen", "PIMP")] for scores in of])
+            np.array([[scores[method][key] for method in ("frozen", "PIMP")] for scores in results])
             for key in ("found", "seconds")
         )
-        every[model] = (
-            len(of),
+        by_model[model] = (
+            len(results),
             {
                 "frozen forest": _rate(found[:, 0]),
                 "PIMP": _rate(found[:, 1]),
@@ -237,7 +244,7 @@ def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tupl
                 "time, PIMP : frozen": (float(np.median(seconds[:, 1] / seconds[:, 0])), float("nan")),
             },
         )
-    return every
+    return by_model
 
 
 def _power_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
@@ -272,7 +279,7 @@ def _shown(figure: tuple[float, float]) -> str:
 
 
 def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) -> list[str]:
-    """Time 200 permutations beside one fit of the forest, with the same threads."""
+    """Return lines with the time of 200 permutations beside that of one fit of the forest, with the same threads."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     rng = np.random.default_rng(0)
@@ -286,7 +293,7 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
         model.set_params(random_state=0, n_jobs=threads)
         fit = _time(partial(model.fit, X, y))
         audit = partial(debias.audit, model, X, y, ["mdi_oob"], rows="oob", n_jobs=threads, seed=0, adaptive=False)
-        audit(test=None)  # compile, warm the caches
+        audit(test=None)  # compiles the loops and warms the caches
         plain = _time(partial(audit, test=None))
         tracemalloc.start()
         audit(n_permutations=31)
@@ -303,7 +310,7 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
 
 
 def _time(call: Callable[[], Any]) -> NDArray[np.float64]:
-    """Return seconds of the clock and of the processor; the latter do not depend on what else the machine does."""
+    """Return elapsed seconds and seconds of processor time; the latter do not depend on other load of the machine."""
     clock, processor = perf_counter(), process_time()
     call()
     return np.array([perf_counter() - clock, process_time() - processor])

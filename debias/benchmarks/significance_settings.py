@@ -1,4 +1,4 @@
-"""The designs of the table of error rates: data whose truth is known, and the models trained on them."""
+"""The settings of the table of error rates: simulated data with a known truth, and the models trained on them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Setting:
     ----------
     name : str
     draw : callable
-        ``draw(rng)`` returns X, y and which features are relevant; p-values of the others are counted.
+        ``draw(rng)`` returns X, y and which features are relevant; error rates count the p-values of the others.
     model : callable
         ``model(seed)`` returns an unfitted model.
     held_out : bool
-        Whether the model is tested on as many fresh rows; else on its out-of-bag rows.
+        True: the model is tested on held-out rows, as many as it was trained on. False: on its out-of-bag rows.
     block : int
-        Rows to a block; 0: no blocks.
+        Number of rows in a block; 0: no blocks.
     test : str
     n_permutations : int
-        199 by default, so that p-values of a true null are at most 0.05 and 0.01 with just these probabilities; 999
-        where false discoveries of 50 features are counted.
+        199 by default: then p-values of a true null are at most 0.05 and 0.01 with exactly these probabilities. 999
+        for the settings that count false discoveries among 50 features.
     """
 
     name: str
@@ -97,18 +97,18 @@ def settings() -> list[Setting]:
     ]
 
 
-def forest(seed: int, **given: Any) -> Any:
-    """Return a regression forest, a third of the features tried at each split."""
+def forest(seed: int, **settings: Any) -> Any:
+    """Return a regression forest that tries a third of the features at each split."""
     from sklearn.ensemble import RandomForestRegressor
 
-    return RandomForestRegressor(N_TREES, **{"max_features": 1 / 3, "random_state": seed, **given})
+    return RandomForestRegressor(N_TREES, **{"max_features": 1 / 3, "random_state": seed, **settings})
 
 
-def classifier(seed: int, **given: Any) -> Any:
+def classifier(seed: int, **settings: Any) -> Any:
     """Return a classification forest."""
     from sklearn.ensemble import RandomForestClassifier
 
-    return RandomForestClassifier(N_TREES, random_state=seed, **given)
+    return RandomForestClassifier(N_TREES, random_state=seed, **settings)
 
 
 def xgboost_model(seed: int) -> Any:
@@ -132,7 +132,7 @@ def loh_rows(model: str, rng: np.random.Generator, n_rows: int = 400) -> Drawn:
 
 
 def strobl_rows(rng: np.random.Generator, n_classes: int = 2, share: float | None = None) -> Drawn:
-    """Draw the five features of the first simulation of Li et al. (2019), and classes that know nothing of them."""
+    """Draw the five features of the first simulation of Li et al. (2019), and classes independent of them."""
     X = strobl(seed=seed_of(rng), null=True).numeric.to_numpy()
     weights = None if share is None else [1 - share, share]
     y = rng.choice(n_classes, len(X), p=weights)
@@ -147,13 +147,13 @@ def li_rows(rng: np.random.Generator, mirror: bool) -> Drawn:
 
 
 def heteroscedastic(rng: np.random.Generator) -> Drawn:
-    """Draw noise whose standard deviation depends on the first feature, by which no mean is moved."""
+    """Draw noise whose standard deviation depends on a feature; its mean is 0 for every row."""
     X, _, none = loh_rows("E0", rng)
     return X, rng.normal(size=len(X)) * np.exp(X[:, 4]), none
 
 
 def strong_signal(rng: np.random.Generator) -> Drawn:
-    """Draw a response that two of the features explain to 90 %; those correlated with them are counted as relevant."""
+    """Draw a response of which two features explain 90 %."""
     X, noise, _ = loh_rows("E0", rng)
     mean = 3 * X[:, 0] + 1.5 * X[:, 4] * np.sqrt(2)
     y = mean + noise * np.sqrt(mean.var() / 9)
@@ -163,7 +163,7 @@ def strong_signal(rng: np.random.Generator) -> Drawn:
 
 
 def clusters(rng: np.random.Generator, size: int, shared: float = 1.0) -> Drawn:
-    """Draw rows of equal features in clusters whose responses share an effect; `shared` is its part of the variance."""
+    """Draw clusters of rows with equal features and a shared effect on y; `shared` is its share of the variance."""
     X, _, none = loh_rows("E0", rng, n_rows=400 // size)
     X = np.repeat(X, size, axis=0)
     effect = np.repeat(rng.normal(size=len(X) // size), size)

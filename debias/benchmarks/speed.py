@@ -1,4 +1,4 @@
-"""How long scores take beside the libraries' own calls on the same rows, and how that grows."""
+"""Benchmark of speed: the time of scores beside calls of the libraries on the same rows, and how it grows."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_m
 def run(
     console: Console, repeats: int, memory: bool, full: bool = False, jobs: int = 2, out: Path | None = None
 ) -> None:
-    """Time all cases, print them as they come, and write a page.
+    """Time all cases, print each result at once, and write a page.
 
     Parameters
     ----------
     console : rich.console.Console
     repeats : int
-        Paired runs of each case; the order within a pair alternates.
+        Number of paired runs of each case; the order within a pair alternates.
     memory : bool
-        Whether to measure the memory that 10,000,000 rows take out of core as well.
+        Whether to measure also the peak memory for 10,000,000 rows from a file.
     full : bool
-        Up to 1,000,000 rows, 5,000 trees and 1,000 features, which takes an hour or so.
+        Whether to go up to 1,000,000 rows, 5,000 trees and 1,000 features, which takes about an hour.
     jobs : int
-        Threads, beside one.
+        Number of threads to measure with, in addition to one thread.
     out : Path, optional
         Folder for speed.md and speed.csv.
     """
@@ -100,25 +100,25 @@ def run(
 
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:
-    """Time a case, and say how."""
-    first = (_time(case.ours), _time(case.rival))  # compile, warm the caches
+    """Time a case, and return its line of the table."""
+    first = (_time(case.ours), _time(case.rival))  # compiles the loops and warms the caches
     pairs = []
     for turn in range(1 if case.once else repeats):
         if case.once:
             pairs.append((_time(case.ours), first[1]))
         elif turn % 2:
-            b, a = _time(case.rival), _time(case.ours)
-            pairs.append((a, b))
+            their_time, our_time = _time(case.rival), _time(case.ours)
+            pairs.append((our_time, their_time))
         else:
             pairs.append((_time(case.ours), _time(case.rival)))
-    ours, theirs = (median(each) for each in zip(*pairs, strict=True))
-    ratios = sorted(a / (b * case.scale) for a, b in pairs)
+    ours, theirs = (median(times) for times in zip(*pairs, strict=True))
+    ratios = sorted(our_time / (their_time * case.scale) for our_time, their_time in pairs)
     spread = f"{median(ratios):.3g} ({ratios[0]:.3g} to {ratios[-1]:.3g})" if len(ratios) > 1 else f"{ratios[0]:.3g}"
     return case.name, f"{ours:.3f} s", case.rival_name, f"{theirs * case.scale:.3f} s", spread, case.target
 
 
 def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], wanted: str, repeats: int) -> Row:
-    """Return times at several sizes, and the slope of their logarithms: over all, and between the last two."""
+    """Return the line of times at several sizes, and of the slope of their logarithms over all and the last two."""
     seconds = []
     for _, call in calls:
         call()
@@ -138,21 +138,21 @@ def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], 
 
 
 def _share_of_cores(call: Callable[[], Any]) -> float:
-    """Return processor time, that of other processes we started included, over twice the time that went by."""
-    call()  # workers start, kernels compile
+    """Return processor time, including that of child processes, divided by twice the elapsed time."""
+    call()  # starts the workers and compiles the loops
     before, begin = _processor_seconds(), perf_counter()
     call()
-    took = perf_counter() - begin
-    return (_processor_seconds() - before) / (2 * took)
+    elapsed = perf_counter() - begin
+    return (_processor_seconds() - before) / (2 * elapsed)
 
 
 def _processor_seconds() -> float:
-    """Return the processor time of this process and of those below it (Linux; elsewhere of this process)."""
+    """Return the processor time of this process and its descendants (on Linux; elsewhere of this process only)."""
     if not Path("/proc/self/stat").exists():
         return process_time()
     parent, ticks = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it may be gone
+        with suppress(OSError):  # the process may have ended
             fields = stat.read_text().rpartition(")")[2].split()
             parent[int(stat.parent.name)], ticks[int(stat.parent.name)] = (
                 int(fields[1]),
@@ -165,7 +165,7 @@ def _processor_seconds() -> float:
 
 
 def _out_of_core(n_rows: int) -> Row:
-    """Return time and peak memory of a process that scores a Parquet file."""
+    """Return the line of time and peak memory of a process that scores a Parquet file."""
     with TemporaryDirectory() as folder:
         subprocess.run(command(WRITE, str(n_rows), folder), check=True)
         done = subprocess.run(command(SCORE, str(n_rows), folder), capture_output=True, text=True, check=True)
@@ -181,14 +181,14 @@ def _time(call: Callable[[], Any]) -> float:
 
 
 def _write(out: Path, rows: list[Row], line: str) -> None:
-    """Write the page and the numbers behind it."""
+    """Write the page, and its numbers as a CSV file."""
     out.mkdir(parents=True, exist_ok=True)
     table = ["| " + " | ".join(cells) + " |" for cells in (HEADINGS, ("---",) * len(HEADINGS), *rows)]
     text = (
-        "# Speed\n\n`debias bench speed`: seconds of one call, beside others' on the same rows; ratio is ours over "
-        "theirs. Our calls include reading the trees, checking them against the library and proving the rows. "
-        "Exponents are slopes of log seconds over log size, over all sizes and between the two largest; the first is "
-        "below 1 where a part of the time is the same for every size.\n\n"
+        "# Speed\n\n`debias bench speed`: seconds of one call, beside calls of other packages on the same rows. The "
+        "ratio is our time divided by theirs. Our calls include reading the trees, checking them against the library "
+        "and proving the rows. Exponents are slopes of log seconds over log size, over all sizes and between the two "
+        "largest. The first is below 1 if a part of the time is the same for every size.\n\n"
         f"*Written by the runner. {line}*\n\n" + "\n".join(table) + "\n"
     )
     write_text(out / "speed.md", text)

@@ -1,4 +1,4 @@
-"""What is timed: our calls, and the calls they stand beside, on models trained outside the clock."""
+"""The cases of the speed benchmark: our calls, and the calls they are compared with. Training is not timed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FOREST_SCORES: list[Any] = ["mdi", "mdi_oob", "ufi", "oob_split", "oob_loss"]
 EXPLAINED = 20
-"""Rows given to TreeExplainer, whose time is proportional to them: it would take hours for all."""
+"""Number of rows for TreeExplainer. Its time is proportional to the rows; all rows would take hours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,11 @@ class Case:
     rival_name : str
     rival : callable
     target : str
-        The ratio, or the time, that is wanted; "" if none is.
+        The ratio or the time to reach; "" if there is no target.
     scale : float
-        What the rival's time is multiplied with, where it was given a part of the rows.
+        Factor of the rival's time, if it gets only a part of the rows.
     once : bool
-        Whether one pair must do, since the rival takes so long.
+        Whether to time one pair only, because the rival is slow.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Case:
 
 
 def forests(jobs: int, full: bool) -> Iterator[Case]:
-    """All node scores of forests on their own training rows, beside predict, permutations and SHAP values."""
+    """Yield cases of forests: all node scores on their training rows, beside predict, permutation and SHAP."""
     from sklearn.inspection import permutation_importance
 
     sizes = [(20_000, 100, 50, "0.6"), (1_000, 50, 50, "0.1 s")]
@@ -72,7 +72,7 @@ def forests(jobs: int, full: bool) -> Iterator[Case]:
 
 
 def boosters(jobs: int, full: bool) -> Iterator[Case]:
-    """Held-out scores of boosted trees, beside the library's predict and pred_leaf."""
+    """Yield cases of boosted trees: scores on held-out rows, beside predict and pred_leaf of the library."""
     from lightgbm import LGBMClassifier
     from xgboost import XGBClassifier
 
@@ -98,7 +98,7 @@ def boosters(jobs: int, full: bool) -> Iterator[Case]:
 
 
 def many_small_trees(full: bool) -> Iterator[Case]:
-    """Set all that 5,000 trees cost beside routing alone: extraction, proofs, sums, scores."""
+    """Yield a case of many trees: extraction, proofs, sums and scores, beside routing alone."""
     from lightgbm import LGBMRegressor
 
     from debias.trees.routing import route
@@ -118,7 +118,7 @@ def many_small_trees(full: bool) -> Iterator[Case]:
 
 
 def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]:
-    """Return what grows, in what setting, our call at each size, and the exponent that is wanted."""
+    """Yield what grows, the setting, our call at each size, and the target of the exponent."""
     rows = [10_000, 20_000, 40_000, 80_000, *([160_000, 320_000, 1_000_000] if full else [])]
     X, y = classification(rows[-1], 20)
     for depth, wanted in ((8, "0.95-1.1"), (None, "")):
@@ -133,7 +133,7 @@ def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]
 
 
 def busy() -> Iterator[tuple[str, Call]]:
-    """Return what ought to keep two cores busy: frozen permutations, and refits."""
+    """Yield calls that should keep two cores busy: permutations with frozen trees, and refits."""
     for n_rows, n_features in ((4_000, 20), (20_000, 50)):
         X, y = classification(n_rows, n_features)
         yield (
@@ -149,7 +149,7 @@ def busy() -> Iterator[tuple[str, Call]]:
 
 
 def classification(n_rows: int, n_features: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Draw rows whose class follows five of the features."""
+    """Draw rows whose class depends on five of the features."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
     y = (X[:, :5].sum(axis=1) + rng.normal(scale=2, size=n_rows) > 0).astype(np.int64)
@@ -157,7 +157,7 @@ def classification(n_rows: int, n_features: int, seed: int = 0) -> tuple[NDArray
 
 
 def grown(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Any:
-    """Train a forest, and set it to one thread."""
+    """Return a trained forest that predicts with one thread."""
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(n_trees, random_state=0, n_jobs=-1, **settings).fit(X, y)
@@ -165,9 +165,9 @@ def grown(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings
 
 
 def shap_values(model: Any, X: NDArray[np.float32]) -> Any:
-    """Return what shap makes of rows."""
+    """Return the values of shap.TreeExplainer for rows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of shap, on the shape it returns, and of what it imports
+        warnings.simplefilter("ignore")  # shap warns about the shape it returns, and about its own imports
         import shap
 
         return shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X)
@@ -178,12 +178,12 @@ def _forest_call(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **s
     return partial(_audit, forest, X, y, FOREST_SCORES, rows="oob", n_jobs=1)
 
 
-def _audit(model: Any, X: Any, y: Any, scorers: list[Any], **more: Any) -> Any:
-    return debias.audit(model, X, y, scorers, test=None, **more)
+def _audit(model: Any, X: Any, y: Any, scorers: list[Any], **options: Any) -> Any:
+    return debias.audit(model, X, y, scorers, test=None, **options)
 
 
-def _score(model: Any, X: Any, y: Any, scorer: str, **more: Any) -> Any:
-    return debias.score(model, X, y, scorer, rows="held-out", **more)
+def _score(model: Any, X: Any, y: Any, scorer: str, **options: Any) -> Any:
+    return debias.score(model, X, y, scorer, rows="held-out", **options)
 
 
 def _xgboost_leaves(booster: Any, X: NDArray[np.float32], threads: int) -> Any:

@@ -1,4 +1,4 @@
-"""What an experiment is: designs to draw data from, scorers to compare on them, and the figures a paper gives."""
+"""The definition of a study: designs to draw data from, scorers to compare on them, and the figures of a paper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One data set to train on, and fresh rows of the same truth if the design has them."""
+    """One data set for training, and held-out rows with the same truth if the design has them."""
 
     train: Simulation
     held_out: Simulation | None = None
@@ -25,19 +25,19 @@ class Design:
     Parameters
     ----------
     table, column : str
-        Heading of the table and of the column in it; the two name the design.
+        Heading of the table and of the column in it; together they name the design.
     draw : callable
-        Seed -> Draw. Module-level functions and partials of them, so that processes can share the work.
+        Seed -> Draw. A module-level function or a partial of one, so that it can be sent to processes.
     fit : callable or None
-        (Simulation, seed) -> fitted model; None if only scorers that need no model take part.
+        (Simulation, seed) -> fitted model; None if only scorers without a model take part.
     stream : str
-        Designs of one stream draw the same data in the same repeat: differences between them are paired.
+        Designs with the same stream draw the same data in the same repeat, so differences between them are paired.
     clip : bool
-        Judge max(score, 0), as the authors of a paper did; what is stored stays as it is.
+        Whether to measure max(score, 0), as the authors of a paper did; stored scores are not changed.
     x : float or None
-        The number a picture draws this design at, if the designs of a table are a series.
+        The horizontal position of this design in a picture, if the designs of a table are a series.
     scorers : tuple of str
-        Scorers of this design alone; empty for those of the study.
+        Scorers of this design only; if empty, those of the study.
     """
 
     table: str
@@ -51,26 +51,26 @@ class Design:
 
     @property
     def name(self) -> str:
-        """Unique in the study."""
+        """Name of the design, unique in the study."""
         return f"{self.table} / {self.column}"
 
 
 @dataclass(frozen=True)
 class Published:
-    """One figure of a paper, or of a run of its authors' code.
+    """One number from a paper, or from a run of its authors' code.
 
     Parameters
     ----------
     table, column : str
-        The design it belongs to.
+        The design that the number belongs to.
     scorer : str
-        As tables call it; a name of its own for a method that only the paper has.
+        Name of the scorer in tables; any other name for a method that only the paper has.
     value, error : float
-        The figure and its standard error: NaN if unknown, infinite if it is of one data set and tells no mean.
+        The number and its standard error: NaN if unknown, infinite if the number is from a single data set.
     measure : str
         Key of :data:`debias.benchmarks.measures.MEASURES`.
     by : str
-        Whose figure it is, for the heading of its column.
+        Source of the number, for the heading of its column.
     """
 
     table: str
@@ -89,28 +89,28 @@ class Study:
     Parameters
     ----------
     name, title, source : str
-        As on the command line; what it asks; the paper, section and table.
+        The name on the command line; the question; and the paper with section and table.
     designs : tuple of Design
     scorers : tuple of str
-        Expressions, each optionally followed by ``@oob``, ``@held-out`` or ``@train`` for the rows to score on. Those
-        that are not installed are left out of a run that does not ask for them by name, and said to be.
+        Expressions, each optionally followed by ``@oob``, ``@held-out`` or ``@train`` for the rows to score on.
+        Scorers that are not installed are left out with a message, unless the user names them.
     repeats : int
-        By default; the paper's number where that takes minutes.
+        Default number of repeats; the number of the paper if that takes minutes only.
     measures : tuple of str
-        Keys of :data:`debias.benchmarks.measures.MEASURES`: one table each.
+        Keys of :data:`debias.benchmarks.measures.MEASURES`; each gives one table.
     picture : {"dots", "means", "lines", "boxes"}
-        Which picture shows it, see :mod:`debias.benchmarks.pictures`.
+        Kind of the picture, see :mod:`debias.benchmarks.pictures`.
     feature_means : bool
-        Also a table of the mean score of each feature.
+        Whether to add a table of the mean score of each feature.
     references : tuple of str
-        Scorers whose correlation with each of the others, over features, is a table of its own.
+        Scorers whose correlation with each other scorer, over features, is shown in a table.
     sets : bool
-        Also list what each scorer selects, beside the relevant features.
+        Whether to list the features that each scorer selects, beside the relevant features.
     published : tuple of Published
     data : str
-        Fingerprint of the data that the user gave, if any: trials on other data are not gone on with.
+        Digest of the data that the user gave, if any: a run does not continue with trials on other data.
     remark : str
-        How to read the tables, and what the paper found, for the results page.
+        Text for the results page: how to read the tables, and what the paper found.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""One trial of one design: draw, fit, score. And the file that trials are kept in, so that a run can go on."""
+"""Trials of a design: one is drawn, fitted and scored here; a file keeps them, so that a stopped run can continue."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ROWS = ("oob", "held-out", "train")
 
 @dataclass(frozen=True)
 class Entrant:
-    """A scorer that takes part, and the rows it is given."""
+    """A scorer that takes part in a study, and the kind of rows that it scores."""
 
     expression: str
     rows: str
 
     @classmethod
     def of(cls, text: str) -> Entrant:
-        """Read ``expression`` or ``expression@rows``; OOB rows where nothing is said."""
+        """Return the entrant for ``expression`` or ``expression@rows``; without rows, out-of-bag rows."""
         expression, at, rows = text.rpartition("@")
         if not at or rows not in ROWS:
             return cls(text, "oob")
@@ -43,17 +43,18 @@ class Entrant:
 
     @property
     def label(self) -> str:
-        """What tables call it."""
+        """Name of the entrant in tables."""
         return self.scorer.name if self.rows == "oob" else f"{self.scorer.name} on {self.rows} rows"
 
 
 def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, ...]) -> dict[str, Any]:
-    """Draw data, fit the model, score it with every entrant.
+    """Draw data, fit the model, and score it with every entrant.
 
     Returns
     -------
     dict
-        Plain values: design, repeat, features, expected rank, relevant, and per entrant the scores, or why it refused.
+        Plain values: design, repeat, features, expected rank, relevant, and for each entrant its scores or the reason
+        why it refused.
     """
     data_seed, model_seed = (int(s) for s in np.random.SeedSequence([seed, crc32(design.stream.encode()), repeat])
                              .generate_state(2) >> 1)  # fmt: skip
@@ -61,7 +62,7 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
     draw = design.draw(data_seed)
     model = None if design.fit is None else design.fit(draw.train, model_seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", debias.DebiasWarning)  # tables name the rows
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # the tables name the kind of rows
         scores = {entrant.label: _score(entrant, model, draw, model_seed) for entrant in entrants}
     return {
         "design": design.name,
@@ -75,23 +76,23 @@ def run_trial(design: Design, repeat: int, seed: int, entrants: tuple[Entrant, .
 
 
 class TrialFile:
-    """Trials on disk, one JSON object a line; the first line says what they belong to.
+    """A file of trials, one JSON object per line; the first line is a header that names the run.
 
-    It is locked while it is open, so that two runs do not write to it at once (not on Windows, which has no such
-    locks): close it, or use it in a ``with`` statement.
+    The file is locked while it is open, so that two runs cannot write to it at the same time (except on Windows, which
+    has no such locks). Close it, or use it in a ``with`` statement.
 
     Parameters
     ----------
     path : Path
     header : dict
-        Study, seed and versions. Trials made under another header are not mixed with these.
+        Study, seed and versions. Trials with another header are not mixed with these.
     restart : bool
-        Throw away what is there.
+        Whether to delete existing trials.
 
     Raises
     ------
     DebiasError
-        The file there was made under another header, or another run writes to it.
+        The existing file has another header, or another run is writing to it.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], restart: bool = False) -> None:
@@ -116,11 +117,11 @@ class TrialFile:
         self._file.close()
 
     def scored(self, design: str, repeat: int) -> set[str]:
-        """Return what has a score in that trial already."""
+        """Return the labels that already have a score in that trial."""
         return self._scored.get((design, repeat), set())
 
     def add(self, trial: dict[str, Any]) -> None:
-        """Keep a trial, at once."""
+        """Add a trial, and write it to the file at once."""
         self._write(trial)
         self._keep(trial)
 
@@ -128,14 +129,14 @@ class TrialFile:
         self._file.seek(0)
         text = self._file.read()
         whole = text[: text.rfind(b"\n") + 1]
-        self._file.truncate(len(whole))  # a line that was cut off by a kill is dropped, and its trial run again
+        self._file.truncate(len(whole))  # an incomplete last line is dropped, and its trial runs again
         lines = whole.splitlines()
         if not lines:
             self._write(header)
             return
-        there = _first(lines[0])
-        if there != header:
-            changed = sorted(key for key in {*header, *there} if there.get(key) != header.get(key))
+        existing = _header_of(lines[0])
+        if existing != header:
+            changed = sorted(key for key in {*header, *existing} if existing.get(key) != header.get(key))
             raise DebiasError(
                 f"{self.path} holds trials of another run ({', '.join(changed)} changed): remove it, pass --restart, "
                 "or another --out"
@@ -148,16 +149,16 @@ class TrialFile:
         self._file.flush()
 
     def _keep(self, trial: dict[str, Any]) -> None:
-        """Count no score twice, should the file hold it twice."""
-        there = self._scored.setdefault((trial["design"], trial["repeat"]), set())
-        fresh = {label: score for label, score in trial["scores"].items() if label not in there}
+        """Keep a trial in memory, without scores that are already there."""
+        labels = self._scored.setdefault((trial["design"], trial["repeat"]), set())
+        fresh = {label: score for label, score in trial["scores"].items() if label not in labels}
         if fresh:
             self.trials.append({**trial, "scores": fresh})
-            there.update(fresh)
+            labels.update(fresh)
 
 
-def _first(line: bytes) -> dict[str, Any]:
-    """Return the header on the first line, empty if there is none."""
+def _header_of(line: bytes) -> dict[str, Any]:
+    """Return the header that the first line holds; empty if it holds none."""
     try:
         header = json.loads(line)
     except ValueError:
@@ -166,7 +167,7 @@ def _first(line: bytes) -> dict[str, Any]:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Keep other runs from a file until it is closed, by whatever end."""
+    """Lock a file for this run until it is closed, or the process ends."""
     try:
         import fcntl
     except ImportError:
@@ -174,7 +175,7 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise DebiasError(f"another run writes to {file.name}: wait for it, or pass another --out") from None
+        raise DebiasError(f"another run is writing to {file.name}: wait for it, or pass another --out") from None
 
 
 def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any
     try:
         scores = _call(entrant, model, draw, seed)
     except CompositionError:
-        raise  # a mistake in the expression concerns the whole run
+        raise  # a mistake in the expression affects the whole run
     except DebiasError as error:
         return {"refused": str(error)}
     selected = getattr(scores, "selected", None)
@@ -198,10 +199,10 @@ def _call(entrant: Entrant, model: Any, draw: Draw, seed: int) -> debias.Scores:
     if isinstance(entrant.scorer, debias.DataScorer):
         return debias.score(None, train.X, train.y, entrant.scorer, seed=seed)
     if model is None:
-        raise DebiasError(f"this design fits no model, and {entrant.label} needs one")
+        raise DebiasError(f"{entrant.label} needs a model, and this design has none")
     if entrant.rows != "held-out":
         return debias.score(model, train.numeric, train.y, entrant.scorer, rows=entrant.rows, seed=seed)
     if draw.held_out is None:
-        raise DebiasError(f"this design draws no held-out rows, and {entrant.label} needs them")
+        raise DebiasError(f"{entrant.label} needs held-out rows, and this design has none")
     fresh = draw.held_out
     return debias.score(model, fresh.numeric, fresh.y, entrant.scorer, rows="held-out", seed=seed)

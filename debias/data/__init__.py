@@ -1,1 +1,1 @@
-"""X, y, weights, groups and blocks, in any container."""
+"""X, y, weights, groups and blocks, in any container, in memory or in batches."""

@@ -1,4 +1,4 @@
-"""Rows in batches: what streaming asks of wherever they come from."""
+"""Rows in batches: the interface between streaming and the sources of rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Batch(NamedTuple):
-    """Some rows."""
+    """A batch of rows: features, response and weights."""
 
     X: Any
     y: Any
@@ -15,18 +15,18 @@ class Batch(NamedTuple):
 
 
 class Source(Protocol):
-    """Rows in batches."""
+    """An object that yields rows in batches."""
 
     @property
     def once(self) -> bool:
-        """Whether the rows can be gone through once only."""
+        """Whether the rows can be iterated over only once."""
         ...
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if it is known beforehand."""
+        """Number of rows, if it is known in advance."""
         ...
 
     def __iter__(self) -> Iterator[Batch]:
-        """Go through the rows, in order."""
+        """Yield the rows, in order."""
         ...

@@ -1,4 +1,4 @@
-"""Rows that depend on one another: blocks the user names, and repeated rows nobody named."""
+"""Rows that depend on one another: blocks given by the user, and a warning about repeated rows without blocks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.table import Table
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 FINE = 20
-"""A column tells rows apart if its values lie on a grid of more steps than this within the quartiles,"""
+"""The values of a column are fine if the distance of its quartiles is more than this times its smallest gap."""
 REPEATED = 0.01
-"""if more than this share of the rows have a value that another row has as well;"""
+"""A column is examined if more than this share of the rows have a value that another row also has."""
 BEYOND_CHANCE = 3
-"""and repeated rows are no chance if they are this many times as many as chance would make."""
+"""Repeated rows are not chance if there are more than this many times as many as expected by chance."""
 ROWS_TO_JUDGE = 20
+"""Fewer rows are not examined."""
 LARGEST_BLOCK, SHARE_OF_MASS = 10, 0.05
-"""A value of more rows than both, ten and a share of all, is a point mass of its column and no trace of a block."""
+"""A value of more rows than both, ten and this share of all, is a point mass of its column, not a sign of a block."""
 
 
 def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
-    """Give the blocks numbers from 0.
+    """Return the blocks as numbers from 0.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     Raises
     ------
     RowsError
-        There is not one label a row, or a label is missing.
+        There is not one label per row, a label is missing, or there is only one block.
     """
     if blocks is None:
         return None
@@ -50,22 +51,22 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     try:
         labels = np.asarray(blocks)
     except ValueError:
-        raise RowsError("blocks must be one label a row") from None
+        raise RowsError("blocks must have one label per row; its entries have different lengths") from None
     if labels.shape != (n_rows,):
-        raise RowsError(f"blocks has shape {labels.shape} for {n_rows} rows: pass one label a row")
+        raise RowsError(f"blocks has shape {labels.shape} for {n_rows} rows: pass one label per row")
     codes = pd.factorize(labels)[0].astype(np.int64)
     if (codes < 0).any():
-        raise RowsError(f"blocks has no label in row {int(np.argmax(codes < 0))}: every row belongs to a block")
+        raise RowsError(f"blocks has no label in row {int(np.argmax(codes < 0))}: every row must belong to a block")
     if codes.max() < 1:
-        raise RowsError("all rows are of one block: nothing can be learnt of chance from a single block")
+        raise RowsError("all rows are in one block: standard errors and p-values need at least two blocks")
     return codes
 
 
-def warn_of_repeats(table: Table, notes: Notes) -> None:
-    """Warn of rows that repeat others where that cannot be chance: p-values would take them for independent.
+def warn_of_repeats(table: Table, notes: WarningLog) -> None:
+    """Warn of rows that repeat other rows more often than by chance: p-values treat all rows as independent.
 
-    Equal rows are legitimate where columns have few values. So equality is looked for in columns of fine values only,
-    and compared with the chance that values of such fineness coincide.
+    Rows may be equal by chance if columns have few distinct values. Therefore only columns with fine values are
+    compared, and the share of repeated rows is compared with the chance that such fine values coincide.
     """
     n_rows = table.n_rows
     if n_rows < ROWS_TO_JUDGE:
@@ -77,21 +78,22 @@ def warn_of_repeats(table: Table, notes: Notes) -> None:
             continue
         finer = np.unique(joint * (codes.max() + 1) + codes, return_inverse=True)[1].ravel()
         if finer.max() > joint.max():
-            # A column that divides the rows no further, such as the same in another unit, is no second witness.
+            # A column that does not divide the rows further, such as one in another unit, is no further evidence.
             joint, chance = finer, chance * coincidence
     share = float((np.bincount(joint)[joint] > 1).mean()) if joint.any() else 0.0
     if share > max(REPEATED, BEYOND_CHANCE * n_rows * chance):
         notes.warn(
             f"{share:.0%} of the rows repeat the values of another row in columns that are otherwise nearly unique. "
-            "If they are measurements of the same thing they depend on one another, and p-values are too small: pass "
-            "blocks=, one label a row, or hold out whole groups of rows"
+            "If such rows are measurements of the same thing, they depend on one another, and p-values are too small: "
+            "pass blocks=, one label per row, or hold out whole groups of rows"
         )
 
 
 def _without_masses(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Tell apart the rows at values that very many share: zero among amounts, a limit of detection; -1 is missing.
+    """Give a code of its own to each row with a missing value (-1) or a value that very many rows share.
 
-    Such a value is a fact about the column, not about the rows, as a value that a few rows share is.
+    Such a value (zero among amounts, a limit of detection) is a property of the column. Only a value that a few rows
+    share suggests that these rows belong together.
     """
     count = np.bincount(codes + 1)[codes + 1]
     mass = (codes < 0) | (count > max(LARGEST_BLOCK, SHARE_OF_MASS * codes.size))

@@ -1,4 +1,4 @@
-"""A table and its response without a model: what a scorer sees that needs only data."""
+"""The class Data: features and a response, for scorers that need no model."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 FEW = 20
-"""Whole numbers with at most this many distinct values are taken for classes where nothing else says."""
+"""Without a model, whole numbers with at most this many distinct values are taken for classes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One feature, decoded: numbers, or categories without an order.
+    """One decoded feature: numbers, or categories without an order.
 
     Parameters
     ----------
     values : array of float64 of shape (n_rows,)
-        Numbers (ordered categories: their position), or codes 0, 1, 2, ... of categories; NaN where missing.
+        Numbers (of ordered categories, their positions), or codes 0, 1, 2, ... of categories; NaN where missing.
     categorical : bool
+        True if the values are codes of categories without an order.
     """
 
     values: NDArray[np.float64]
@@ -45,33 +46,33 @@ class Column:
 
     @cached_property
     def codes(self) -> NDArray[np.int64]:
-        """Every distinct value as a code from 0, in order; missing is the last code. Shape (n_rows,)."""
+        """Codes of the distinct values, from 0 and in order; missing values have the last code. Shape (n_rows,)."""
         return np.unique(self.values, return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Data:
-    """Rows of features and a response, for a :class:`debias.DataScorer`. Immutable; copies share what they can.
+    """Features and a response, for a :class:`debias.DataScorer`. Immutable; copies share memory if possible.
 
-    A meta-method makes other data of these by `with_response` (permuted responses) and `with_features` (permuted or
-    added columns), and scores those.
+    A meta-method makes changed copies with `with_response` (permuted responses) and `with_features` (permuted or
+    added columns), and scores these.
 
     Parameters
     ----------
     X : DataFrame of shape (n_rows, n_features)
-        The user's columns with their types: categories stay categories, missing values missing.
+        The user's columns with their types: categories stay categories, and missing values stay missing.
     y : array of shape (n_rows,)
         Labels or numbers, none missing.
     classification : bool or None
-        What the model was trained for; None without a model: then `is_classification` looks at y.
+        Whether the model is a classifier. None without a model; then `is_classification` decides by y.
     weight : array of float64 of shape (n_rows,), or None
-        None if the user gave none.
+        None if the user passed no weights.
     seed : int or None
-        For scorers that draw.
+        For scorers that draw random numbers.
     n_jobs : int
-        Threads.
+        Number of threads.
     engine : Engine
-        How a meta-method runs its replicates.
+        Settings for running the replicates of a meta-method.
     """
 
     X: pd.DataFrame
@@ -104,13 +105,13 @@ class Data:
         Raises
         ------
         RowsError
-            A column is neither, e.g. of dates; the message names it.
+            A column is neither, for example dates; the message names it.
         """
         return tuple(_decoded(self.X.iloc[:, k], name) for k, name in enumerate(self.feature_names))
 
     @cached_property
     def is_classification(self) -> bool:
-        """Whether y is of classes: what the model says; else labels, booleans, and whole numbers of few values."""
+        """Whether y holds classes. Without a model: labels, booleans, and whole numbers with few distinct values."""
         if self.classification is not None:
             return self.classification
         if self.y.dtype.kind != "f" and self.y.dtype.kind not in "iu":
@@ -122,7 +123,7 @@ class Data:
         """The classes of y, sorted, and the class of each row, shape (n_rows,)."""
         try:
             classes, codes = np.unique(self.y, return_inverse=True)
-        except TypeError:  # labels of mixed kinds do not sort
+        except TypeError:  # labels of mixed types cannot be sorted
             classes, codes = np.unique([repr(label) for label in self.y.tolist()], return_inverse=True)
         return classes, codes.astype(np.int64)
 
@@ -133,57 +134,57 @@ class Data:
         Raises
         ------
         RowsError
-            y is of labels, or has infinite values.
+            y holds labels, or has infinite values.
         """
         try:
             numbers = self.y.astype(np.float64)
         except (TypeError, ValueError):
-            raise RowsError(f"y is not numeric (dtype {self.y.dtype}), as a regression needs") from None
+            raise RowsError(f"y is not numeric (dtype {self.y.dtype}), but this is a regression") from None
         if not np.isfinite(numbers).all():
             raise RowsError(f"y is infinite at position {np.flatnonzero(~np.isfinite(numbers))[0]}")
         return numbers
 
     def refuse_weights(self, scorer: str) -> None:
-        """Raise a RowsError if rows have weights, for a scorer that counts rows."""
+        """Raise a RowsError if the rows have weights; for scorers that count rows."""
         if self.weight is not None:
-            raise RowsError(f"{scorer} counts rows, and takes no sample_weight; leave it out, or repeat rows")
+            raise RowsError(f"{scorer} counts rows and takes no sample_weight; leave it out, or repeat rows")
 
     def with_response(self, y: NDArray[Any]) -> Self:
-        """Return the same rows with another response of the same kind, shape (n_rows,), e.g. a permuted one."""
+        """Return the same rows with another response of the same kind and shape, for example a permuted one."""
         return self._sharing(replace(self, y=y, classification=self.is_classification))
 
     def with_features(self, X: pd.DataFrame) -> Self:
-        """Return the same response beside other features, shape (n_rows, any)."""
+        """Return the same response with other features, shape (n_rows, any)."""
         return replace(self, X=X)
 
     @property
     def members(self) -> tuple[tuple[str, ...], ...]:
-        """Columns of each feature: itself."""
+        """Names of the columns of each feature; here each feature is one column."""
         return tuple((name,) for name in self.feature_names)
 
     def permuted(self, rng: np.random.Generator) -> Self:
-        """Return the same rows with the response permuted; weights stay with their rows."""
+        """Return the same rows with a permuted response; weights stay with their rows."""
         return self.with_response(rng.permutation(self.y))
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
-        """Return the same response beside other columns; see :class:`debias.Problem`."""
+        """Return the same response with changed columns; see :class:`debias.Problem`."""
         return self.with_features(change(self.X))
 
     def inside(self, seed: int) -> Self:
-        """Return the data as they are within a replicate: another seed, one thread, a quiet engine."""
+        """Return the data for use inside a replicate: with another seed, one thread and a quiet engine."""
         return self._sharing(replace(self, seed=seed, n_jobs=1, engine=self.engine.inner))
 
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, and details."""
+        """Return one number per feature, and details."""
         assert isinstance(scorer, DataScorer)
         return scorer.score(self)
 
     def fingerprint(self) -> str:
-        """Return a text that names the data and the version."""
+        """Return a text that identifies the data and the version of debias."""
         from debias._version import __version__
-        from debias.digest import fingerprint
+        from debias.digest import digest_of
 
-        return fingerprint(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
+        return digest_of(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
 
     def _sharing(self, other: Self) -> Self:
         if "columns" in self.__dict__:
@@ -202,21 +203,21 @@ class Data:
         n_jobs: int = 1,
         engine: Engine | None = None,
     ) -> Data:
-        """Take what the user passed.
+        """Return the data for the arguments that the user passed.
 
         Parameters
         ----------
         X : array or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         ensemble : TreeEnsemble, optional
-            Of a model that is given with the data: gives the order of the columns, and says whether y is of classes.
+            The trees of the model, if there is one: they give the order of the columns and whether y holds classes.
         weight, seed, n_jobs, engine
-            As they are kept.
+            As for the class.
 
         Raises
         ------
         RowsError
-            X or y is not of the right shape, y has missing values, or X does not have the model's columns.
+            X or y has a wrong shape, y has missing values, or X does not have the columns of the model.
         """
         refuse_other_order(X, y=y)
         frame = as_frame(X)
@@ -244,7 +245,7 @@ class Data:
 
 
 def as_frame(X: Any) -> pd.DataFrame:
-    """Return X as a pandas frame: itself, an array under made-up names, or a table of another library."""
+    """Return X as a pandas frame; arrays get made-up names, and tables of other libraries are converted."""
     import narwhals.stable.v2 as nw
     import pandas as pd
 
@@ -270,7 +271,7 @@ def as_frame(X: Any) -> pd.DataFrame:
 
 
 def _series(series: Any) -> Any:
-    """Return a polars or Arrow column as what pandas makes a column of."""
+    """Return a polars or Arrow column as an array, a categorical or a series of pandas."""
     import narwhals.stable.v2 as nw
     import pandas as pd
 
@@ -281,14 +282,14 @@ def _series(series: Any) -> Any:
 
 
 def _aligned(frame: pd.DataFrame, ensemble: TreeEnsemble, has_names: bool) -> pd.DataFrame:
-    """Return the columns in the model's order, under the names its other scores have."""
+    """Return the columns in the order of the model, with the names that its other scores have."""
     names = tuple(str(name) for name in frame.columns) if has_names else None
     order = column_order(names, frame.shape[1], ensemble)
     if order is not None:
         frame = frame.iloc[:, order]
-    wanted = list(ensemble.feature_names)
-    rename = (ensemble.named or not has_names) and list(frame.columns) != wanted
-    return frame.set_axis(wanted, axis=1) if rename else frame
+    names_of_model = list(ensemble.feature_names)
+    rename = (ensemble.named or not has_names) and list(frame.columns) != names_of_model
+    return frame.set_axis(names_of_model, axis=1) if rename else frame
 
 
 def _decoded(column: pd.Series[Any], name: str) -> Column:
@@ -309,6 +310,6 @@ def _decoded(column: pd.Series[Any], name: str) -> Column:
     if present.map(lambda value: isinstance(value, (bool, int, float, np.number, np.bool_))).all():
         return _decoded(column.astype(np.float64), name)
     raise RowsError(
-        f"column {name!r} of X ({column.dtype}) is neither numbers nor categories: make it a number (of days, say), "
-        "or a pandas category"
+        f"column {name!r} of X ({column.dtype}) holds neither numbers nor categories: convert it to numbers (for "
+        "example, a number of days) or to a pandas category"
     )

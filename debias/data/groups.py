@@ -1,4 +1,4 @@
-"""Groups of features that are judged as one: their scores are summed before any null is formed."""
+"""Groups of features that are scored as one: their scores are summed before the null distribution is formed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Which features are summed.
+    """The assignment of features to groups.
 
     Parameters
     ----------
     names : tuple of str
-        Names of the groups, single features among them, in the order of their first feature.
+        Names of the groups in the order of their first feature. A feature without a group is a group of its own.
     index : array of int64 of shape (n_features,)
         Group of each feature.
     """
@@ -31,18 +31,18 @@ class Grouping:
 
     @classmethod
     def of(cls, groups: Any, feature_names: tuple[str, ...]) -> Grouping:
-        """Make groups of a mapping from group names to feature names; features not named stay as they are.
+        """Return the grouping for a mapping from group names to feature names; other features stay single.
 
         Raises
         ------
         RowsError
-            `groups` is no such mapping, or names a feature that does not exist or twice.
+            `groups` is not such a mapping, names a feature that does not exist, or names a feature twice.
         """
         if groups is None:
             return cls(feature_names, np.arange(len(feature_names)))
         if not isinstance(groups, Mapping):
             raise RowsError("groups must be a mapping from the name of each group to the names of its columns")
-        owner: dict[str, str] = {}
+        group_of: dict[str, str] = {}
         known = set(feature_names)
         for group, members in groups.items():
             single = isinstance(members, str) or not isinstance(members, Iterable)
@@ -50,28 +50,28 @@ class Grouping:
                 if str(member) not in known:
                     hint = nearest(str(member), feature_names)
                     raise RowsError(f"group {group!r} has a column {member!r} that the model does not know.{hint}")
-                if str(member) in owner:
-                    raise RowsError(f"column {member!r} is in the groups {owner[str(member)]!r} and {group!r}")
-                owner[str(member)] = str(group)
-        label = [owner.get(name, name) for name in feature_names]
-        clash = sorted(set(owner.values()) & {name for name in feature_names if name not in owner})
+                if str(member) in group_of:
+                    raise RowsError(f"column {member!r} is in the groups {group_of[str(member)]!r} and {group!r}")
+                group_of[str(member)] = str(group)
+        labels = [group_of.get(name, name) for name in feature_names]
+        clash = sorted(set(group_of.values()) & {name for name in feature_names if name not in group_of})
         if clash:
             raise RowsError(f"group {clash[0]!r} has the name of a column that is not in it; rename the group")
-        names = tuple(dict.fromkeys(label))
-        place = {name: k for k, name in enumerate(names)}
-        return cls(names, np.array([place[each] for each in label], dtype=np.int64))
+        names = tuple(dict.fromkeys(labels))
+        position = {name: k for k, name in enumerate(names)}
+        return cls(names, np.array([position[label] for label in labels], dtype=np.int64))
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return figures of features summed by group, shape (n_groups,)."""
+        """Return values of features summed by group, shape (n_groups,)."""
         return np.bincount(self.index, weights=values, minlength=len(self.names)).astype(np.float64)
 
     def sum_columns(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return figures of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""
+        """Return values of shape (n_rows, n_features) summed by group, shape (n_rows, n_groups)."""
         summed = np.zeros((len(values), len(self.names)))
         for feature, group in enumerate(self.index):
             summed[:, group] += values[:, feature]
         return summed
 
     def after(self, first: Grouping) -> Grouping:
-        """Return the groups of what `first` has summed: `self` is about its groups."""
+        """Return the grouping of features that applies `first`, and then this grouping to the groups of `first`."""
         return Grouping(self.names, self.index[first.index])

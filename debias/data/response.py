@@ -1,4 +1,4 @@
-"""The user's y as the trees see it: class codes, or numbers less a constant."""
+"""The response: the user's y as class codes, or as numbers minus a constant."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 SMALLEST_SPREAD = 1e-70
+"""Smallest range of y; its reciprocal is the largest. Beyond these, fourth powers overflow or underflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,12 @@ class Response:
     codes : array of int64 of shape (n_rows,), or None
         Class of each row; None in regression.
     values : array of float64 of shape (n_rows, n_outputs), or None
-        What node sums add up: y less the ensemble's `centre`, or a booster's r_0. None for averaged classifiers,
-        whose one-hot response is never written out.
+        The values that node sums add: y minus the ensemble's `centre`, or r_0 of a boosted model. None for averaged
+        classifiers, whose one-hot response is never written out.
     target : array of float64 of shape (n_rows, n_outputs), or None
-        The response a boosted model's loss is taken of; None for averaged ensembles.
+        The response in the loss of a boosted model; None for averaged ensembles.
     margin : array of float64 of shape (n_rows, n_outputs), or None
-        Margin of each row before any tree, where the user gave one; else it is the ensemble's `base`.
+        The margin of each row before any tree, if the user gave one; otherwise it is the ensemble's `base`.
     """
 
     codes: NDArray[np.int64] | None
@@ -59,7 +60,7 @@ class Response:
 
 
 def encode(
-    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: Notes | None = None, base_margin: Any = None
+    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: WarningLog | None = None, base_margin: Any = None
 ) -> Response:
     """Encode y for an ensemble.
 
@@ -70,10 +71,10 @@ def encode(
     ensemble : TreeEnsemble
     n_rows : int
         Number of rows of X.
-    notes : Notes, optional
-        Takes note of labels that may not be the ones the model was trained on.
+    notes : WarningLog, optional
+        Gets a warning about labels that may differ from those the model was trained on.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        What a boosted model was given for each row to start from.
+        The margin from which a boosted model starts, for each row.
 
     Returns
     -------
@@ -82,7 +83,7 @@ def encode(
     Raises
     ------
     RowsError
-        `y` has another length, missing values, or labels the model never saw; or `base_margin` does not fit.
+        `y` has another length, missing values, or labels that the model never saw; or `base_margin` does not fit.
     """
     array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
@@ -101,17 +102,17 @@ def encode(
     return Response(codes=None, values=numbers - ensemble.centre)
 
 
-def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: Notes) -> None:
-    """Warn of labels that may be coded otherwise than those the model was trained on, if it did not keep them."""
+def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: WarningLog) -> None:
+    """Warn of labels that may have another coding than in training, if the model did not keep its labels."""
     if ensemble.classes is not None and not ensemble.labelled and n_rows >= 20 and not n_of_first:
         notes.warn(
-            f"y has no label 0, and this {ensemble.source} knows its classes as 0 to {ensemble.classes.size - 1} only: "
-            "make sure that y is coded so"
+            f"y has no label 0, but this {ensemble.source} knows its classes only as 0 to {ensemble.classes.size - 1}: "
+            "make sure that y has this coding"
         )
 
 
 def _encode_labels(
-    labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes | None, margin: NDArray[np.float64] | None
+    labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog | None, margin: NDArray[np.float64] | None
 ) -> Response:
     classes = ensemble.classes
     assert classes is not None
@@ -126,7 +127,7 @@ def _encode_labels(
 
 
 def _encode_label_sets(labels: NDArray[Any], class_sets: tuple[NDArray[Any], ...], ensemble: TreeEnsemble) -> Response:
-    """Write out the one-hot columns of all responses side by side: their covariances and errors add."""
+    """Encode all responses as one-hot columns side by side; their covariances and errors add up."""
     one_hot = [
         np.eye(classes.size)[_known_codes(column, classes)]
         for column, classes in zip(labels.T, class_sets, strict=True)
@@ -139,8 +140,8 @@ def _known_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int6
     unknown, codes = _codes(labels, classes)
     if len(unknown):
         raise RowsError(
-            f"y has labels the model never saw: {[_plain(u) for u in unknown[:5]]}; it knows "
-            f"{[_plain(c) for c in classes[:10]]}. Pass y as the model was trained on."
+            f"y has labels that the model never saw: {[_plain(label) for label in unknown[:5]]}; it knows "
+            f"{[_plain(label) for label in classes[:10]]}. Pass y as the model was trained on."
         )
     return codes
 
@@ -151,28 +152,28 @@ def _boosted(
     target: NDArray[np.float64],
     margin: NDArray[np.float64] | None,
 ) -> Response:
-    """Response r_0 = -g(F_0): the negative gradient at the margin before any tree (methods, section 3)."""
+    """Return the response r_0 = -g(F_0): the negative gradient at the margin before any tree (methods, section 3)."""
     start = ensemble.base if margin is None else margin
     values = ensemble.objective.response(target, start)
     if not np.isfinite(values).all():
         raise RowsError(
             "the gradient of the loss is not finite at the margin before any tree "
-            f"({start.min():.6g} to {start.max():.6g}): y or base_margin are far from those of training"
+            f"({start.min():.6g} to {start.max():.6g}): y or base_margin is far from its values in training"
         )
     return Response(codes=codes, values=values, target=target, margin=margin)
 
 
 def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.float64]:
     if ensemble.averaged:
-        raise RowsError(f"base_margin belongs to boosted models; a {ensemble.source} starts from nothing")
+        raise RowsError(f"base_margin is for boosted models only, and this is a {ensemble.source}; leave it out")
     try:
         margin = np.array(base_margin, dtype=np.float64).reshape(n_rows, ensemble.n_outputs)
     except (TypeError, ValueError):
         raise RowsError(
-            f"base_margin must be {ensemble.n_outputs} number(s) for each of {n_rows} rows, in the order of the rows"
+            f"base_margin must have {ensemble.n_outputs} number(s) for each of {n_rows} rows, in the order of the rows"
         ) from None
     if not np.isfinite(margin).all():
-        raise RowsError("base_margin has values that are missing or infinite")
+        raise RowsError("base_margin has missing or infinite values")
     return margin if ensemble.margin_replaces_base else margin + ensemble.base
 
 
@@ -182,28 +183,28 @@ def one_column(y: Any) -> NDArray[Any]:
 
 
 def _columns(y: Any, n_responses: int) -> NDArray[Any]:
-    """Return y as an array of shape (n_rows,), or (n_rows, n_responses) of a model with several responses."""
+    """Return y as an array of shape (n_rows,), or (n_rows, n_responses) if the model has several responses."""
     import narwhals.stable.v2 as nw
 
     if y is None:
         raise RowsError("y is missing; pass the response, as the model was trained on")
-    native = nw.from_native(y, allow_series=True, pass_through=True)
-    if isinstance(native, nw.DataFrame):
-        native = native.get_column(native.columns[0]) if native.shape[1] == 1 else native
-    if isinstance(native, nw.DataFrame):
-        array = np.array([native.get_column(name).to_list() for name in native.columns], dtype=object).T
-    elif isinstance(native, nw.Series):
-        array = np.asarray(native.to_list(), dtype=object) if native.is_null().any() else native.to_numpy()
+    frame = nw.from_native(y, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        frame = frame.get_column(frame.columns[0]) if frame.shape[1] == 1 else frame
+    if isinstance(frame, nw.DataFrame):
+        array = np.array([frame.get_column(name).to_list() for name in frame.columns], dtype=object).T
+    elif isinstance(frame, nw.Series):
+        array = np.asarray(frame.to_list(), dtype=object) if frame.is_null().any() else frame.to_numpy()
     else:
         try:
             array = np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
         except ValueError:
-            raise RowsError("y must have one value a row; its rows have different lengths") from None
+            raise RowsError("y must have one value per row; its rows have different lengths") from None
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != (1 if n_responses == 1 else 2) or array.shape[1:] not in ((), (n_responses,)):
         wanted = "one value" if n_responses == 1 else f"{n_responses} values"
-        raise RowsError(f"y must have {wanted} a row; it has shape {array.shape}")
+        raise RowsError(f"y must have {wanted} per row; it has shape {array.shape}")
     return array
 
 
@@ -211,12 +212,12 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        kind = (
-            "knows no labels, only the numbers 0 and 1: encode y as in training"
+        reason = (
+            "knows only the numbers 0 and 1, not labels: encode y as in training"
             if ensemble.objective.name == "logistic"
             else "is a regression"
         )
-        raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {kind}") from None
+        raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {reason}") from None
     finite = np.isfinite(numbers)
     wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
@@ -224,17 +225,17 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
     spread = float(np.ptp(numbers, axis=0).max()) if numbers.size else 0.0
     if spread and not SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD:
         raise RowsError(
-            f"y spans {spread:.3g}, and scores and their variances, which are of its square and fourth power, leave "
-            "the range of floats: train and score in another unit"
+            f"y spans {spread:.3g}. Scores grow with its square and their variances with its fourth power, which is "
+            "outside the range of floats: train and score in another unit"
         )
     return numbers
 
 
 def refuse_missing(labels: NDArray[Any]) -> None:
-    """Raise a RowsError that says where labels or numbers are missing, if any are."""
+    """Raise a RowsError that says where labels or numbers are missing, if any are missing."""
     missing = labels != labels if labels.dtype.kind in "fc" else np.zeros(labels.size, dtype=bool)
     if labels.dtype.kind == "O":
-        # pandas' NA is neither equal to itself nor not.
+        # For pandas' NA, `!=` gives NA, which is neither True nor False.
         missing = np.array([label is None or (label != label) is not False for label in labels.tolist()], dtype=bool)
     wrong = np.flatnonzero(missing)
     if wrong.size:
@@ -242,13 +243,13 @@ def refuse_missing(labels: NDArray[Any]) -> None:
 
 
 def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return labels that are no class, and the position of every label in `classes`."""
+    """Return the labels that are not in `classes`, and the position of every label in `classes`."""
     if (
         labels.dtype.kind == "O"
         or classes.dtype.kind == "O"
         or (labels.dtype.kind in "US") != (classes.dtype.kind in "US")
     ):
-        # Mixed kinds do not sort; a dictionary keeps 1, 1.0 and True alike and "1" apart.
+        # Mixed types cannot be sorted. In a dictionary 1, 1.0 and True are equal, and "1" is different.
         position = {label: k for k, label in enumerate(classes.tolist())}
         codes = np.array([position.get(label, -1) for label in labels.tolist()], dtype=np.int64)
         unknown = list(dict.fromkeys(np.asarray(labels, dtype=object)[codes < 0].tolist()))

@@ -1,4 +1,4 @@
-"""Whether what stands beside X has its rows in the order of X, as far as pandas indexes tell."""
+"""A check that y, weights and labels have their rows in the order of X, as far as pandas indexes show it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 def refuse_other_order(X: Any, train: Any = None, **beside: Any) -> None:
-    """Refuse a response, weights or labels whose index has the labels of X in another order.
+    """Raise a RowsError if a response, weights or labels have the index of X in another order.
 
-    Rows are taken by position, as scikit-learn takes them. Where both have an index with the same labels, and not in
-    the same order, either the rows or the labels are wrong, and which cannot be told. Other indexes (one was reset, or
-    cut from another table) tell nothing and are not looked at.
+    Rows are matched by position, as in scikit-learn. If both have an index with the same labels in another order, then
+    either the rows or the labels are wrong, and debias cannot know which. Other differences between indexes (one was
+    reset, or comes from another table) show nothing and are ignored.
 
     Parameters
     ----------
     X : array or data frame of shape (n_rows, n_features)
     train : (X, y) or (X, y, weight), optional
-        Training rows, which are compared among themselves.
+        Training rows, whose parts are compared with each other.
     **beside : array-like of shape (n_rows,) or (n_rows, any), or None
-        By the name they have for the user.
+        Arguments to compare with X, by the name that the user knows.
 
     Raises
     ------
@@ -34,43 +34,46 @@ def refuse_other_order(X: Any, train: Any = None, **beside: Any) -> None:
         The message names the argument, and says how to put it in order.
     """
     if isinstance(train, (tuple, list)) and len(train) in (2, 3):
-        named = dict(zip(("the y of train", "the weight of train"), train[1:], strict=False))
-        _refuse(train[0], "the X of train", named)
+        parts_of_train = dict(zip(("the y of train", "the weight of train"), train[1:], strict=False))
+        _refuse(train[0], "the X of train", parts_of_train)
     _refuse(X, "X", beside)
 
 
-def _refuse(X: Any, of: str, beside: dict[str, Any]) -> None:
+def _refuse(X: Any, name_of_X: str, beside: dict[str, Any]) -> None:
     index = _index(X)
-    for name, given in beside.items():
-        other = _index(given)
+    for name, argument in beside.items():
+        other = _index(argument)
         if index is None or other is None or len(index) != len(other) or index.equals(other):
             continue
-        here, there = _codes(index, other)
-        if not np.array_equal(np.bincount(here), np.bincount(there)):
+        codes, other_codes = _codes(index, other)
+        if not np.array_equal(np.bincount(codes), np.bincount(other_codes)):
             continue
-        row = int(np.argmax(here != there))
-        ours, theirs = (each.item() if isinstance(each, np.generic) else each for each in (index[row], other[row]))
+        row = int(np.argmax(codes != other_codes))
         how = (
             f"{name}.loc[X.index] puts it in the order of X"
             if index.is_unique
-            else "the labels repeat, so that nothing can put them in order: sort the whole table before it is divided"
+            else "labels are repeated, so they cannot be put in order: sort the whole table before you divide it"
         )
         raise RowsError(
-            f"{name} has the same index as {of}, but in another order (row {row} is {ours!r} in {of} and "
-            f"{theirs!r} in {name}): {how}. If the rows are in one order and the labels mean nothing, pass "
-            f"{name}.to_numpy(): arrays are taken by position"
+            f"{name} has the same index as {name_of_X}, but in another order (row {row} is {_plain(index[row])!r} in "
+            f"{name_of_X} and {_plain(other[row])!r} in {name}): {how}. If the rows are in the same order and the "
+            f"labels mean nothing, pass {name}.to_numpy(): arrays are matched by position"
         )
 
 
-def _index(given: Any) -> Any | None:
-    pandas = sys.modules.get("pandas")  # of a library that was never imported nothing is there
-    if pandas is None or not isinstance(given, (pandas.DataFrame, pandas.Series)):
+def _index(argument: Any) -> Any | None:
+    pandas = sys.modules.get("pandas")  # None if pandas was never imported; then nothing can be a pandas object
+    if pandas is None or not isinstance(argument, (pandas.DataFrame, pandas.Series)):
         return None
-    return given.index
+    return argument.index
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _codes(index: Any, other: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the labels of two indexes of one length as numbers from 0, the same for the same label."""
+    """Return the labels of two indexes of the same length as numbers from 0; equal labels have equal numbers."""
     import pandas as pd
 
     codes = pd.factorize(index.append(other), use_na_sentinel=False)[0]

@@ -1,4 +1,4 @@
-"""Where rows come from that are not all in memory at once: files, datasets, batches."""
+"""Sources of rows that are not all in memory at once: files, datasets, Dask collections and batches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from debias.data.dask_rows import DaskRows, is_dask
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 ROWS_AT_ONCE = 65536
 ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
+"""Endings of files that are read in batches, and Arrow's names of their formats."""
 
 
 def is_source(X: Any, y: Any) -> bool:
-    """Whether X is a source of rows, and no table: a path, a dataset, Dask, or batches, beside which there is no y.
+    """Whether X is a source of rows and not a table: a path, a dataset, a Dask collection, or batches without a y.
 
     Parameters
     ----------
@@ -32,29 +33,30 @@ def is_source(X: Any, y: Any) -> bool:
     if y is not None or not isinstance(X, Iterable) or any(hasattr(X, name) for name in ("shape", "__dataframe__")):
         return False
     if isinstance(X, (list, tuple)):
-        return bool(X) and all(isinstance(each, tuple) and len(each) in (2, 3) and _rows(each) for each in X)
+        return bool(X) and all(isinstance(item, tuple) and len(item) in (2, 3) and _has_table(item) for item in X)
     return not isinstance(X, (dict, set, frozenset, bytes))
 
 
-def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: Notes) -> Source:
+def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: WarningLog) -> Source:
     """Return the batches of a source.
 
     Parameters
     ----------
     X : str, Path, pyarrow dataset, Dask data frame or array, or iterable of (X, y) or (X, y, weight)
     y, sample_weight : str, Dask collection or None
-        Of a file or dataset, the columns with the response and the weights; of Dask, such or collections; else None.
+        For a file or dataset, the names of the columns with the response and the weights. For Dask, such names or
+        collections. Otherwise None.
     wanted : tuple of str, or None
-        Columns the model knows, if it knows names; others are left out.
-    notes : Notes
-        Takes note of columns that are left out.
+        Columns that the model knows, if it knows names; others are left out.
+    notes : WarningLog
+        Gets a warning about columns that are left out.
 
     Raises
     ------
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     RowsError
-        The file is of another format, or has no such columns; or y or weights stand beside batches.
+        The file has another format or lacks these columns; or weights are passed beside batches.
     """
     if isinstance(X, (str, Path)):
         return _Columns(_dataset(Path(X)), str(X), y, sample_weight, wanted, notes)
@@ -63,12 +65,12 @@ def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None
     if is_dask(X):
         return DaskRows(X, y, sample_weight, wanted, notes)
     if sample_weight is not None:
-        raise RowsError("rows that come in batches have their weights with them: yield (X, y, weight)")
+        raise RowsError("rows in batches must contain their weights: yield (X, y, weight), and leave out sample_weight")
     return _Batches(X)
 
 
 class _Columns:
-    """A pyarrow dataset, one column of which is the response."""
+    """A pyarrow dataset in which one column is the response."""
 
     once = False
 
@@ -79,20 +81,20 @@ class _Columns:
         y: Any,
         sample_weight: Any,
         wanted: tuple[str, ...] | None,
-        notes: Notes,
+        notes: WarningLog,
     ) -> None:
-        there, index, n_rows = _about(dataset, name)
-        for what, column in (("y", y), ("sample_weight", sample_weight)):
-            if what == "y" and not isinstance(column, str):
-                raise RowsError(f"rows come from {name}: pass the name of the column with the response, y='...'")
-            if column is not None and (not isinstance(column, str) or column not in there):
-                raise RowsError(f"{name} has no column {column!r} for {what}; it has {', '.join(there)}")
-        apart = {y, sample_weight, *index}
-        features = [column for column in there if column not in apart]
+        all_columns, index, n_rows = _about(dataset, name)
+        for argument, column in (("y", y), ("sample_weight", sample_weight)):
+            if argument == "y" and not isinstance(column, str):
+                raise RowsError(f"the rows come from {name}: pass the name of the column with the response, y='...'")
+            if column is not None and (not isinstance(column, str) or column not in all_columns):
+                raise RowsError(f"{name} has no column {column!r} for {argument}; it has {', '.join(all_columns)}")
+        not_features = {y, sample_weight, *index}
+        features = [column for column in all_columns if column not in not_features]
         if wanted is not None and set(wanted) <= set(features):
             unused = [column for column in features if column not in wanted]
             if unused:
-                notes.warn(f"columns of {name} the model does not know are left out: {', '.join(unused)}")
+                notes.warn(f"columns of {name} that the model does not know are left out: {', '.join(unused)}")
             features = list(wanted)
         if y == sample_weight:
             raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")
@@ -106,7 +108,7 @@ class _Columns:
             yield Batch(frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight])
 
     def _frames(self, columns: list[str]) -> Iterator[Any]:
-        """Read the rows, and name the source where they cannot be read."""
+        """Yield the rows as pandas frames; errors name the source."""
         with _named(self._name):
             _refuse_lacking(self._dataset, self._name, columns)
             tables = _tables(self._dataset, columns)
@@ -115,7 +117,7 @@ class _Columns:
                 table = next(tables, None)
                 if table is None:
                     return
-                table.validate(full=True)  # of a damaged one pandas would follow offsets out of memory
+                table.validate(full=True)  # with a damaged table pandas would read beyond its memory
             for begin in range(0, table.num_rows, ROWS_AT_ONCE):
                 with _named(self._name):
                     frame = table.slice(begin, ROWS_AT_ONCE).to_pandas(ignore_metadata=True)
@@ -132,19 +134,20 @@ class _Batches:
         self.once = isinstance(batches, Iterator)
 
     def __iter__(self) -> Iterator[Batch]:
-        for number, each in enumerate(self._batches):
-            if not isinstance(each, (tuple, list)) or len(each) not in (2, 3):
+        for number, batch in enumerate(self._batches):
+            if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
                 raise RowsError(
-                    f"batch {number} is a {type(each).__name__}; rows that come in batches are pairs (X, y), or "
-                    "triples (X, y, weight)"
+                    f"batch {number} is a {type(batch).__name__}; batches must be pairs (X, y) or triples "
+                    "(X, y, weight)"
                 )
-            if each[0].shape[0] if hasattr(each[0], "shape") else len(each[0]):
-                yield Batch(*each)
+            X = batch[0]
+            if X.shape[0] if hasattr(X, "shape") else len(X):
+                yield Batch(*batch)
 
 
 @contextmanager
 def _named(name: str, form: str = "") -> Iterator[None]:
-    """Name a source that cannot be read: Arrow's errors are its own, ValueErrors, KeyErrors, OSErrors and more."""
+    """Turn any error in the block into a RowsError that names the source: Arrow raises errors of many types."""
     try:
         yield
     except RowsError:
@@ -154,43 +157,43 @@ def _named(name: str, form: str = "") -> Iterator[None]:
 
 
 def _about(dataset: Any, name: str) -> tuple[list[str], list[str], int]:
-    """Return the columns of a dataset, those that are an index of pandas, and the number of rows."""
+    """Return the columns of a dataset, those that are a pandas index, and the number of rows."""
     with _named(name):
-        about = dataset.schema.pandas_metadata or {}
-        index = [each for each in about.get("index_columns", []) if isinstance(each, str)]
+        metadata = dataset.schema.pandas_metadata or {}
+        index = [column for column in metadata.get("index_columns", []) if isinstance(column, str)]
         return list(dataset.schema.names), index, int(dataset.count_rows())
 
 
 def _refuse_lacking(dataset: Any, name: str, columns: list[str]) -> None:
-    """Refuse a dataset one file of which lacks a column: it would be read as missing values."""
+    """Raise a RowsError if a file of the dataset lacks a column: Arrow would read it as missing values."""
     fragments: list[Any] = []
-    with suppress(ValueError):  # a dataset with a filter gives none
+    with suppress(ValueError):  # a dataset with a filter has no fragments
         fragments = list(dataset.get_fragments())
     for fragment in fragments:
-        there = {*fragment.physical_schema.names, *_of_partition(fragment)}
-        lacking = [column for column in columns if column not in there]
+        columns_of_file = {*fragment.physical_schema.names, *_of_partition(fragment)}
+        lacking = [column for column in columns if column not in columns_of_file]
         if lacking:
-            where = getattr(fragment, "path", "") or name
-            raise RowsError(f"{where} has no column {', '.join(lacking)}, which other files of {name} have")
+            file = getattr(fragment, "path", "") or name
+            raise RowsError(f"{file} has no column {', '.join(lacking)}, which other files of {name} have")
 
 
 def _of_partition(fragment: Any) -> list[str]:
-    """Return the columns that stand in the path of a file, and not in the file."""
+    """Return the columns that are given by the path of a file instead of its content."""
     from pyarrow.dataset import get_partition_keys
 
     return list(get_partition_keys(fragment.partition_expression))
 
 
 def _tables(dataset: Any, columns: list[str]) -> Iterator[Any]:
-    """Read the row groups of Parquet files one by one, other files and datasets in batches.
+    """Yield the row groups of Parquet files one by one, and other files and datasets in batches.
 
-    A scan reads ahead of whoever is slower than it, up to the whole of a file.
+    A scan of Parquet files reads ahead, up to a whole file, if the rows are processed more slowly than they are read.
     """
     import pyarrow
 
     fragments: list[Any] = []
     if getattr(getattr(dataset, "format", None), "default_extname", "") == "parquet":
-        with suppress(ValueError):  # a dataset with a filter gives none
+        with suppress(ValueError):  # a dataset with a filter has no fragments
             fragments = list(dataset.get_fragments())
     if fragments:
         for fragment in fragments:
@@ -207,8 +210,8 @@ def _dataset(path: Path) -> Any:
     form = "parquet" if path.is_dir() else ENDINGS.get(path.suffix.lower())
     if form is None:
         raise RowsError(
-            f"{path} is read in batches if it ends in {', '.join(ENDINGS)}, or is a directory of Parquet files. Read "
-            "other files yourself, whole or in batches (X, y)"
+            f"{path} is not a file that debias can read: it reads files that end in {', '.join(ENDINGS)}, and "
+            "directories of Parquet files. Read other files yourself, and pass the rows whole or in batches (X, y)"
         )
     try:
         from pyarrow import dataset
@@ -223,5 +226,5 @@ def _is_dataset(X: Any) -> bool:
     return dataset is not None and isinstance(X, dataset.Dataset)
 
 
-def _rows(batch: tuple[Any, ...]) -> bool:
+def _has_table(batch: tuple[Any, ...]) -> bool:
     return len(getattr(batch[0], "shape", ())) == 2

@@ -1,4 +1,7 @@
-"""The user's X in any container: names, blocks of rows, and the float matrix a model routes on."""
+"""The class Table: the user's X in any container, its columns in the order of a model, and its rows as floats.
+
+The file is long because every operation must handle arrays, sparse matrices and data frames of several libraries.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +27,26 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 LABELS_TO_CHECK = 32
-"""Labels of a column of which a row is kept for the comparison with the library."""
+"""Number of labels per column for which a row is kept for the comparison with the library."""
 VALUES_AT_ONCE = 2**20
+"""Number of values that `fine_columns` reads at a time."""
 
 
 class Table:
-    """Rows of features: an array, a sparse matrix, or a pandas, polars or Arrow table. Never changed or copied whole.
+    """Rows of features: an array, a sparse matrix, or a pandas, polars or Arrow table. X is never changed.
 
     Parameters
     ----------
-    X : array or data frame of shape (n_rows, n_features)
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
 
     Raises
     ------
     RowsError
-        `X` is neither, is not two-dimensional, or is sparse.
+        `X` is none of these, is not two-dimensional, has no rows, or has columns of the same name.
     """
 
     def __init__(self, X: Any) -> None:
@@ -69,30 +73,30 @@ class Table:
             self._sparse, self.shape, self._given = X.tocsr(), X.shape, X
         else:
             self._array = two_dimensional(X)
-            self._given = X if isinstance(X, np.ndarray) else rows_and_columns(X)  # objects are not made numbers here
+            self._given = X if isinstance(X, np.ndarray) else rows_and_columns(X)  # keeps objects as they are
             self.shape = self._array.shape
         if not self.n_rows:
-            raise RowsError("X has no rows: there is nothing to evaluate on")
+            raise RowsError("X has no rows: pass at least one row")
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.shape[0])
 
-    def aligned_to(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
-        """Return the same rows with columns in the model's order, labels of categories encoded.
+    def aligned_to(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
+        """Return the same rows with columns in the order of the model and with encoded labels of categories.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
-        notes : Notes
-            Takes note if the columns were in another order and had to be matched by name, and of labels the model
-            never saw.
+        notes : WarningLog
+            Gets a warning if the columns were in another order and were matched by name, and about labels that the
+            model never saw.
 
         Raises
         ------
         RowsError
-            Columns are missing, or there are others, or some are not numeric; the message names them.
+            Columns are missing, unknown to the model, or not numeric; the message names them.
         """
         table = self._in_order(ensemble, notes)
         if table._sparse is not None and ensemble.sparse_absent is None:
@@ -104,7 +108,7 @@ class Table:
         table._refuse_non_numeric(ensemble)
         return table
 
-    def _in_order(self, ensemble: TreeEnsemble, notes: Notes) -> Table:
+    def _in_order(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
         order = column_order(self.names, self.shape[1], ensemble)
         if order is None:
             return copy(self)
@@ -114,25 +118,25 @@ class Table:
         return ordered
 
     def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[NDArray[np.int64], float]]:
-        """Go through the columns whose values are so fine that they tell rows apart, and have repeats nevertheless.
+        """Yield the columns with fine values, which should be different in every row, that have repeated values.
 
         Parameters
         ----------
         steps : float
-            A column is fine if its quartiles lie more than so many times its smallest gap between values apart.
+            The values of a column are fine if the distance of its quartiles is more than this times its smallest gap.
         repeated : float
-            Columns in which at most this share of the rows have a value of another row are left out.
+            A column is left out if at most this share of its rows have a value that another row also has.
 
         Yields
         ------
         codes : array of int64 of shape (n_rows,)
-            Number of each row's value among the distinct ones; -1 where it is missing.
+            Number of each row's value among the distinct values; -1 where it is missing.
         coincidence : float
-            Rough chance that two rows have the same value: the smallest gap over the distance of the quartiles.
+            Rough chance that two rows have the same value: the smallest gap divided by the distance of the quartiles.
         """
         labelled = {k if self._order is None else self._order[k] for k in self._codes}
         plain = [k for k in range(self.shape[1]) if k not in labelled]
-        at_once = max(1, VALUES_AT_ONCE // self.n_rows)  # pandas takes long to get a single column of very many
+        at_once = max(1, VALUES_AT_ONCE // self.n_rows)  # pandas is slow at taking single columns of a wide frame
         for begin in range(0, len(plain), at_once):
             block = self._floats(plain[begin : begin + at_once])
             for values in block[:, _repeated_share(block) > repeated].T:
@@ -147,7 +151,7 @@ class Table:
                     yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(gap / (high - low))
 
     def _floats(self, columns: list[int]) -> NDArray[np.float64]:
-        """Return some columns of X, by their place there."""
+        """Return some columns of X, by their positions in X."""
         if self._array is not None:
             return self._array[:, columns].astype(np.float64)
         if self._sparse is not None:
@@ -158,12 +162,12 @@ class Table:
     def matrix(
         self, ensemble: TreeEnsemble, rows: slice | NDArray[np.int64] | None = None
     ) -> NDArray[np.floating[Any]]:
-        """Return some rows, or all, as the float matrix the model's library routes on.
+        """Return some rows, or all, as the float matrix on which the model's library routes.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
-            Gives the precision, and the value that stands for missing.
+            Gives the precision, and the value that means missing.
         rows : slice or array of int, optional
 
         Returns
@@ -184,7 +188,7 @@ class Table:
             part = frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
             part = part[:, self._order]
-        with np.errstate(over="ignore"):  # what is too large for float32 is refused below, by name
+        with np.errstate(over="ignore"):  # values too large for float32 are refused below, with the column's name
             matrix = np.ascontiguousarray(part, dtype=ensemble.routing_dtype)
         if not np.isnan(ensemble.missing_value):
             matrix = np.where(matrix == ensemble.missing_value, np.nan, matrix).astype(ensemble.routing_dtype)
@@ -192,18 +196,18 @@ class Table:
             row, column = np.argwhere(np.isinf(matrix))[0]
             raise RowsError(
                 f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
-                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+                f"(row {_position(rows, int(row))}); a {ensemble.source} does not take such values"
             )
         if not ensemble.takes_missing and np.isnan(matrix).any():
             row, column = np.argwhere(np.isnan(matrix))[0]
             raise RowsError(
                 f"column {ensemble.feature_names[column]!r} of X has a missing value "
-                f"(row {_position(rows, int(row))}), which a {ensemble.source} does not take"
+                f"(row {_position(rows, int(row))}); a {ensemble.source} does not take missing values"
             )
         return matrix
 
     def native(self, rows: NDArray[np.int64]) -> Any:
-        """Return some rows in the user's own container, columns in the model's order, nothing encoded.
+        """Return some rows in the user's own container, with columns in the order of the model and nothing encoded.
 
         Parameters
         ----------
@@ -221,10 +225,10 @@ class Table:
         return part if self._order is None else part[:, self._order]
 
     def labelled(self, ensemble: TreeEnsemble, rows: NDArray[np.int64]) -> pd.DataFrame | None:
-        """Return some rows as a pandas frame: labels as categories the model knows and those it does not, else floats.
+        """Return some rows as a pandas frame, for a library that does not take the user's own container.
 
-        For a library that does not take the user's own container. None if pandas frames without labels are what the
-        user passed, or arrays: then there is no other way to put it.
+        Labels become categories: first those the model knows, then the others. Other columns become floats. Return None
+        if the user passed an array or a pandas frame without labels: a frame would be nothing new for the library.
         """
         import pandas as pd
 
@@ -237,100 +241,101 @@ class Table:
         for k in self._codes:
             known = [label for label in (ensemble.category_labels or {})[k].tolist() if label is not None]
             values = self._labels(k, rows)
-            found = pd.unique(values[~pd.isna(values)]).tolist()
-            both = known + [value for value in found if value not in known]
-            columns[ensemble.feature_names[k]] = pd.Categorical(values, categories=both)
+            distinct = pd.unique(values[~pd.isna(values)]).tolist()
+            categories = known + [value for value in distinct if value not in known]
+            columns[ensemble.feature_names[k]] = pd.Categorical(values, categories=categories)
         return pd.DataFrame(columns)
 
     def _with_codes(self, rows: slice | NDArray[np.int64] | None) -> NDArray[np.floating[Any]]:
-        """Return some rows in the model's order, codes in the place of labels."""
-        which = slice(None) if rows is None else rows
+        """Return some rows in the order of the model, with codes instead of labels."""
+        selection = slice(None) if rows is None else rows
         plain = [k for k in range(self.shape[1]) if k not in self._codes]
-        part = np.empty((np.arange(self.n_rows)[which].size, self.shape[1]))
-        at = [k if self._order is None else self._order[k] for k in plain]
+        part = np.empty((np.arange(self.n_rows)[selection].size, self.shape[1]))
+        positions = [k if self._order is None else self._order[k] for k in plain]
         if plain and self._frame is not None:
-            part[:, plain] = frame_rows(self._frame[:, at], rows)
+            part[:, plain] = frame_rows(self._frame[:, positions], rows)
         elif plain:
             assert self._array is not None
-            part[:, plain] = self._array[which][:, at]  # an array of objects holds numbers in these columns
+            part[:, plain] = self._array[selection][:, positions]  # an array of objects has numbers in these columns
         for k, codes in self._codes.items():
-            part[:, k] = codes[which]
+            part[:, k] = codes[selection]
         return part
 
-    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: Notes) -> NDArray[np.float64]:
-        """Return the code of every row's label of the model's feature k; NaN where it is missing or unknown."""
+    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog) -> NDArray[np.float64]:
+        """Return the code of each row's label of feature k; NaN where the label is missing or unknown to the model."""
         import pandas as pd
 
         values = self._labels(k)
-        which, found = pd.factorize(values)
+        number, distinct = pd.factorize(values)  # the position of each row's value in `distinct`; -1 where missing
         code = {label: j for j, label in enumerate(labels.tolist())}
-        codes = np.array([code.get(value, np.nan) for value in found], dtype=np.float64)
-        self._note_special(k, values, which, found, code)
-        unknown = [value for value in found if value not in code]
-        alike = {str(label): label for label in labels.tolist()}
+        codes = np.array([code.get(value, np.nan) for value in distinct], dtype=np.float64)
+        self._note_special(k, values, number, distinct, code)
+        unknown = [value for value in distinct if value not in code]
+        by_text = {str(label): label for label in labels.tolist()}
         for value in unknown:
-            if str(value) in alike:
+            if str(value) in by_text:
+                label = by_text[str(value)]
                 raise RowsError(
-                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}) where the "
-                    f"model was trained on {alike[str(value)]!r} ({type(alike[str(value)]).__name__}): convert it"
+                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}), but the "
+                    f"model was trained on {label!r} ({type(label).__name__}): convert it"
                 )
         kinds = {_kind(label) for label in labels.tolist() if label is not None}
         for value in unknown:
             if kinds and _kind(value) not in kinds:
                 raise RowsError(
-                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}) where the "
+                    f"column {ensemble.feature_names[k]!r} has the value {value!r} ({type(value).__name__}), but the "
                     f"model was trained on labels such as {labels[0]!r} ({type(labels[0]).__name__}): pass the labels, "
-                    "and not codes of them"
+                    "not their codes"
                 )
         if unknown:
             notes.warn(
-                f"column {ensemble.feature_names[k]!r} has values the model never saw "
-                f"({listed([repr(value) for value in unknown])}); to the model they are missing"
+                f"column {ensemble.feature_names[k]!r} has values that the model never saw "
+                f"({listed([repr(value) for value in unknown])}); the model treats them as missing"
             )
-        encoded: NDArray[np.float64] = np.where(which < 0, np.nan, np.append(codes, np.nan)[which])
-        if None in code:  # to scikit-learn a category like others, where it was there in training
-            missing = np.flatnonzero(which < 0)
+        encoded: NDArray[np.float64] = np.where(number < 0, np.nan, np.append(codes, np.nan)[number])
+        if None in code:  # scikit-learn treats None as a category like others, if it was there in training
+            missing = np.flatnonzero(number < 0)
             encoded[[row for row in missing if values[row] is None]] = code[None]
         return encoded
 
     def _labels(self, k: int, rows: NDArray[np.int64] | None = None) -> NDArray[Any]:
-        """Return the user's values of the model's feature k as objects, of some rows or all."""
-        at = k if self._order is None else self._order[k]
+        """Return the user's values of the model's feature k as objects, for some rows or all."""
+        position = k if self._order is None else self._order[k]
         if self._frame is None:
-            column = self._given[:, at] if rows is None else self._given[rows, at]
+            column = self._given[:, position] if rows is None else self._given[rows, position]
             return np.asarray(column).astype(object)
-        part = self._frame[:, [at]] if rows is None else some_rows(self._frame[:, [at]], rows)
+        part = self._frame[:, [position]] if rows is None else some_rows(self._frame[:, [position]], rows)
         values = np.empty(len(part), dtype=object)
         values[:] = part.get_column(part.columns[0]).to_list()
         return values
 
     def _note_special(
-        self, k: int, values: NDArray[Any], which: NDArray[np.int64], found: Any, code: dict[Any, int]
+        self, k: int, values: NDArray[Any], number: NDArray[np.int64], distinct: Any, code: dict[Any, int]
     ) -> None:
-        """Keep a row for each way the feature k is missing, for labels the model never saw, and for the rarest."""
-        missing = np.flatnonzero(which < 0)
+        """Keep a row of feature k for each kind of missing value, for unknown labels, and for rare labels."""
+        missing = np.flatnonzero(number < 0)
         kinds = {type(values[row]): int(row) for row in missing[::-1].tolist()}
         self.special_labels |= {(k, kind): row for kind, row in kinds.items()}
-        present = np.flatnonzero(which >= 0)
-        label, first, count = np.unique(which[present], return_index=True, return_counts=True)
-        rank = [(found[j] in code, n) for j, n in zip(label, count, strict=True)]
-        for place in sorted(range(label.size), key=rank.__getitem__)[:LABELS_TO_CHECK]:
-            self.special_labels[k, found[label[place]]] = int(present[first[place]])
+        present = np.flatnonzero(number >= 0)
+        labels, first, count = np.unique(number[present], return_index=True, return_counts=True)
+        rank = [(distinct[j] in code, n) for j, n in zip(labels, count, strict=True)]
+        for place in sorted(range(labels.size), key=rank.__getitem__)[:LABELS_TO_CHECK]:
+            self.special_labels[k, distinct[labels[place]]] = int(present[first[place]])
 
     def _refuse_non_numeric(self, ensemble: TreeEnsemble) -> None:
-        """Raise RowsError if a column whose labels the model does not know is not numeric."""
-        at = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
+        """Raise a RowsError if a column without known labels is not numeric."""
+        positions = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
         if self._frame is not None:
-            refuse_non_numeric(self._frame[:, at])
+            refuse_non_numeric(self._frame[:, positions])
         elif self._array is not None and self._array.dtype.kind == "O":
             try:
-                self._array[:, at].astype(np.float64)
+                self._array[:, positions].astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise RowsError(f"X must be numeric: {error}") from None
 
 
 def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEnsemble) -> list[int] | None:
-    """Return where each of the model's features is among the columns of X, or None if they are in its order.
+    """Return the position of each of the model's features among the columns of X; None if they are in order.
 
     Parameters
     ----------
@@ -343,39 +348,40 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     Raises
     ------
     RowsError
-        Columns are missing, or there are others; the message names them.
+        Columns are missing, or unknown to the model; the message names them.
     """
     wanted = list(ensemble.feature_names)
     known = set(wanted)
     have = [] if names is None else [_as_stored(name, known) for name in names]
-    # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
+    # Made-up names such as LightGBM's Column_0 may be real names, if X has all of them.
     if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
         if n_columns != ensemble.n_features:
             raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
         return None
     if have == wanted:
         return None
-    place = {name: k for k, name in enumerate(have)}
-    missing = [name for name in wanted if name not in place]
+    position = {name: k for k, name in enumerate(have)}
+    missing = [name for name in wanted if name not in position]
     extra = [name for name in have if name not in known]
     if missing or extra:
         hint = nearest(missing[0], extra) if missing and extra else ""
         raise RowsError(
             "X does not have the columns the model was trained on"
             + (f"; missing: {listed(missing)}" if missing else "")
-            + (f"; not known to the model: {listed(extra)}" if extra else "")
-            + f".{hint} Pass the training columns, by their training names."
+            + (f"; unknown to the model: {listed(extra)}" if extra else "")
+            + f".{hint} Pass the training columns with their training names."
         )
-    if len(place) < len(have):
-        alike = next(name for k, name in enumerate(have) if place[name] != k)
+    if len(position) < len(have):
+        repeated = next(name for k, name in enumerate(have) if position[name] != k)
         raise RowsError(
-            f"several columns of X would be {alike!r} to the model, which knows no white space: rename them"
+            f"several columns of X have the name {repeated!r} after white space is replaced, as the model does: "
+            "rename them"
         )
-    return [place[name] for name in wanted]
+    return [position[name] for name in wanted]
 
 
 def _kind(label: Any) -> type:
-    """Return what kind of label it is: text, a number, or else its type."""
+    """Return the kind of a label: str, Number, or its own type."""
     for kind in (str, Number):
         if isinstance(label, kind):
             return kind
@@ -389,11 +395,11 @@ def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
 
 
 def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each column the share of rows that have a value of another row; missing values are never equal."""
+    """Return, for each column, the share of rows with a value that another row also has; NaN equals nothing."""
     ordered = np.sort(block, axis=0)
-    as_next = np.zeros((len(block) + 1, block.shape[1]), dtype=bool)
-    as_next[1:-1] = ordered[1:] == ordered[:-1]
-    share: NDArray[np.float64] = (as_next[1:] | as_next[:-1]).mean(axis=0)
+    equal_to_next = np.zeros((len(block) + 1, block.shape[1]), dtype=bool)
+    equal_to_next[1:-1] = ordered[1:] == ordered[:-1]
+    share: NDArray[np.float64] = (equal_to_next[1:] | equal_to_next[:-1]).mean(axis=0)
     return share
 
 
@@ -405,27 +411,29 @@ def _as_stored(name: str, wanted: set[str]) -> str:
 def route_table(
     ensemble: TreeEnsemble, table: Table, trees: NDArray[np.int64] | None = None, n_jobs: int | None = None
 ) -> NDArray[np.int32]:
-    """Route all rows of a table, block by block; the rest is as for :func:`route`."""
-    which = np.arange(ensemble.n_trees) if trees is None else trees
-    leaves = np.empty((which.size, table.n_rows), dtype=np.int32).T
-    for rows in row_blocks(table.n_rows, ensemble.n_features, which.size):
-        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), which, n_jobs=n_jobs)
+    """Return the leaf of each row of a table in each tree, computed block by block; see :func:`route`."""
+    trees = np.arange(ensemble.n_trees) if trees is None else trees
+    leaves = np.empty((trees.size, table.n_rows), dtype=np.int32).T
+    for rows in row_blocks(table.n_rows, ensemble.n_features, trees.size):
+        leaves[rows] = route(ensemble, table.matrix(ensemble, rows), trees, n_jobs=n_jobs)
     return leaves
 
 
 def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray[np.int64]:
-    """Count the distinct values of each feature, missing ones apart; of a group of columns, the combinations there are.
+    """Return the number of distinct values of each feature, and of distinct combinations of each group of columns.
+
+    Missing values of a single column are not counted. In a group of columns, missing is one more value.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_columns)
-        As the model compares it: in float32 neighbouring values may be one.
+        In the precision of the model; in float32, close values may become equal.
     grouping : Grouping
 
     Returns
     -------
     array of int64 of shape (n_groups,)
-        0 for a group of which the model sees no column.
+        0 for a group without columns.
     """
     from debias.data.kernels import columns as kernels
 
@@ -438,13 +446,13 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
         if columns.size == 1:
             column = np.ascontiguousarray(X[:, columns[0]])
             return int(kernels.count_distinct(column, column.view(unsigned)))
-        codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # missing is one value
+        codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # all missing values get one code
         if not codes:
             return 0
         return len(np.unique(np.column_stack(codes), axis=0))
 
-    counted = over_parts(len(grouping.names), lambda of: [count(k) for k in range(of.start, of.stop)])
-    return np.array(sum(counted, []), dtype=np.int64)
+    counts = over_parts(len(grouping.names), lambda groups: [count(k) for k in range(groups.start, groups.stop)])
+    return np.array(sum(counts, []), dtype=np.int64)
 
 
 def repeated_columns(X: Any) -> list[str]:
@@ -457,12 +465,12 @@ def repeated_columns(X: Any) -> list[str]:
 
 
 def two_dimensional(X: Any) -> NDArray[Any]:
-    """Return rows that are no frame as an array: of floats where they can be, of objects where labels are."""
+    """Return X, which is not a frame, as an array of numbers, or of objects if it holds labels."""
     if isinstance(X, np.ma.MaskedArray):
         raise RowsError("X is a masked array; pass X.filled(numpy.nan)")
     array = rows_and_columns(X)
     if array.dtype.kind == "O":
-        with suppress(TypeError, ValueError):  # labels of categories, if the model knows such; else refused by name
+        with suppress(TypeError, ValueError):  # labels stay objects; they are refused later if the model knows none
             return array.astype(np.float64)
     elif array.dtype.kind not in "fiub":
         raise RowsError(f"X must be numeric; it has dtype {array.dtype}")
@@ -470,7 +478,7 @@ def two_dimensional(X: Any) -> NDArray[Any]:
 
 
 def rows_and_columns(X: Any) -> NDArray[Any]:
-    """Return an array, or what numpy makes one of, if it has two dimensions."""
+    """Return X as a two-dimensional array; raise a RowsError if it has another number of dimensions."""
     try:
         array = np.asarray(X)
     except ValueError:
@@ -481,7 +489,7 @@ def rows_and_columns(X: Any) -> NDArray[Any]:
 
 
 def to_dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
-    """Return a dense array of a sparse one, `absent` where it has no entry."""
+    """Return a sparse matrix as a dense array, with the value `absent` where it has no entry."""
     if absent == 0:
         return np.asarray(part.toarray())
     entries = part.tocoo()
@@ -491,12 +499,12 @@ def to_dense(part: Any, absent: float) -> NDArray[np.floating[Any]]:
 
 
 def frame_rows(frame: Any, rows: slice | NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """Return some rows of a frame, or all, as floats; missing values as NaN."""
+    """Return some rows of a frame, or all, as floats, with missing values as NaN."""
     if rows is not None:
         frame = some_rows(frame, rows)
     native = frame.to_native()
     if is_pandas(frame):
-        # pandas: nullable columns need to be told that their NA is NaN
+        # In nullable columns of pandas, NA becomes NaN only if `na_value` says so.
         array: NDArray[np.float64] = native.to_numpy(dtype=np.float64, na_value=np.nan)
         return array
     columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
@@ -509,13 +517,13 @@ def some_rows(frame: Any, rows: slice | NDArray[np.int64]) -> Any:
 
 
 def is_pandas(frame: Any) -> bool:
-    """Whether a frame is pandas' own."""
+    """Whether a frame is a pandas frame."""
     native = frame.to_native()
     return hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc")
 
 
 def refuse_non_numeric(frame: Any) -> None:
-    """Raise RowsError if columns of a frame are not numeric; the message names them."""
+    """Raise a RowsError if columns of a frame are not numeric; the message names them."""
     wrong = {
         str(name): str(dtype)
         for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
@@ -524,5 +532,5 @@ def refuse_non_numeric(frame: Any) -> None:
     if wrong:
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "
-            "Pass X as the model saw it, after any encoding."
+            "Pass X as the model saw it, after all encoding."
         )

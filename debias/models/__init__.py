@@ -1,1 +1,1 @@
-"""From a fitted model to its trees."""
+"""Fitted models: unwrapping, extraction of trees and its check, refitting, and loading from files."""

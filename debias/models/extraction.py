@@ -1,4 +1,4 @@
-"""Extraction of trees by an adapter, and the check that they predict what the library predicts."""
+"""Extraction of trees by an adapter, and the check that the trees predict what the library predicts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
-    """Compare leaves and raw output of sample rows with the library's own.
+    """Check that leaves and raw output of sample rows equal those of the library.
 
-    The leaves and the output of encoded rows are compared, and then the output the library gives for the same rows as
-    the user passed them: what an encoding of ours gets wrong shows there only.
+    First the leaves and the output of encoded rows are compared. Then the output is compared with that of the library
+    for the same rows as the user passed them: only this shows mistakes of the encoding.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     model : object
     table : Table
     rows : array of int64, optional
-        Which rows; by default 64, evenly spaced, of more than 50 trees fewer, and up to 64 that show what is special
-        in the table.
+        The rows to compare. By default 64 evenly spaced rows, fewer if there are more than 50 trees, and up to 64
+        unusual rows of the table.
 
     Raises
     ------
@@ -40,8 +40,6 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     RowsError
         The library does not predict for these rows.
     """
-    from debias.hooks.registry import plugin_manager
-
     if rows is None:
         rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
     X = table.matrix(ensemble, rows)
@@ -50,8 +48,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
     if theirs is None or expected is None:
         raise ExtractionError(
-            f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees "
-            "cannot be checked"
+            f"the adapter of this {ensemble.source} does not return the leaves or the raw output of the library, so "
+            "its trees cannot be checked"
         )
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
@@ -63,24 +61,24 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
             f"the extracted trees of this {ensemble.source} route rows to other leaves than the library does "
             f"({where}). {REPORT}"
         )
-    found = raw_output(ensemble, ours)
-    gap = gaps(ensemble, found, expected)
+    output = raw_output(ensemble, ours)
+    gap = gaps(ensemble, output, expected)
     if not (gap <= 1).all():
         raise ExtractionError(
             f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
-            f"{_largest(found, expected):.3g}). {REPORT}"
+            f"{_largest(output, expected):.3g}). {REPORT}"
         )
-    _verify_native(ensemble, model, table, rows, found)
+    _verify_native(ensemble, model, table, rows, output)
 
 
-def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the raw output of each row is from the library's, in units of what rounding explains."""
-    if found.shape != expected.shape:
-        return np.full(len(found), np.inf)
-    # XGBoost adds up float32 margins; one rounding a tree is allowed for.
+def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the difference between our raw output and the library's, per row; above 1 rounding cannot explain it."""
+    if output.shape != expected.shape:
+        return np.full(len(output), np.inf)
+    # XGBoost adds up float32 margins: one rounding error per tree is allowed.
     precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9
     scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
-    difference: NDArray[np.float64] = np.abs(found - expected).max(axis=1)
+    difference: NDArray[np.float64] = np.abs(output - expected).max(axis=1)
     difference[np.isnan(difference)] = np.inf
     if scale == 0:  # a model that predicts 0 for every row
         return np.where(difference > 0, np.inf, 0.0)
@@ -89,55 +87,53 @@ def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[n
 
 
 def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArray[np.int64]) -> Any:
-    """Return what the library predicts for rows as the user passed them; None if no adapter says so.
+    """Return the library's prediction for rows as the user passed them; None if no adapter gives it.
 
-    A library that does not take the user's container, or text in the place of categories, is asked again for a pandas
-    frame of the same values and labels.
+    If the library does not take the user's container, or text instead of categories, it gets a pandas frame with the
+    same values and labels.
 
     Raises
     ------
     RowsError
-        It takes neither.
+        The library takes neither.
     """
-    from debias.hooks.registry import plugin_manager
-
     predict = plugin_manager().hook.debias_predict_native
-    refused: Exception | None = None
-    for put in (table.native, lambda rows: table.labelled(ensemble, rows)):
-        given = put(rows)
+    refusal: Exception | None = None
+    for in_container in (table.native, lambda rows: table.labelled(ensemble, rows)):
+        X = in_container(rows)
         try:
-            found = None if given is None else predict(model=model, X=given)
+            output = None if X is None else predict(model=model, X=X)
         except DebiasError:
             raise
-        except Exception as error:  # whatever a library raises is about these rows
-            refused = error
+        except Exception as error:  # any error of the library is about these rows
+            refusal = error
             continue
-        if found is not None:
-            return np.asarray(found, dtype=np.float64)
-    if refused is not None:
-        said = (str(refused).strip() or type(refused).__name__).splitlines()[0]
+        if output is not None:
+            return np.asarray(output, dtype=np.float64)
+    if refusal is not None:
+        reason = (str(refusal).strip() or type(refusal).__name__).splitlines()[0]
         raise RowsError(
-            f"this {ensemble.source} itself does not predict for rows of X as they were passed: {said}. Pass rows as "
-            "the model takes them"
-        ) from refused
+            f"this {ensemble.source} does not predict for rows of X as they were passed: {reason}. Pass rows as the "
+            "model takes them"
+        ) from refusal
     return None
 
 
 def _verify_native(
-    ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64], found: NDArray[np.float64]
+    ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64], output: NDArray[np.float64]
 ) -> None:
     expected = native_output(model, ensemble, table, rows)
     if expected is None:
         return
-    wrong = np.flatnonzero(~(gaps(ensemble, found, expected) <= 1))
+    wrong = np.flatnonzero(~(gaps(ensemble, output, expected) <= 1))
     if wrong.size:
-        worst = wrong[0]
+        first = wrong[0]
         raise ExtractionError(
-            f"this {ensemble.source} predicts otherwise for X as it was passed than its trees do on the values that "
-            f"debias reads there: in {wrong.size} of {rows.size} rows compared, the first being row {rows[worst]} "
-            f"({_outputs(expected, worst)} instead of {_outputs(found, worst)}). The library reads a value of such a "
-            "row in another way: a label that is missing, a category given as a code, a whole number too large for "
-            "a float. Pass X with the types the model was trained on"
+            f"this {ensemble.source} predicts otherwise for X as it was passed than its trees do for the values that "
+            f"debias reads from X: in {wrong.size} of {rows.size} rows compared, the first being row {rows[first]} "
+            f"({_outputs(expected, first)} instead of {_outputs(output, first)}). The library reads some value of "
+            "these rows in another way, for example a missing label, a category given as a code, or a whole number "
+            "too large for a float. Pass X with the types the model was trained on"
         )
 
 
@@ -145,8 +141,8 @@ def _outputs(output: NDArray[np.float64], row: int) -> str:
     return ", ".join(f"{value:.6g}" for value in output[row, :3]) if row < len(output) else "nothing"
 
 
-def _largest(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    return float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf
+def _largest(output: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    return float(np.abs(output - expected).max()) if output.shape == expected.shape else np.inf
 
 
 def _largest_step(ensemble: TreeEnsemble) -> float:

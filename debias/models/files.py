@@ -1,4 +1,4 @@
-"""Model files: which code reads them, what is refused, whether they hold trees, checked before anyone walks these."""
+"""Model files: which code reads them, which files are refused, and a check that they hold valid trees."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LARGEST = 1 << 20
-"""Bytes of an MLmodel file; real ones have some thousand."""
+"""Largest size of an MLmodel file in bytes; real ones have a few thousand."""
 DEEPEST = 50
+"""Deepest nesting of an MLmodel file."""
 KEYS = {"sklearn": "pickled_model", "xgboost": "data", "lightgbm": "data"}
-"""Flavours, and the key under which each names its file."""
-
-
+"""Flavours of MLflow models, and the key with which each names its file."""
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
 _READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
 
 
 def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: bool = False, params: Any = None) -> Any:
-    """Load a model from a file, running no code that is in it, and check that it holds trees.
+    """Load a model from a file without running code that is in it, and check that it holds valid trees.
 
     Parameters
     ----------
     path : str or Path
         A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), or an MLflow model directory with such a file.
     trust : sequence of str
-        Full names of types a skops file may hold beside those models of trees are made of.
+        Full names of types that a skops file may hold in addition to the types of tree models.
     allow_pickle : bool
-        Whether pickles are loaded (also joblib's and cloudpickle's): they run code from the file.
+        Whether to load pickles (also those of joblib and cloudpickle). Loading a pickle runs code from the file.
     params : mapping or estimator, optional
-        Hyper-parameters the file lost: XGBoost's keep none. Names and plain values; or an unfitted ``XGBRegressor``,
-        ``XGBClassifier``, ..., which also brings an objective of its own, and comes back fitted. Meta-methods train
-        with them, and ``missing`` counts in every score. How many rounds there are, the file says.
+        Hyper-parameters that the file does not keep; XGBoost's files keep none. A mapping of names to plain values, or
+        an unfitted ``XGBRegressor``, ``XGBClassifier``, ..., which is returned fitted and may have a custom objective.
+        Meta-methods refit with these, and ``missing`` changes every score. The number of rounds is read from the file.
 
     Returns
     -------
@@ -49,19 +48,19 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Raises
     ------
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     UnsupportedModelError, ExtractionError
-        The file is of another format, damaged, of another version, or its library is not installed.
+        The file has another format, is damaged, comes from another version, or its library is not installed.
     UntrustedModelError
-        It is a pickle, or holds a type that is not trusted.
+        The file is a pickle, or holds a type that is not trusted.
     RowsError
-        There is no such hyper-parameter, or the trees say that it was another.
+        A hyper-parameter does not exist, or the trees show that it had another value.
 
     Notes
     -----
-    XGBoost's and LightGBM's files are checked whole before the libraries read them, also those inside skops files.
-    CatBoost's are of a form only CatBoost reads: such a file is loaded in a process of its own first, as
-    ``debias.models.sandbox.check`` does, which takes some seconds. The command line does so with every file.
+    Files of XGBoost and LightGBM are checked completely before the libraries read them, also those inside skops files.
+    Only CatBoost can read CatBoost's files. Such a file is first loaded in a separate process, by
+    ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
     """
     return load(Path(path), tuple(trust), allow_pickle, params)
 
@@ -69,9 +68,9 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
 def load(
     path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False, params: Any = None, guard: bool = True
 ) -> Any:
-    """Load a model, and check that what it holds are trees; parameters and errors as for :func:`debias.load_model`.
+    """Load a model, and check that it holds valid trees; parameters and errors are those of :func:`debias.load_model`.
 
-    Without `guard`, this is the process a file is tried in, or it has been tried already.
+    Pass ``guard=False`` in the separate process that tries a file, or if the file has been tried already.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -87,13 +86,14 @@ def load(
             raise UnsupportedModelError(f"{path} is damaged: it is nested too deeply") from None
         except MemoryError as error:
             raise _too_large(path) from error
-        except Exception as error:  # whatever a reader raises on a damaged file
+        except Exception as error:  # readers raise many types of errors for damaged files
             raise _translated(path, error) from error
     if params is not None:
         model = restored(model, params)
     _require_trees(path, model)
-    for note in dict.fromkeys(str(each.message) for each in caught if "InconsistentVersion" in each.category.__name__):
-        text = f"{path} was saved by another version of scikit-learn: {note.partition('. ')[0]}"
+    of_versions = [warning for warning in caught if "InconsistentVersion" in warning.category.__name__]
+    for message in dict.fromkeys(str(warning.message) for warning in of_versions):
+        text = f"{path} was saved by another version of scikit-learn: {message.partition('. ')[0]}"
         warnings.warn(text, DebiasWarning, stacklevel=3)
     return model
 
@@ -109,11 +109,11 @@ def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -
     if model is not None:
         return model
     if not _is_pickle(path):
-        raise UnsupportedModelError(f"{path} is not a model file debias reads: {_READ}")
+        raise UnsupportedModelError(f"{path} is not a model file that debias can read. It reads {_READ}")
     if not allow_pickle:
         raise UntrustedModelError(
-            f"{path} is a pickle, which runs code from the file when it is loaded. If you made it yourself, pass "
-            f"allow_pickle=True (--allow-pickle); better save the model as one of: {_READ}"
+            f"{path} is a pickle: loading it runs code from the file. If you made the file yourself, pass "
+            f"allow_pickle=True (--allow-pickle). It is safer to save the model in another format. debias reads {_READ}"
         )
     import joblib
 
@@ -127,7 +127,7 @@ def _is_pickle(path: Path) -> bool:
 
 
 def _require_trees(path: Path, model: Any) -> None:
-    """Extract every model inside, which refuses children out of range, cycles and short arrays."""
+    """Extract every model inside; extraction refuses children out of range, cycles and short arrays."""
     try:
         for member in unwrap(model):
             extract(member.model)
@@ -137,50 +137,51 @@ def _require_trees(path: Path, model: Any) -> None:
         raise UnsupportedModelError(f"{path} is damaged: its models are nested without end") from None
     except MemoryError as error:
         raise _too_large(path) from error
-    except Exception as error:  # arrays that do not fit each other fail in as many ways
+    except Exception as error:  # arrays that do not fit each other cause many types of errors
         raise _translated(path, error) from error
 
 
 def _too_large(path: Path) -> UnsupportedModelError:
-    return UnsupportedModelError(f"{path} is damaged, or too large: memory does not suffice for the sizes it claims")
+    return UnsupportedModelError(f"{path} is damaged or too large: there is not enough memory for the sizes it states")
 
 
 def _translated(path: Path, error: Exception) -> UnsupportedModelError:
     missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
     if missing == "_loss" or (missing or "").startswith("sklearn"):
         return UnsupportedModelError(
-            f"{path} was saved by another version of scikit-learn, whose modules this one does not have ({error}): "
-            "load it with the version that wrote it, and save it anew"
+            f"{path} was saved by another version of scikit-learn, and the installed version lacks a module it needs "
+            f"({error}): load it with the version that wrote it, and save it again"
         )
     if missing is not None:
         return UnsupportedModelError(f"{path} needs the package {missing}, which is not installed")
-    return UnsupportedModelError(f"{path} is damaged, or not of its format: {type(error).__name__}: {error}")
+    return UnsupportedModelError(f"{path} is damaged, or has another format: {type(error).__name__}: {error}")
 
 
 def model_file(directory: Path) -> Path:
-    """Return the model's file in an MLflow directory.
+    """Return the path of the model's file in an MLflow directory.
 
     Raises
     ------
     UnsupportedModelError
-        There is no MLmodel, it is no plain YAML, it has no flavour debias reads, or it names a file outside.
+        There is no MLmodel; or it is not plain YAML, has no flavour that debias reads, or names a file outside the
+        directory.
     ImportError
         PyYAML is not installed.
     """
     description = directory / "MLmodel"
     if not description.is_file():
-        raise UnsupportedModelError(f"{directory} is no MLflow model directory: it has no MLmodel")
+        raise UnsupportedModelError(f"{directory} is not an MLflow model directory: it has no file MLmodel")
     flavors = _parsed(description).get("flavors")
     flavors = flavors if isinstance(flavors, dict) else {}
     for flavor, key in KEYS.items():
-        found = flavors.get(flavor)
-        name = found.get(key) if isinstance(found, dict) else None
+        entry = flavors.get(flavor)
+        name = entry.get(key) if isinstance(entry, dict) else None
         if isinstance(name, str) and name:
             path = (directory / name).resolve()
             if not path.is_relative_to(directory.resolve()):
                 raise UnsupportedModelError(f"{description} names a file outside its directory: {name!r}")
             if not path.is_file():
-                raise UnsupportedModelError(f"{description} names {name!r}, which is not there")
+                raise UnsupportedModelError(f"{description} names {name!r}, which does not exist")
             return path
     known = ", ".join(map(str, flavors)) or "none"
     raise UnsupportedModelError(f"{description} has the flavours {known}; debias reads {', '.join(KEYS)}")
@@ -188,21 +189,23 @@ def model_file(directory: Path) -> Path:
 
 def _parsed(path: Path) -> dict[str, Any]:
     if path.stat().st_size > LARGEST:
-        raise UnsupportedModelError(f"{path} has {path.stat().st_size:,} bytes; no MLmodel is so large")
+        raise UnsupportedModelError(f"{path} has {path.stat().st_size:,} bytes; a real MLmodel file is smaller")
     try:
         import yaml
     except ImportError as error:
         raise ImportError("MLflow directories need PyYAML: pip install debias-trees[files]") from error
     try:
         text = path.read_text(encoding="utf-8")
-        depth, loader = 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the slow one takes minutes over nesting
+        depth, loader = 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # SafeLoader takes minutes for deep nesting
         for event in yaml.parse(text, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if isinstance(event, yaml.AliasEvent) or depth > DEEPEST:
-                raise UnsupportedModelError(f"{path} has aliases, or is nested so deeply, as no MLmodel has need of")
+                raise UnsupportedModelError(
+                    f"{path} has aliases, or more than {DEEPEST} levels of nesting; a real MLmodel file has neither"
+                )
         content = yaml.load(text, Loader=loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise UnsupportedModelError(f"{path} is no plain YAML: {type(error).__name__}") from None
+        raise UnsupportedModelError(f"{path} is not plain YAML: {type(error).__name__}") from None
     if not isinstance(content, dict):
-        raise UnsupportedModelError(f"{path} is no MLmodel: it holds no mapping")
+        raise UnsupportedModelError(f"{path} is not an MLmodel file: it does not hold a mapping")
     return content

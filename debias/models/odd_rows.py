@@ -1,4 +1,4 @@
-"""Rows that show what is special in a table: where our reading of it and that of the model's library could part."""
+"""Choice of unusual rows of a table: those where debias and the model's library might read values differently."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 MOST = 64
-"""Rows that are chosen at most."""
+"""Largest number of rows that are chosen."""
 VALUES_SEEN = 2**19
-"""Numbers that are looked at: all of a small table, and evenly spaced rows of a large one, at most this many."""
+"""Largest number of values that are searched: all of a small table, and evenly spaced rows of a large one."""
 ROWS_SEEN = 2**14
+"""Largest number of rows that are searched."""
 
 
 def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
-    """Choose rows for a comparison with the model's library.
+    """Choose unusual rows for a comparison with the model's library.
 
-    Of columns of labels, each way a label is missing has a row, then those the model never saw, then the rarest. Of
-    columns of numbers, missing values and the smallest, the largest and the one nearest to zero, among which are the
-    infinite ones, those too large for a type, and zeros. Where there are too many, rows that show several come first.
+    For columns of labels: rows with each kind of missing value, then with labels that the model never saw, then with
+    the rarest labels. For columns of numbers: rows with a missing value, and with the smallest value, the largest value
+    and the value nearest to zero. These include infinite values, values too large for a type, and zeros. If there are
+    too many, rows that are unusual in several columns come first.
 
     Parameters
     ----------
@@ -39,14 +41,14 @@ def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """
     if table.n_rows <= MOST:
         return np.arange(table.n_rows)
-    of_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: MOST // 2]
-    of_numbers = _of_numbers(table, ensemble)
-    others = of_numbers[~np.isin(of_numbers, of_labels)][: MOST - of_labels.size]
-    return np.sort(np.concatenate([of_labels, others]))
+    with_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: MOST // 2]
+    with_extremes = _with_extremes(table, ensemble)
+    others = with_extremes[~np.isin(with_extremes, with_labels)][: MOST - with_labels.size]
+    return np.sort(np.concatenate([with_labels, others]))
 
 
-def _of_numbers(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
-    """Return rows with extremes of columns, those with most of them first."""
+def _with_extremes(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return rows with missing or extreme values of columns; those with most of them come first."""
     n_seen = max(1, min(table.n_rows, ROWS_SEEN, VALUES_SEEN // ensemble.n_features))
     seen = np.unique(np.linspace(0, table.n_rows - 1, n_seen).astype(np.int64))
     X = table.matrix(ensemble, seen)

@@ -1,4 +1,4 @@
-"""Training a model again: the same settings, other rows."""
+"""Refitting of a model: the same settings on other rows."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def refit(
 ) -> Any:
     """Train a new model of the same kind and with the same settings on other rows.
 
-    Early stopping is off: there are as many rounds as the model predicts with (but for models inside a calibration, a
-    stack or an elimination of features, which is fitted again whole, as it is set). What is wrapped around the trees is
-    trained again as well (transformers, votes), except where it has no part in them: a search comes back as its best
-    estimator, a threshold as it was.
+    Early stopping is off: the new model has as many rounds as the old one predicts with. (Exceptions are models inside
+    a calibration, a stack or a recursive feature elimination, which is refitted as a whole with its own settings.)
+    Wrappers around the trees, such as transformers and votes, are refitted too. Wrappers that do not change the trees
+    are not: of a search only the best estimator is refitted, and a decision threshold stays as it was.
 
     Parameters
     ----------
@@ -45,12 +45,11 @@ def refit(
     y : array-like of shape (n_rows,) or (n_rows, n_responses)
     sample_weight : array of shape (n_rows,), optional
     seed : int, optional
-        Sets every random state inside the new model, each to a number of its own; by default the settings of the model
-        stand.
+        Sets every random state inside the new model, each to a different number. By default they stay as in the model.
     n_jobs : int, optional
-        Threads of the new model, where it has such a setting; by default its own.
+        Number of threads of the new model, if it has such a setting; by default as in the model.
     params : mapping, optional
-        Settings of the innermost model that go before those it kept.
+        Settings of the innermost model. They replace those that the model kept.
 
     Returns
     -------
@@ -60,9 +59,9 @@ def refit(
     Raises
     ------
     UnsupportedModelError
-        The model is of no known kind, did not keep its settings, or cannot be trained again for another reason.
+        The model is of an unknown kind, did not keep its settings, or cannot be refitted for another reason.
     RowsError
-        Its library does not take these rows, weights or parameters; the message is the library's own.
+        The library does not accept these rows, weights or parameters; the message is that of the library.
 
     Examples
     --------
@@ -76,22 +75,22 @@ def refit(
     True
     """
     refuse_other_order(X, y=y, sample_weight=sample_weight)
-    found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
-    if found is None:
+    unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
+    if unwrapped is None:
         return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
-    rewrap = found.rewrap
+    rewrap = unwrapped.rewrap
     if rewrap is None:
-        raise UnsupportedModelError(f"a {found.kind} cannot be trained again; refit the models inside it")
+        raise UnsupportedModelError(f"a {unwrapped.kind} cannot be refitted; refit the models inside it")
 
     def train(inner: Any, X: Any, y: Any, number: int) -> Any:
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
         return refit(inner, X, y, sample_weight, seed=child, n_jobs=n_jobs, params=params)
 
-    return _or_say_why(model, lambda: rewrap(Again(X, y, sample_weight, seed, n_jobs, train)))
+    return _naming_the_model(model, lambda: rewrap(Again(X, y, sample_weight, seed, n_jobs, train)))
 
 
 def with_params(model: Any, params: Any) -> tuple[Any, Mapping[str, Any] | None]:
-    """Return the model with the settings of an estimator, or a mapping of them to train it again with."""
+    """Return the model and a mapping of parameters for refits; parameters of an estimator go into the model itself."""
     from collections.abc import Mapping
 
     if params is None or isinstance(params, Mapping):
@@ -100,7 +99,7 @@ def with_params(model: Any, params: Any) -> tuple[Any, Mapping[str, Any] | None]
 
 
 def restored(model: Any, params: Any) -> Any:
-    """Return a copy of a model that has the hyper-parameters its file lost.
+    """Return a copy of a model with the hyper-parameters that its file did not keep.
 
     Parameters
     ----------
@@ -111,17 +110,17 @@ def restored(model: Any, params: Any) -> Any:
     Raises
     ------
     UnsupportedModelError
-        Such models lose none.
+        Files of such models keep their hyper-parameters.
     RowsError
-        There is no such hyper-parameter, or the trees say that it was another.
+        A hyper-parameter does not exist, or the trees show that it had another value.
     """
-    found = plugin_manager().hook.debias_restore(model=model, params=params)
-    if found is None:
+    restored_model = plugin_manager().hook.debias_restore(model=model, params=params)
+    if restored_model is None:
         raise UnsupportedModelError(
-            f"a {type(model).__name__} keeps its hyper-parameters in its file: leave params out; others to train it "
-            "again with are the params of debias.score, as a mapping"
+            f"a {type(model).__name__} keeps its hyper-parameters in its file: leave params out. To refit it with "
+            "other hyper-parameters, pass a mapping as params of debias.score"
         )
-    return found
+    return restored_model
 
 
 def _refit_trees(
@@ -137,18 +136,20 @@ def _refit_trees(
         params = {"n_jobs": n_jobs, **(params or {})}
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     hook = plugin_manager().hook.debias_refit
-    fresh = _or_say_why(model, lambda: hook(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params))
-    if fresh is None:
+    refitted = _naming_the_model(
+        model, lambda: hook(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params)
+    )
+    if refitted is None:
         kind = type(model)
-        raise UnsupportedModelError(f"no adapter trains a {kind.__module__}.{kind.__qualname__} again")
-    return fresh
+        raise UnsupportedModelError(f"no adapter can refit a {kind.__module__}.{kind.__qualname__}")
+    return refitted
 
 
-def _or_say_why(model: Any, train: Callable[[], Any]) -> Any:
-    """Train; whatever a library raises is about what it was given, and says which model did not take it."""
+def _naming_the_model(model: Any, train: Callable[[], Any]) -> Any:
+    """Train, and turn any error of the library into a RowsError that names the model."""
     try:
         return train()
     except DebiasError:
         raise
     except Exception as error:
-        raise RowsError(f"this {type(model).__name__} cannot be trained again on what was passed: {error}") from error
+        raise RowsError(f"this {type(model).__name__} cannot be refitted on the rows passed: {error}") from error

@@ -1,8 +1,8 @@
-"""A model file loaded in a process of its own, so that a crafted one cannot take the run down with it.
+"""Loading of a model file in a separate process, so that a crafted file cannot crash the run.
 
 Native readers and predictors do not check what they read: an index out of range is a segmentation fault. The child
-loads the file, extracts its trees, which checks their structure, and predicts a few rows with them; only then is it
-loaded here.
+process loads the file, extracts its trees, which checks their structure, and predicts a few rows with them. Only then
+is the file loaded in this process.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
-"""What a child may take by default; damaged trees with cycles are walked without end."""
+"""Time limit of a child by default; a walk through damaged trees with cycles never ends."""
 BYTES, TIMES_THE_FILE = 6 << 30, 40
-"""Address space of the child: libraries with their threads reserve some gigabytes; trees unpack to several times."""
+"""Address space of a child: libraries and their threads reserve gigabytes, and trees in memory outgrow their file."""
 ROWS, NUMBERS = 8, 1_000_000
-"""So many rows of random numbers are predicted, beside one of zeros and one of missing ones; of many features fewer."""
+"""Rows of random numbers that are predicted, in addition to a row of zeros and a row of missing values. With many
+features there are fewer rows: at most this many numbers."""
 _REFUSED = 3
 
 
@@ -43,14 +44,14 @@ def check(
     allow_pickle : bool
         As for :func:`debias.load_model`.
     seconds : float, optional
-        After which the child is ended; by default 60, and one more a megabyte of the file.
+        Time limit of the child; by default 60, plus one second per megabyte of the file.
 
     Raises
     ------
     DebiasError
-        As :func:`debias.load_model` raises there.
+        The error that :func:`debias.load_model` raised in the child.
     UnsupportedModelError
-        The child crashed, or did not end.
+        The child crashed, or did not finish in time.
     """
     file = Path(path).absolute()
     seconds = SECONDS + SECONDS_A_MEGABYTE * _size(file) / 1e6 if seconds is None else seconds
@@ -61,7 +62,7 @@ def check(
             words, capture_output=True, text=True, timeout=seconds, errors="replace", stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        raise errors.UnsupportedModelError(f"{path} was not loaded within {seconds:.3g} s; it is damaged") from None
+        raise errors.UnsupportedModelError(f"{path} did not load within {seconds:.3g} s; it is damaged") from None
     if done.returncode == _REFUSED:
         kind, _, message = done.stdout.rpartition(_MARK)[2].partition("\n")
         raise getattr(errors, kind, errors.UnsupportedModelError)(message.strip())
@@ -72,29 +73,30 @@ def check(
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the child does; return its exit code."""
+    """Run the child's task, and return its exit code."""
     path = Path(arguments[-1])
     _limit_memory(path)
-    trust = tuple(each.removeprefix("--trust=") for each in arguments[:-1] if each.startswith("--trust="))
+    flags = arguments[:-1]
+    trust = tuple(flag.removeprefix("--trust=") for flag in flags if flag.startswith("--trust="))
     try:
         load_and_predict(path, trust, "--allow-pickle" in arguments[:-2])
     except (errors.DebiasError, OSError, ImportError, MemoryError) as error:
-        text = str(error) or f"{path} is damaged: memory does not suffice for the sizes it claims"
+        text = str(error) or f"{path} is damaged: there is not enough memory for the sizes it states"
         print(f"{_MARK}{type(error).__name__}\n{text}")
         return _REFUSED
     return 0
 
 
 def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool = False) -> None:
-    """Load a model file here, and predict rows of zeros, of missing values and of random numbers with its trees.
+    """Load a model file in this process, and predict rows of zeros, of missing values and of random numbers.
 
-    What a library refuses in words is no danger: some models take no missing values. This is about what crashes, and
-    about what reads beyond an end without a crash: that predicts otherwise than the trees do.
+    An error that the library raises is no danger: some models take no missing values. The danger is a crash, or a read
+    beyond the end of an array without a crash. Such a read shows as a prediction that differs from that of the trees.
 
     Raises
     ------
     DebiasError
-        As :func:`debias.load_model` raises, or the library predicts otherwise.
+        As :func:`debias.load_model` raises, or the library predicts otherwise than the trees.
     """
     import warnings
 
@@ -108,18 +110,18 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
         for member in unwrap(load(path, trust, allow_pickle, guard=False)):
             ensemble = extract(member.model)
             for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
-                leaves = _said(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=X))  # noqa: B023
-                raw = _said(lambda: hook.debias_predict_raw(model=member.model, X=X))  # noqa: B023
+                leaves = _answer(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=X))  # noqa: B023
+                raw = _answer(lambda: hook.debias_predict_raw(model=member.model, X=X))  # noqa: B023
                 if kind == "random" and ensemble.category_set is None and ensemble.category_labels is None:
                     _require_alike(path, ensemble, X, leaves, raw)
 
 
 _MARK = "debias.models.sandbox refused: "
-"""Before the name of the error, which libraries may have printed lines before."""
+"""Marks where the name of the error begins: libraries may have printed other lines before."""
 
 
-def _said(call: Callable[[], Any]) -> Any:
-    """Return what a library answers; None where it refuses to, in any of its kinds of words."""
+def _answer(call: Callable[[], Any]) -> Any:
+    """Return the result of a call of a library, or None if it raised an error of any type."""
     try:
         return call()
     except MemoryError:
@@ -131,13 +133,13 @@ def _said(call: Callable[[], Any]) -> Any:
 def _require_alike(path: Path, ensemble: TreeEnsemble, X: Any, leaves: Any, raw: Any) -> None:
     from debias.trees.routing import raw_output, route
 
-    ours = route(ensemble, X)
-    found = raw_output(ensemble, ours)
-    scale = 1e-3 * (np.abs(found).max() + np.abs(ensemble.value).max())
-    alike = leaves is not None and np.array_equal(leaves, ours)
-    if not alike or raw is None or raw.shape != found.shape or not (np.abs(raw - found) <= scale).all():
+    our_leaves = route(ensemble, X)
+    ours = raw_output(ensemble, our_leaves)
+    tolerance = 1e-3 * (np.abs(ours).max() + np.abs(ensemble.value).max())
+    same_leaves = leaves is not None and np.array_equal(leaves, our_leaves)
+    if not same_leaves or raw is None or raw.shape != ours.shape or not (np.abs(raw - ours) <= tolerance).all():
         raise errors.ExtractionError(
-            f"{path} is damaged: its library does not predict what its trees do ({ensemble.source})"
+            f"{path} is damaged: its library does not predict what its trees predict ({ensemble.source})"
         )
 
 
@@ -150,12 +152,12 @@ def _rows(n_features: int, dtype: Any) -> Iterator[tuple[str, Any]]:
 
 def _size(path: Path) -> int:
     if path.is_dir():
-        return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return path.stat().st_size if path.exists() else 0
 
 
 def _limit_memory(path: Path) -> None:
-    """Let the process take so much that libraries and a real model have room, and a claim of gigabytes has not."""
+    """Limit the memory of the process: enough for libraries and a real model, not for sizes that a bad file states."""
     try:
         import resource
     except ImportError:  # not there on Windows
@@ -163,4 +165,4 @@ def _limit_memory(path: Path) -> None:
     limit = BYTES + TIMES_THE_FILE * _size(path)
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash that is awaited leaves no file behind
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected here and should leave no core file

@@ -18,7 +18,7 @@ from debias.models.wrappers import Member, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
 from debias.rows.request import Request
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -214,11 +214,11 @@ class Experiment:
     def fingerprint(self) -> str:
         """Return a text that names data, model, settings and versions."""
         from debias._version import __version__
-        from debias.digest import fingerprint
+        from debias.digest import digest_of
 
         trees = [member.ensemble for member in unwrap(self.model)]
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
-        return fingerprint(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
+        return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
 
     def _member_scores(self, fitted: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
         """Return scores, by group, of trees that were just fitted: what their rows are is known."""
@@ -263,7 +263,7 @@ def require_training(model: Any, part: Part) -> None:
     weight = () if part.weight is None else (part.weight,)
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
-        training_rows(member.ensemble, member.model, member.train, 1, Notes(), False)
+        training_rows(member.ensemble, member.model, member.train, 1, WarningLog(), False)
 
 
 def refuse_forgotten_weights(model: Any, y: Any) -> None:

@@ -20,7 +20,7 @@ from debias.rows.leaf_counts import LeafCounter
 from debias.rows.node_totals import NodeTotals
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.fingerprint import trees_sha256
-from debias.warning_log import NotesOnce
+from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ class NodeSums(NodeTotals):
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
         self.model = None if isinstance(model, TreeEnsemble) else model
         self.n_jobs = threads(n_jobs)
-        self.notes = NotesOnce(self.ensemble.notes)
+        self.notes = WarningLogOnce(self.ensemble.notes)
         self._squares: NDArray[np.float64] | None = None
         self._counter: LeafCounter | None = None
         self._drop = np.zeros(self.ensemble.n_features + 1) if running_loss and not self.ensemble.averaged else None
@@ -195,7 +195,7 @@ class NodeSums(NodeTotals):
         about, state = read(path, sums)
         if about["running_loss"]:
             sums._drop = np.zeros(sums.ensemble.n_features + 1)
-        sums.notes = NotesOnce(about["warnings"])
+        sums.notes = WarningLogOnce(about["warnings"])
         sums.merge(state)
         return sums
 
@@ -250,7 +250,7 @@ class NodeSums(NodeTotals):
         sums._drop = None if self._drop is None else np.zeros_like(self._drop)
         sums._squares = sums._counter = None
         sums._totals, sums._summed_up = np.zeros(4), True
-        sums.notes = NotesOnce(self.notes.texts)
+        sums.notes = WarningLogOnce(self.notes.texts)
         return sums
 
     @property

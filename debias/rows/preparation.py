@@ -18,7 +18,7 @@ from debias.models.wrappers import extract, unwrap
 from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ def prepare(
     scorers: Sequence[Scorer],
     known: bool = False,
     train_weight: NDArray[np.float64] | None = None,
-) -> tuple[TreeEnsemble, Rows | None, Notes]:
+) -> tuple[TreeEnsemble, Rows | None, WarningLog]:
     """Encode the rows of one model of trees, compare the trees with its library, and prove what the rows are.
 
     Parameters
@@ -65,12 +65,12 @@ def prepare(
 
     Returns
     -------
-    (TreeEnsemble, Rows or None, Notes)
+    (TreeEnsemble, Rows or None, WarningLog)
         The trees, under the names that X has if the model knows none; the rows, None if the request has none; what
         readers of the scores must know.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
-    notes = Notes((*member.notes, *ensemble.notes), quiet=known)
+    notes = WarningLog((*member.notes, *ensemble.notes), quiet=known)
     if X is None:
         for scorer in scorers:
             if isinstance(scorer, TreeScorer) and scorer.needs_rows:
@@ -126,7 +126,7 @@ def batch_rows(
     X: Any,
     y: Any,
     sample_weight: Any,
-    notes: Notes,
+    notes: WarningLog,
     n_jobs: int,
     verify: bool,
     in_bag: InBag | None = None,
@@ -183,7 +183,7 @@ def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDAr
     return Data.of(member.X, member.y, ensemble=ensemble, weight=weight, **settings)
 
 
-def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeEnsemble]:
+def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, TreeEnsemble]:
     """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
     table = Table(X).aligned_to(ensemble, notes)
     if ensemble.named or table.names is None:
@@ -192,7 +192,7 @@ def _aligned(X: Any, ensemble: TreeEnsemble, notes: Notes) -> tuple[Table, TreeE
 
 
 def training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, notes: Notes, known: bool
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, notes: WarningLog, known: bool
 ) -> Rows:
     """Encode and prove training rows, given as (X, y) or (X, y, weight); nothing is proven of a `known` model."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from debias.rows.shift import Shift
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 ENOUGH_PRESENT = 0.75
 """Least estimated share of the training set that rows given as train= must contain."""
@@ -77,7 +77,7 @@ def resolve(
     response: Response,
     rows: str,
     sample_weight: NDArray[np.float64] | None,
-    notes: Notes,
+    notes: WarningLog,
 ) -> tuple[str, InBag | None, Provenance]:
     """Settle what the rows are, and prove it as far as the model allows.
 
@@ -91,7 +91,7 @@ def resolve(
         What the user says they are.
     sample_weight : array of shape (n_rows,), or None
         Weights the user gave with them.
-    notes : Notes
+    notes : WarningLog
         Takes what a reader of the scores must know.
 
     Returns
@@ -161,7 +161,7 @@ def as_out_of_bag(
 
 
 def without_bags(
-    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: Notes
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
 ) -> tuple[str, Provenance]:
     """Tell training rows from rows the model has not seen, by what leaf counts say; errors as for :func:`resolve`."""
     if rows == "train":
@@ -226,7 +226,7 @@ def proven(proof: Proof) -> Provenance:
     )
 
 
-def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: Notes) -> Provenance:
+def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: WarningLog) -> Provenance:
     if recognition.exact:
         return Provenance("train", "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:
@@ -253,7 +253,7 @@ def _fresh(recognition: Recognition) -> Provenance:
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
 
 
-def _say_untold(ensemble: TreeEnsemble, why: str, rows: str, notes: Notes) -> None:
+def _say_untold(ensemble: TreeEnsemble, why: str, rows: str, notes: WarningLog) -> None:
     """Refuse rows of a booster unless the user says what they are; say it with the scores of any model."""
     told = f"it cannot be told whether training rows of this {ensemble.source} are among these rows: {why}"
     if rows == "held-out":
@@ -279,7 +279,7 @@ def _shifted_in_words(shift: Shift) -> str:
 
 
 def _refuse_training_rows(
-    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: Notes
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
 ) -> None:
     found = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
@@ -324,7 +324,7 @@ def prove_training(
     table: Table,
     response: Response,
     weight: NDArray[np.float64] | None,
-    notes: Notes,
+    notes: WarningLog,
 ) -> tuple[InBag | None, Provenance]:
     """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
 

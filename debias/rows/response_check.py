@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from debias.data.response import Response
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 ROWS_TO_LOOK_AT = 500
 ROWS_AT_LEAST = 20
@@ -36,7 +36,7 @@ AGAINST = -5.0
 """z-value of the covariance of predictions and y below which they go against one another: 3e-7 of models of noise."""
 
 
-def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, notes: Notes) -> None:
+def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, notes: WarningLog) -> None:
     """Warn of a response of rows the model has not seen that it cannot have been trained to predict.
 
     Parameters
@@ -45,7 +45,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
     table : Table
         Rows, columns in the model's order; some of them are looked at, evenly spaced.
     response : Response
-    notes : Notes
+    notes : WarningLog
     """
     if table.n_rows < ROWS_AT_LEAST:
         return
@@ -81,7 +81,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
         )
 
 
-def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: Notes) -> None:
+def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: WarningLog) -> None:
     """Warn where the mean of y, or the share of a class, is another than in training; for forests that store it.
 
     Parameters
@@ -89,7 +89,7 @@ def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: 
     ensemble : TreeEnsemble
     response : Response
         Of all rows: those of a batch may be sorted.
-    notes : Notes
+    notes : WarningLog
     """
     in_training = _training_mean(ensemble)
     if in_training is None or response.n_rows < ROWS_AT_LEAST:

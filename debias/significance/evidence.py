@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from debias.data.groups import Grouping
     from debias.rows.rows import Rows
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
     Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
@@ -75,13 +75,13 @@ class Evidence(Protocol):
     def no_verdict(self) -> str | None:
         """Return why no test can tell anything on these rows; None if one can."""
 
-    def warn_of_classes(self, log: Notes) -> None:
+    def warn_of_classes(self, log: WarningLog) -> None:
         """Warn of classes whose rows are hardly ever out of bag."""
 
-    def warn(self, method: str, log: Notes) -> None:
+    def warn(self, method: str, log: WarningLog) -> None:
         """Warn of what makes a test by this method weak or approximate on these rows."""
 
-    def warn_of_blocks(self, log: Notes) -> None:
+    def warn_of_blocks(self, log: WarningLog) -> None:
         """Warn where Student's law is approximate because few rows carry the response in unequal blocks."""
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
@@ -149,7 +149,7 @@ class EvidenceInMemory:
             return CONSTANT
         return f"{self.n_independent} {TOO_FEW}" if self.n_independent < FEWEST else None
 
-    def warn(self, method: str, log: Notes) -> None:
+    def warn(self, method: str, log: WarningLog) -> None:
         """Warn where so few blocks are out of bag that permutations are not calibrated, and other tests find little."""
         if self.rows.kind != "oob" or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
             return
@@ -164,7 +164,7 @@ class EvidenceInMemory:
             f"{ENOUGH_BLOCKS}; {then} hold out {what} and test on them with rows='held-out'"
         )
 
-    def warn_of_classes(self, log: Notes) -> None:
+    def warn_of_classes(self, log: WarningLog) -> None:
         """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
         rows = self.rows
         codes, classes = rows.response.codes, rows.ensemble.classes
@@ -183,7 +183,7 @@ class EvidenceInMemory:
                 "rows the model has not seen, with rows='held-out'"
             )
 
-    def warn_of_blocks(self, log: Notes) -> None:
+    def warn_of_blocks(self, log: WarningLog) -> None:
         """Warn where few held-out rows carry the response, and lie in blocks that cannot change places.
 
         Sums over blocks look normal then, and scores are as skewed as without blocks. With forests of depth 3, balanced

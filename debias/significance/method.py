@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from debias.significance.evidence import Evidence
     from debias.significance.procedure import Procedure
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,7 +54,9 @@ class Method(Protocol):
     def require(self, evidence: Evidence) -> None:
         """Raise a CompositionError if these rows cannot be tested so."""
 
-    def test(self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: Notes) -> Tested:
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
         """Test scores.
 
         Parameters
@@ -63,6 +65,6 @@ class Method(Protocol):
         node_weight : array of shape (n_nodes,)
             Node weights of the test statistic, which shrinks those of the score in small nodes.
         procedure : Procedure
-        log : Notes
+        log : WarningLog
             Takes what a reader must know of the decisions.
         """

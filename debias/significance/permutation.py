@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
     from debias.significance.evidence import Evidence
     from debias.significance.procedure import Procedure
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 MEMORY = 2**29
 """Bytes that node values of permutations which go side by side may take."""
@@ -61,7 +61,9 @@ class PermutationMethod:
                 "there at once: pass test='auto', or X and y in memory"
             )
 
-    def test(self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: Notes) -> Tested:
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
         """Draw permutations until every decision is settled, and compare z with those of permuted responses."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
@@ -322,7 +324,7 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
     )
 
 
-def _check_resolution(procedure: Procedure, n_features: int, log: Notes) -> None:
+def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:
     """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
     drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
     smallest = 1 / (1 + drawn)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from debias.rows.node_sums import NodeSums
     from debias.rows.rows import Rows, SummedRows
     from debias.significance.evidence import Moments
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
     Fold = Callable[["Steps"], NDArray[np.float64]]
 
@@ -179,13 +179,13 @@ class EvidenceInBatches:
         """As for any evidence: the response is constant."""
         return CONSTANT if _is_constant(self.rows.sums) else None
 
-    def warn(self, method: str, log: Notes) -> None:
+    def warn(self, method: str, log: WarningLog) -> None:
         """Do nothing: how many rows are out of bag is not counted."""
 
-    def warn_of_classes(self, log: Notes) -> None:
+    def warn_of_classes(self, log: WarningLog) -> None:
         """Do nothing: how often classes are out of bag is not counted."""
 
-    def warn_of_blocks(self, log: Notes) -> None:
+    def warn_of_blocks(self, log: WarningLog) -> None:
         """Do nothing: there are no blocks."""
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:

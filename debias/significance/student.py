@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.significance.evidence import Evidence
     from debias.significance.procedure import Procedure
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 FEW_CARRIERS = 100
 """Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
@@ -54,7 +54,9 @@ class StudentMethod:
                 f"pass test='naive'{others}"
             )
 
-    def test(self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: Notes) -> Tested:
+    def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
         """Test the scores with these node weights; show the standard error of those with the score's own."""
         enlarged = self.factor != 1 or evidence.rows.kind != "oob"
         versions = [(node_weight, False), (node_weight, enlarged), (evidence.node_weight, enlarged)]
@@ -76,7 +78,7 @@ class StudentMethod:
         kind: str,
         grouping: Grouping,
         procedure: Procedure,
-        log: Notes,
+        log: WarningLog,
     ) -> Tested:
         """Decide by scores over their naive standard errors, each by Student's law of its effective number of rows.
 
@@ -113,7 +115,7 @@ NAIVE = StudentMethod("naive")
 CONSERVATIVE = StudentMethod("conservative", factor=float(np.sqrt(2)), out_of_bag_only=True)
 
 
-def _warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, log: Notes) -> None:
+def _warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, log: WarningLog) -> None:
     """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
     least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
     if effective[least] >= few:

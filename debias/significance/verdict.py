@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from debias.rows.rows import EvaluationRows
     from debias.significance.evidence import Evidence
     from debias.significance.procedure import Procedure
-    from debias.warning_log import Notes
+    from debias.warning_log import WarningLog
 
 SHRINKAGE = 30.0
 """Node terms of the test statistic are multiplied by n_t / (n_t + 30): the level stays, power rises."""
 
 
-def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: Notes) -> Scores:
+def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog) -> Scores:
     """Return the scores with standard errors, z, p-values and decisions.
 
     Parameters
@@ -38,7 +38,7 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
         One value for each group of features.
     evidence : Evidence
     procedure : Procedure
-    log : Notes
+    log : WarningLog
         Takes what a reader must know of the decisions.
 
     Returns

@@ -18,7 +18,7 @@ from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, var
 from debias.testing.promises import require
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,7 +164,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
 
 def _table(X: Any, ensemble: TreeEnsemble) -> Table:
     try:
-        return Table(X).aligned_to(ensemble, Notes(quiet=True))
+        return Table(X).aligned_to(ensemble, WarningLog(quiet=True))
     except DebiasError as error:
         raise AssertionError(
             f"the rows do not fit what debias_extract says of the model: {error}. It has feature_names="

@@ -1,1 +1,1 @@
-"""Trees as data, and how rows are routed through them."""
+"""Trees as data, and the routing of rows through them."""

@@ -1,4 +1,4 @@
-"""Trees as data: one frozen set of flat arrays for all trees of a model, validated once."""
+"""The class TreeEnsemble: all trees of a model as one frozen set of flat arrays, validated once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FAULTS = (
     "has one child only",
-    "has a child that is not behind it in its tree",
+    "has a child that does not come after it in its tree",
     "is not the child of exactly one node",
     "is a leaf that splits, or a split without a feature",
     "splits on a feature the model does not have",
@@ -57,12 +57,12 @@ OTHER_ARRAYS: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeEnsemble:
-    """All trees of a fitted model, flat.
+    """All trees of a fitted model, as flat arrays.
 
-    Arrays that own their memory are taken over and become read-only; views are copied. Node arrays have one entry a
-    node; the nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root first. Child indices count from the
-    root of their own tree, as the libraries' own leaf ids do. Optional statistics are None when the library does not
-    store them, never NaN or 0.
+    Arrays that own their memory are not copied, and become read-only; views are copied. Node arrays have one entry per
+    node. The nodes of tree ``t`` are ``tree_start[t]:tree_start[t + 1]``, its root first. Child indices count from the
+    root of their own tree, as the leaf ids of the libraries do. Optional statistics that the library does not store
+    are None, never NaN or 0.
 
     Parameters
     ----------
@@ -70,88 +70,91 @@ class TreeEnsemble:
     feature : array of int32 of shape (n_nodes,)
         Split feature; -1 at leaves.
     threshold : array of float64 of shape (n_nodes,)
-        ``x <= threshold`` goes left, for every library. Not read where the split is on categories.
+        ``x <= threshold`` goes left, for every library. Not read at splits on categories.
     left, right : array of int32 of shape (n_nodes,)
         Children; -1 at leaves. Parents precede children.
     missing_left : array of bool of shape (n_nodes,)
-        Where a missing value goes.
+        True if missing values go left.
     value : array of float64 of shape (n_nodes, width)
-        At leaves, what the tree predicts: a mean response or class fractions (averaged), a margin step with the
-        learning rate in it (additive). Values of inner nodes are rebuilt here as the means of the leaves below,
-        weighted by `averaging_weight`: the stored ones are unshrunk, rounded or on another scale in many models.
+        At leaves, the prediction of the tree: a mean response or class fractions (averaged models), or a margin step
+        that includes the learning rate (additive models). Values of inner nodes are computed here as the means of the
+        leaves below, weighted by `averaging_weight`: in many models the stored values are unshrunk, rounded or on
+        another scale.
     averaging_weight : array of float64 of shape (n_nodes,)
         Training weight at the leaves (inner entries are not read).
     tree_output : array of int32 of shape (n_trees,)
-        First response column the tree feeds; it feeds ``width`` columns from there.
+        First of the ``width`` output columns that the tree adds to.
     base : array of float64 of shape (n_outputs,)
-        Raw output before any tree.
+        Raw output without any tree.
     averaged : bool
         True if the raw output is the mean over trees, False if it is their sum.
     objective : Objective
-        Loss and gradient the trees were grown for.
+        Loss and gradient that the trees were grown for.
     feature_names : tuple of str
     named : bool
-        False if the model saw no names and `feature_names` were made up.
+        False if the model saw no names, and `feature_names` were made up.
     classes : array of shape (n_classes,), or None
         Labels in the order of the outputs; None in regression.
     class_sets : tuple of array, or None
-        Labels of each response of a model with several (`classes` is None then); their one-hot columns stand side by
-        side in the outputs.
+        Labels of each response, for a model with several responses (`classes` is None then). The outputs are their
+        one-hot columns, one response after another.
     labelled : bool
         False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
     missing_value : float
-        Value the model takes for missing beside NaN; NaN if there is none.
+        Value that the model treats as missing in addition to NaN; NaN if there is none.
     narrowed_kinds : str
         Kinds of numpy arrays (``dtype.kind``) that the library rounds to float32 before it compares them in
-        `routing_dtype`: whole numbers beyond 2**24 are then not what they were.
+        `routing_dtype`. This changes whole numbers beyond 2**24.
     sparse_absent : float, or None
-        What an entry that a sparse matrix leaves out stands for; None if the library takes no sparse matrices.
+        Value of an entry that a sparse matrix does not store; None if the library takes no sparse matrices.
     takes_missing : bool
         False if the library refuses to predict for rows with missing values.
     criterion : str or None
-        Split criterion, where the model names one.
+        Split criterion, if the model names one.
     mean_values : bool
         True if leaf values are (weighted) in-bag means of the response, so that they prove y.
     weight : array of float64 of shape (n_nodes,), or None
         In-bag weighted count n_t.
     count : array of int64 of shape (n_nodes,), or None
-        Number of distinct training rows; of training samples, where an adapter's bags say that rows were repeated.
+        Number of distinct training rows; number of training samples if an adapter's bags say that rows were repeated.
     impurity, gain, cover : array of float64 of shape (n_nodes,), or None
         In-bag impurity by `criterion`; the library's split gain; its cover.
     zero_is_missing : array of bool of shape (n_nodes,), or None
-        Where zeros are treated as missing (LightGBM's ``zero_as_missing``).
+        True at splits that treat zeros as missing (LightGBM's ``zero_as_missing``).
     category_set : array of int32 of shape (n_nodes,), or None
-        Where a split is on categories, which set of them it lists; -1 elsewhere. None without such splits.
+        At splits on categories, the number of the set of categories that is listed; -1 elsewhere. None if the model has
+        no such splits.
     category_start : array of int64 of shape (n_sets + 1,), or None
     category_codes : array of int32, or None
         Set ``s`` is ``category_codes[category_start[s]:category_start[s + 1]]``, ascending. A value is compared as
-        an integer, its fraction cut off.
+        an integer, without its fraction.
     listed_left : array of bool of shape (n_sets,), or None
-        True if listed codes go left and all others right, negative and unknown ones among them; False if listed ones go
-        right and all others left. Missing values go where `missing_left` says.
+        True if listed codes go left and all others right, also negative and unknown ones; False if listed codes go
+        right and all others left. `missing_left` says where missing values go.
     category_labels : dict of int to array, or None
-        For features the model saw as labels: feature index -> labels, whose positions are the codes it splits on.
-        Other values are missing to it. Not for features that are codes already.
+        For features that the model saw as labels: feature index -> labels. The position of a label is the code that
+        the model splits on. Other values are missing to the model. Features that are codes already are not listed.
     n_train : int or None
-        Number of training rows, where the model keeps it.
+        Number of training rows, if the model keeps it.
     uniform_rows : bool
-        Whether each tree saw all rows or a uniform sample of them; False if weights or labels decided, or may have.
+        True if each tree saw all rows or a uniform sample of them; False if the sample depends, or may depend, on
+        weights or labels.
     trees_a_round : int
-        Trees grown at one margin, side by side: outputs times parallel trees.
+        Number of trees grown at the same margin: outputs times parallel trees.
     rescaled : bool
-        Whether steps were scaled after their growth (dropout), so that the margin before a tree is not known.
+        True if steps were scaled after their growth (dropout), so that the margin before a tree is not known.
     margin_replaces_base : bool
-        Whether a margin the user gives for each row stands in the place of `base` (XGBoost), or is added to it.
+        True if a margin that the user gives for each row replaces `base` (XGBoost); False if it is added to it.
     native_node : array of int32 of shape (n_nodes,), or None
-        The library's own number of each node within its tree, where it is not the one here; ascending in each tree.
+        The library's own number of each node within its tree, ascending in each tree; None if the numbers are equal.
     positive_weight : float
         Weight of the positive class in sums of hessians (XGBoost's ``scale_pos_weight``).
     notes : tuple of str
-        What whoever reads scores of this model must know.
+        What a reader of scores of this model must know.
     source, version : str
-        Which kind of model this was, and the version of its library.
+        The kind of model, and the version of its library.
 
     Raises
     ------
@@ -214,7 +217,9 @@ class TreeEnsemble:
         for check in (check_shapes, check_trees, check_categories):
             check(self)
         nodes = (self.left, self.right, self.value, self.averaging_weight)
-        over_parts(self.n_trees, lambda of: kernels.average_leaves(self.tree_start[of.start : of.stop + 1], *nodes))
+        over_parts(
+            self.n_trees, lambda trees: kernels.average_leaves(self.tree_start[trees.start : trees.stop + 1], *nodes)
+        )
         self._freeze()
 
     @property
@@ -239,11 +244,12 @@ class TreeEnsemble:
 
     @property
     def n_responses(self) -> int:
-        """Number of columns y has."""
+        """Number of columns of y."""
         if self.class_sets is not None:
             return len(self.class_sets)
-        of_one = self.is_classifier or self.objective.name in ("quantile", "expectile")  # several outputs of one
-        return 1 if of_one else self.n_outputs
+        # These models may have several outputs for one column of y.
+        one_response = self.is_classifier or self.objective.name in ("quantile", "expectile")
+        return 1 if one_response else self.n_outputs
 
     @property
     def is_classifier(self) -> bool:
@@ -256,8 +262,10 @@ class TreeEnsemble:
         from debias.trees.kernels import nodes as kernels
 
         parent = np.full(self.n_nodes, -1, dtype=np.int32)
-        given = (self.left, self.right, parent)
-        over_parts(self.n_trees, lambda of: kernels.list_parents(self.tree_start[of.start : of.stop + 1], *given))
+        links = (self.left, self.right, parent)
+        over_parts(
+            self.n_trees, lambda trees: kernels.list_parents(self.tree_start[trees.start : trees.stop + 1], *links)
+        )
         parent.flags.writeable = False
         return parent
 
@@ -273,12 +281,12 @@ class TreeEnsemble:
 
     @cached_property
     def tree_of_split(self) -> NDArray[np.int64]:
-        """The tree each of `splits` belongs to."""
+        """The tree that each of `splits` belongs to."""
         return self.links[2].astype(np.int64)
 
     @cached_property
     def links(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """`splits`, `children` and `tree_of_split` as compiled loops read them: in half the memory, if that will do."""
+        """`splits`, `children` and `tree_of_split` for compiled loops: as int32 where the nodes are few enough."""
         from debias.trees.kernels import nodes as kernels
 
         n_splits = (self.n_nodes - self.n_trees) // 2
@@ -286,21 +294,21 @@ class TreeEnsemble:
         splits, children = np.empty(n_splits, integer), np.empty((n_splits, 2), integer)
         tree = np.empty(n_splits, integer)
 
-        def part(of: slice) -> None:
-            # A tree has one leaf more than splits: those before it have half of their nodes, less half a node each.
-            at = slice(*((self.tree_start[edge] - edge) // 2 for edge in (of.start, of.stop)))
-            start = self.tree_start[of.start : of.stop + 1]
-            kernels.list_splits(start, of.start, self.left, self.right, splits[at], children[at], tree[at])
+        def list_splits(trees: slice) -> None:
+            # A tree of k nodes has (k - 1) / 2 splits, so the first t trees have (tree_start[t] - t) / 2.
+            at = slice(*((self.tree_start[edge] - edge) // 2 for edge in (trees.start, trees.stop)))
+            start = self.tree_start[trees.start : trees.stop + 1]
+            kernels.list_splits(start, trees.start, self.left, self.right, splits[at], children[at], tree[at])
 
-        over_parts(self.n_trees, part)
+        over_parts(self.n_trees, list_splits)
         return splits, children, tree
 
     @cached_property
     def centre(self) -> NDArray[np.float64]:
-        """Constant taken off response and node values of an averaged regression, shape (n_outputs,).
+        """Constant subtracted from response and node values of an averaged regression, shape (n_outputs,).
 
-        No score depends on it (eq. 14 to the letter adds it back); sums of y - centre stay exact where sums of a
-        y with a large mean would lose digits.
+        No score depends on it (eq. 14 in its literal form adds it back). It keeps sums exact: if y has a large mean,
+        sums of y lose digits that sums of y - centre keep.
         """
         if not self.averaged or self.is_classifier:
             return np.zeros(self.n_outputs)
@@ -308,34 +316,36 @@ class TreeEnsemble:
 
     @cached_property
     def centred_value(self) -> NDArray[np.float64]:
-        """`value` less `centre`, shape (n_nodes, width)."""
+        """`value` minus `centre`, shape (n_nodes, width)."""
         return self.value - self.centre if self.centre.any() else self.value
 
     @cached_property
     def routing_threshold(self) -> NDArray[np.floating[Any]]:
-        """`threshold` in the precision of the rows, rounded down, which sends every value of it the same way."""
+        """`threshold` rounded down to the precision of the rows, which sends every value the same way."""
         from debias.trees.kernels import nodes as kernels
 
         rounded = np.empty(self.n_nodes, dtype=self.routing_dtype)
-        over_parts(self.n_nodes, lambda of: kernels.round_down(self.threshold[of], rounded[of]), at_least=100_000)
+        over_parts(
+            self.n_nodes, lambda nodes: kernels.round_down(self.threshold[nodes], rounded[nodes]), at_least=100_000
+        )
         return rounded
 
     @cached_property
     def bins(self) -> Bins | None:
-        """What routes many rows at once; None where the trees are too large for it, or split on more than cuts."""
+        """The bins that route many rows at once; None if the trees are too large, or have splits without a cut."""
         from debias.trees.bins import Bins
 
         return Bins.of(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # less what can be worked out again
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # cached properties are left out
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._freeze()  # which pickles forget
+        self._freeze()  # pickles do not keep the read-only flags
 
     def renamed(self, names: tuple[str, ...]) -> TreeEnsemble:
-        """Return the same trees under other names of the features; the arrays are shared."""
+        """Return the same trees with other feature names; the arrays are shared."""
         other = copy(self)
         object.__setattr__(other, "feature_names", names)
         return other
@@ -351,9 +361,9 @@ class TreeEnsemble:
         )
 
     def _freeze(self) -> None:
-        for spec in fields(self):
-            array = getattr(self, spec.name)
-            if isinstance(array, np.ndarray) and spec.name != "classes":
+        for field in fields(self):
+            array = getattr(self, field.name)
+            if isinstance(array, np.ndarray) and field.name != "classes":
                 array.flags.writeable = False
 
     def _set(self, name: str, dtype: Any) -> None:
@@ -362,13 +372,13 @@ class TreeEnsemble:
             return
         array = np.ascontiguousarray(value, dtype=dtype)
         if array.base is not None or not array.flags.writeable:
-            array = array.copy()  # a view may be the model's own memory, and the arrays become read-only
+            array = array.copy()  # a view may be the model's own memory, which must not become read-only
         object.__setattr__(self, name, array)
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """A view of one tree of a TreeEnsemble; array names and meanings are the ensemble's."""
+    """A view of one tree of a TreeEnsemble. The arrays have the ensemble's names and meanings."""
 
     feature: NDArray[np.int32]
     threshold: NDArray[np.float64]
@@ -381,7 +391,7 @@ class Tree:
 
 
 def check_shapes(ensemble: TreeEnsemble) -> None:
-    """Raise an ExtractionError if arrays do not fit each other."""
+    """Raise an ExtractionError if the shapes of arrays do not fit each other."""
     n_nodes, source = ensemble.feature.size, ensemble.source
     for name in NODE_ARRAYS:
         array = getattr(ensemble, name)
@@ -391,45 +401,48 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
     if start.size < 2 or start[0] != 0 or start[-1] != n_nodes or (np.diff(start) < 1).any():
         raise ExtractionError(f"{source}: `tree_start` does not divide {n_nodes} nodes into trees")
     if not np.isfinite(ensemble.base).all():
-        raise ExtractionError(f"{source}: the raw output before any tree is {ensemble.base}, not a finite number")
+        raise ExtractionError(f"{source}: the raw output without any tree is {ensemble.base}, not a finite number")
     width = ensemble.value.shape[1]
     if ensemble.tree_output.shape != (ensemble.n_trees,):
         raise ExtractionError(f"{source}: `tree_output` must have one entry for each of {ensemble.n_trees} trees")
     if ensemble.tree_output.min() < 0 or ensemble.tree_output.max() + width > ensemble.n_outputs:
-        raise ExtractionError(f"{source}: a tree feeds an output that `base` does not have")
+        raise ExtractionError(f"{source}: a tree adds to an output that `base` does not have")
 
 
 def check_trees(ensemble: TreeEnsemble) -> None:
-    """Raise an ExtractionError that names the first node at which the arrays are no tree."""
+    """Raise an ExtractionError that names the first node at which the arrays do not form a tree."""
     from debias.trees.kernels import nodes as kernels
 
     links = (ensemble.left, ensemble.right, ensemble.feature)
-    given = (*links, ensemble.threshold, ensemble.value, ensemble.averaging_weight, ensemble.n_features)
-    found = over_parts(
-        ensemble.n_trees, lambda of: kernels.check_trees(ensemble.tree_start[of.start : of.stop + 1], *given)
+    nodes = (*links, ensemble.threshold, ensemble.value, ensemble.averaging_weight)
+    first_faults = over_parts(
+        ensemble.n_trees,
+        lambda trees: kernels.check_trees(
+            ensemble.tree_start[trees.start : trees.stop + 1], *nodes, ensemble.n_features
+        ),
     )
-    at, fault = next((each for each in found if each[0] >= 0), (-1, 0))
-    if at >= 0:
-        tree = int(np.searchsorted(ensemble.tree_start, at, side="right")) - 1
+    node, fault = next(((node, fault) for node, fault in first_faults if node >= 0), (-1, 0))
+    if node >= 0:
+        tree = int(np.searchsorted(ensemble.tree_start, node, side="right")) - 1
         raise ExtractionError(
-            f"{ensemble.source}: node {at - ensemble.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is "
+            f"{ensemble.source}: node {node - ensemble.tree_start[tree]} of tree {tree} {FAULTS[fault]}. The model is "
             "damaged, or its adapter has a fault: please report it with the library's version."
         )
 
 
 def check_categories(ensemble: TreeEnsemble) -> None:
-    """Raise an ExtractionError if what tells which categories go left does not fit."""
+    """Raise an ExtractionError if the arrays of category sets do not fit each other or the nodes."""
     arrays = (ensemble.category_set, ensemble.category_start, ensemble.category_codes, ensemble.listed_left)
     if all(array is None for array in arrays):
         return
     which, start, codes, listed_left = arrays
     if which is None or start is None or codes is None or listed_left is None:
-        raise ExtractionError(f"{ensemble.source}: some arrays of category sets are there, others are not")
+        raise ExtractionError(f"{ensemble.source}: some arrays of category sets are given, others are None")
     if start.size != listed_left.size + 1 or start[0] != 0 or start[-1] != codes.size or (np.diff(start) < 0).any():
         raise ExtractionError(f"{ensemble.source}: `category_start` does not divide {codes.size} codes into sets")
     if which.min() < -1 or which.max() >= listed_left.size or (which[ensemble.left < 0] >= 0).any():
-        raise ExtractionError(f"{ensemble.source}: `category_set` names a set that is not there, or one at a leaf")
-    within = np.ones(codes.size, dtype=bool)
-    within[start[:-1][start[:-1] < codes.size]] = False  # first of its set
-    if (codes < 0).any() or (np.diff(codes, prepend=-1)[within] <= 0).any():
+        raise ExtractionError(f"{ensemble.source}: `category_set` names a set that does not exist, or one at a leaf")
+    not_first_of_set = np.ones(codes.size, dtype=bool)
+    not_first_of_set[start[:-1][start[:-1] < codes.size]] = False
+    if (codes < 0).any() or (np.diff(codes, prepend=-1)[not_first_of_set] <= 0).any():
         raise ExtractionError(f"{ensemble.source}: the codes of a category set are negative, repeated or not ascending")

@@ -1,4 +1,4 @@
-"""The fingerprint of trees: the same for the same trees, whatever object or file holds them."""
+"""The fingerprint of trees: equal for the same trees, whichever object or file holds them."""
 
 from __future__ import annotations
 
@@ -30,34 +30,35 @@ _NOT_THE_TREES = {
 
 NODES_AT_ONCE = 2**16
 _OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "category_set"}
-_OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # those of other nodes follow from them
+_OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # the entries of other nodes follow from the leaves
 
 
 def trees_sha256(ensemble: TreeEnsemble) -> str:
-    """Return the fingerprint of the trees alone, whatever their features are called."""
+    """Return the fingerprint of the trees alone; feature names do not change it."""
     digest = hashlib.sha256()
     feed_trees(digest, ensemble)
     return digest.hexdigest()
 
 
 def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
-    """Add the trees to a digest, whatever their features are called."""
+    """Add the trees to a digest; feature names do not change it."""
     leaves = np.flatnonzero(ensemble.left < 0)
-    twice = ensemble.weight is not None and np.array_equal(ensemble.averaging_weight, ensemble.weight)  # as of forests
-    for each in fields(ensemble):
-        if each.name not in _NOT_THE_TREES:
-            value = getattr(ensemble, each.name)
-            if each.name == "averaging_weight" and twice:
+    # In forests both weights are the same array: it is added once.
+    equal_weights = ensemble.weight is not None and np.array_equal(ensemble.averaging_weight, ensemble.weight)
+    for field in fields(ensemble):
+        if field.name not in _NOT_THE_TREES:
+            value = getattr(ensemble, field.name)
+            if field.name == "averaging_weight" and equal_weights:
                 value = None
-            if value is not None and each.name in _OF_SPLITS | _OF_LEAVES:
-                _feed_some(digest, value, ensemble.links[0] if each.name in _OF_SPLITS else leaves)
+            if value is not None and field.name in _OF_SPLITS | _OF_LEAVES:
+                _feed_some(digest, value, ensemble.links[0] if field.name in _OF_SPLITS else leaves)
             else:
                 feed(digest, value)
     feed(digest, np.packbits(ensemble.left < 0))
 
 
 def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[Any]) -> None:
-    """Add some rows of an array, as many at a time as stay in the cache."""
+    """Add the entries of some nodes to a digest, in pieces that fit the cache."""
     digest.update(f"{value.dtype.str}{value.shape[1:]}{nodes.size}".encode())
     for begin in range(0, nodes.size, NODES_AT_ONCE):
         digest.update(value.take(nodes[begin : begin + NODES_AT_ONCE], axis=0).data)

@@ -1,4 +1,4 @@
-"""Who was in which bag: drawn tree by tree, kept as one bit a row and tree."""
+"""The class InBag: which training rows were in the bag of each tree, as one bit per row and tree."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ class InBag:
     Parameters
     ----------
     draw : callable
-        ``draw(tree)`` returns the in-bag node weight of every training row for one tree, an array of shape
-        (n_rows,): its multiplicity, times any weight that went into the nodes. 0 means out of bag.
+        ``draw(tree)`` returns the in-bag weight of every training row in the nodes of one tree, an array of shape
+        (n_rows,): the number of times the row was drawn, times any weight that went into the nodes. 0 means out of bag.
     n_rows : int
         Number of training rows.
     n_trees : int
     excluded : array of bool of shape (n_rows,), optional
-        Rows that had no weight in training: never in a bag, and no evaluation rows either.
+        Rows that had weight 0 in training. They are in no bag, and they are not evaluated either.
     multiplicity : callable, optional
-        ``multiplicity(tree)`` returns what `draw` returns less the part that depends on the response, where there is
-        such a part.
+        ``multiplicity(tree)`` returns the weights of `draw` without the factor that depends on the response. Needed
+        only if there is such a factor.
     class_weight : array of shape (n_classes,), or "balanced", optional
-        That part: a factor for each class; or factors by which all classes weigh the same in each bag.
+        The factor that depends on the response: one factor for each class, or "balanced" for the factors that give
+        all classes the same weight in each bag.
     samples : callable, optional
-        ``samples(tree)`` returns as how many of the training samples that nodes count each row stands, an array of
-        shape (n_rows,); by default one for each row in the bag. More where rows were repeated before the bag was drawn.
+        ``samples(tree)`` returns the number of training samples that each row contributes to the node counts, an array
+        of shape (n_rows,); by default 1 for each row in the bag. It is larger where rows were repeated before the bag
+        was drawn.
     bits : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
-        Who is in each bag, packed by ``np.packbits``, where that is known sooner than by drawing.
+        The rows in each bag, packed by ``np.packbits``, if they are known without drawing.
 
     Notes
     -----
-    One tree's weights are in memory at a time; what stays is n_rows * n_trees bits.
+    The weights of one tree are in memory at a time. The bits, n_rows * n_trees, stay in memory.
     """
 
     def __init__(
@@ -68,10 +70,10 @@ class InBag:
 
     @classmethod
     def from_rows(cls, rows: Sequence[NDArray[np.int64]], n_rows: int) -> InBag:
-        """Make bags of lists of in-bag row positions, one list a tree; a row drawn twice stands twice."""
+        """Return the bags given as lists of in-bag row positions, one list per tree; repeated rows are repeated."""
         for tree, positions in enumerate(rows):
             if len(positions) and (np.min(positions) < 0 or np.max(positions) >= n_rows):
-                raise RowsError(f"the bag of tree {tree} names rows beyond the {n_rows} there are")
+                raise RowsError(f"the bag of tree {tree} names rows that do not exist: there are {n_rows} rows")
 
         def draw(tree: int) -> NDArray[np.float64]:
             return np.bincount(rows[tree], minlength=n_rows).astype(np.float64)
@@ -79,9 +81,9 @@ class InBag:
         return cls(draw, n_rows, len(rows))
 
     def samples(self, tree: int, drawn: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Return as how many of the samples that nodes count each row stands, shape (n_rows,).
+        """Return the number of training samples that each row contributes to the node counts, shape (n_rows,).
 
-        `drawn` is what `draw` returns, where that is at hand.
+        `drawn` may be given to save a call of `draw`: it is the result of ``draw(tree)``.
         """
         if self._samples is not None:
             return self._samples(tree)
@@ -94,7 +96,7 @@ class InBag:
         return np.array([int(self._samples(tree).sum()) for tree in range(self.n_trees)])
 
     def by_block(self, block: NDArray[np.int64]) -> InBag:
-        """Return bags in which a row counts as out of bag only if its whole block is; the weights stay.
+        """Return bags in which a row counts as out of bag only if its whole block is out of bag; the weights stay.
 
         Parameters
         ----------
@@ -109,7 +111,7 @@ class InBag:
         return wider
 
     def part(self, begin: int, end: int) -> InBag:
-        """Return the bags as rows begin..end have them."""
+        """Return the bags restricted to rows begin..end."""
         part = copy(self)
         part.n_rows = end - begin
         bits = np.unpackbits(self._bits[:, begin // 8 : (end + 7) // 8], axis=1)
@@ -121,30 +123,30 @@ class InBag:
         return part
 
     def block(self, begin: int, end: int) -> NDArray[np.bool_]:
-        """Return who of rows begin..end was in each bag, an array of bool of shape (n_trees, end - begin).
+        """Return which of rows begin..end were in each bag, an array of bool of shape (n_trees, end - begin).
 
         `begin` must be a multiple of 8.
         """
         return np.unpackbits(self.bits(begin, end), axis=1, count=end - begin).view(np.bool_)
 
     def bits(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """Return what `block` returns, packed: an array of shape (n_trees, ceil((end - begin) / 8))."""
+        """Return the result of `block` as packed bits, an array of shape (n_trees, ceil((end - begin) / 8))."""
         return self._bits[:, begin // 8 : (end + 7) // 8]
 
     def not_evaluated(self, begin: int, end: int) -> NDArray[np.bool_]:
-        """Return what `block` returns, the excluded rows set as well: where a row must not be evaluated."""
+        """Return which of rows begin..end must not be evaluated: those in the bag, as in `block`, and excluded rows."""
         block = self.block(begin, end)
         return block if self.excluded is None else block | self.excluded[begin:end]
 
     def bits_not_evaluated(self, begin: int, end: int) -> NDArray[np.uint8]:
-        """Return what `not_evaluated` returns, packed."""
+        """Return the result of `not_evaluated` as packed bits."""
         bits = self.bits(begin, end)
         return bits if self.excluded is None else bits | np.packbits(self.excluded[begin:end])
 
     def out_of_bag(self, tree: int) -> NDArray[np.int64]:
-        """Return the positions of the rows one tree may be evaluated on, ascending."""
-        out = np.unpackbits(self._bits[tree], count=self.n_rows) == 0
-        return np.flatnonzero(out if self.excluded is None else out & ~self.excluded)
+        """Return the positions of the rows that one tree may be evaluated on, ascending."""
+        is_out = np.unpackbits(self._bits[tree], count=self.n_rows) == 0
+        return np.flatnonzero(is_out if self.excluded is None else is_out & ~self.excluded)
 
     def n_distinct(self) -> NDArray[np.int64]:
         """Return the number of distinct rows in each bag, shape (n_trees,)."""

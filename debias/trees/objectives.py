@@ -1,4 +1,4 @@
-"""What trees were grown for: the loss of a response given a margin, its gradient and its curvature."""
+"""Objectives of trees: the loss of a response given a margin, its gradient and its curvature."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Objective:
     Parameters
     ----------
     name : str
-        One of ``LOSSES`` in this module, which has the formulas; or "softmax", the log-loss of a class given one
-        margin a class.
+        A name in ``LOSSES`` in this module, which has the formulas; or "softmax", the log-loss of a class given one
+        margin per class.
     parameter : tuple of float
-        The number the loss depends on, once for all outputs or once for each: ``alpha`` of "quantile" and
-        "expectile", the slope of "huber", "pseudo_huber" and "fair", the power of "tweedie", the factor of margins in
-        "logistic", what is added to margins in the curvature of "poisson" (``max_delta_step``).
+        The parameter of the loss, one for all outputs or one for each: ``alpha`` of "quantile" and "expectile", the
+        slope of "huber", "pseudo_huber" and "fair", the power of "tweedie", the factor of margins in "logistic", the
+        number added to margins in the curvature of "poisson" (``max_delta_step``).
     root : bool
         Whether the trees were grown for ``sign(y) sqrt(|y|)`` (LightGBM's ``reg_sqrt``).
 
@@ -48,7 +48,7 @@ class Objective:
 
     @property
     def code(self) -> int:
-        """How the compiled loops know the loss."""
+        """Number of the loss in the compiled loops."""
         return _SOFTMAX if self.name == "softmax" else LOSSES[self.name].code
 
     @property
@@ -62,7 +62,7 @@ class Objective:
         return self.name in ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")
 
     def check(self, y: Array) -> None:
-        """Refuse a response the loss is not defined for.
+        """Raise a RowsError if the loss is not defined for a response.
 
         Parameters
         ----------
@@ -82,11 +82,11 @@ class Objective:
             )
 
     def transformed(self, y: Array) -> Array:
-        """Return the response on the scale of the margins, where the model has a scale of its own."""
+        """Return the response on the scale of the margins, if the model transforms it."""
         return np.sign(y) * np.sqrt(np.abs(y)) if self.root else y
 
     def response(self, y: Array, margin: Array) -> Array:
-        """Return the negative gradient -g of the loss (half of it, for the squared error) at a margin.
+        """Return the negative gradient -g of the loss at a margin; for the squared error, half of it.
 
         Parameters
         ----------
@@ -97,14 +97,14 @@ class Objective:
         Returns
         -------
         array of shape (n_rows, n_outputs)
-            The response r_0 a boosted model is scored on, when `margin` is the constant F_0.
+            If `margin` is the constant F_0, this is the response r_0 that a boosted model is scored on.
         """
         if self.name == "softmax":
             return y - self.mean(margin)
         return LOSSES[self.name].response(y, np.broadcast_to(margin, y.shape), np.asarray(self.parameter))
 
     def mean(self, margin: Array) -> Array:
-        """Return what is predicted at a margin of shape (..., n_outputs), on the scale of y: the inverse link."""
+        """Return the prediction on the scale of y (the inverse link) at a margin of shape (..., n_outputs)."""
         if self.name == "logistic":
             return expit(np.asarray(self.parameter) * margin)
         if self.name == "softmax":
@@ -116,7 +116,7 @@ class Objective:
         return np.sign(margin) * margin**2 if self.root else margin
 
     def curvature(self, margin: Array, y: Array | None = None) -> Array:
-        """Return each row's hessian up to the factor its library chooses, shape as `margin`.
+        """Return the hessian of each row, up to the constant factor that the library uses; same shape as `margin`.
 
         Parameters
         ----------
@@ -139,14 +139,14 @@ class Objective:
 
 @dataclass(frozen=True)
 class CustomObjective(Objective):
-    """An objective of the user's own: its gradient is known where the model carries the function, its loss is not.
+    """A custom objective of the user. Its gradient is known if the model keeps the function; its loss is not known.
 
     Parameters
     ----------
     name : str
     gradient : callable
-        ``gradient(labels, margins)`` with labels of shape (n_rows,), or (n_rows, n_outputs) where a row has several,
-        and margins of shape (n_rows,), or (n_rows, n_outputs) where there are several; returns an array as `margins`.
+        ``gradient(labels, margins)`` returns an array of the shape of `margins`. Both have shape (n_rows,), or
+        (n_rows, n_outputs) if there are several outputs.
     """
 
     name: str = "custom"
@@ -154,8 +154,8 @@ class CustomObjective(Objective):
 
     @property
     def code(self) -> int:
-        """Raise: no compiled loop knows it."""
-        raise CompositionError("the loss of an objective of your own is not known, only its gradient")
+        """Raise a CompositionError: no compiled loop has the loss."""
+        raise CompositionError(_NO_LOSS)
 
     @property
     def has_loss(self) -> bool:
@@ -164,32 +164,33 @@ class CustomObjective(Objective):
 
     @property
     def curvature_needs_response(self) -> bool:
-        """Whether the hessian depends on the response: it may."""
+        """Whether the hessian depends on the response: always True, because it may."""
         return True
 
     def check(self, y: Array) -> None:
-        """Take any response."""
+        """Accept any response."""
 
     def response(self, y: Array, margin: Array) -> Array:
-        """Return the negative gradient at a margin, by the user's function."""
+        """Return the negative gradient at a margin, computed by the user's function."""
         assert self.gradient is not None
         margins = np.array(np.broadcast_to(margin, y.shape), dtype=np.float64)
         one = y.shape[1] == 1
-        found = np.asarray(
+        gradient = np.asarray(
             self.gradient(y[:, 0].copy() if one else y.copy(), margins[:, 0] if one else margins), dtype=np.float64
         )
-        if found.size != y.size or not np.isfinite(found).all():
+        if gradient.size != y.size or not np.isfinite(gradient).all():
             raise RowsError(
-                f"the model's own objective returned a gradient of shape {found.shape}, or one that is not finite, for "
-                f"{y.shape[0]} rows and {y.shape[1]} outputs"
+                f"the model's custom objective returned a gradient of shape {gradient.shape}, or one that is not "
+                f"finite, for {y.shape[0]} rows and {y.shape[1]} outputs"
             )
-        return -found.reshape(y.shape)
+        return -gradient.reshape(y.shape)
 
     def loss(self, y: Array, margin: Array) -> Array:
-        """Raise: the loss is not known."""
-        raise CompositionError("the loss of an objective of your own is not known, only its gradient")
+        """Raise a CompositionError: the loss is not known."""
+        raise CompositionError(_NO_LOSS)
 
 
+_NO_LOSS = "this model has a custom objective: its gradient is known, but its loss is not"
 _SOFTMAX = 2
 SQUARED_ERROR = Objective("squared_error")
 LOGISTIC = Objective("logistic")
@@ -197,7 +198,7 @@ SOFTMAX = Objective("softmax")
 
 
 class Loss(NamedTuple):
-    """A loss of one margin, and what belongs to it; each function takes the response, the margin and the parameter."""
+    """A loss of one margin, with its gradient and curvature. Each function takes response, margin and parameter."""
 
     code: int
     loss: Callable[[Any, Any, Any], Any]
@@ -212,9 +213,9 @@ def expit(x: Any) -> Any:
 
 
 def _logistic_density(x: Any) -> Any:
-    """Return expit(x) expit(-x), with one exponential and no loss of digits far out."""
-    below = np.exp(-np.abs(x))
-    return below / (1 + below) ** 2
+    """Return expit(x) expit(-x), with one exponential and without loss of digits at large x."""
+    decay = np.exp(-np.abs(x))
+    return decay / (1 + decay) ** 2
 
 
 def _one(y: Any, f: Any, a: Any) -> Any:
@@ -227,7 +228,7 @@ def _huber(y: Any, f: Any, a: Any) -> Any:
 
 
 def _log1p(f: Any) -> Any:
-    """Log of one more than a margin, which XGBoost keeps above -1."""
+    """Return the log of 1 plus a margin. XGBoost keeps these margins above -1."""
     return np.log1p(np.maximum(f, _ABOVE_MINUS_1))
 
 
@@ -318,4 +319,4 @@ LOSSES = {
         (0.0, 1.0),
     ),
 }
-"""The losses of one margin. `y > f` and not `>=`: at equality the libraries count a row as overestimated."""
+"""The losses of one margin. They test `y > f` and not `>=`: the libraries count a row with y == f as overestimated."""

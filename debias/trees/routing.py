@@ -1,4 +1,4 @@
-"""From rows to leaves: our own compiled routers, and raw output of the common form."""
+"""Routing: the leaf of each row in each tree, by compiled loops, and the raw output that follows from the leaves."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ if TYPE_CHECKING:
 
 ROWS_TO_CHECK = 64
 LEAVES_TO_CHECK = 3200
-"""Of many trees fewer rows are compared, but at least 16: what an adapter gets wrong shows in every few trees."""
-
-
+"""With many trees fewer rows are compared, but at least 16: a mistake of an adapter shows in most trees."""
 LEAVES_AT_ONCE = 2**23
 VALUES_AT_ONCE = 2**24
 VALUES_IN_CACHE = 3 * 2**19
-"""Of rows that are routed together. Deep in a tree rows are few and far between, and are read where they are."""
+"""Values of rows that are routed together. Deep in a tree the rows of a node are scattered: they should be cached."""
 FEATURES_ON_A_WAY = 320
-"""A row of more features is not read as a whole: the features on its way fill some twenty lines of the cache."""
+"""Of a row with more features not everything is read: the features on its path fill about twenty cache lines."""
 FEW_ROWS = 4096
-"""With fewer, bins are not worth making; it must not depend on more than the block, or sums would round otherwise."""
+"""Fewer rows are not worth encoding as bins. This may depend on the block only, or sums would round differently."""
 
 
 def row_blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
-    """Divide rows into blocks to route at once, all about as large, that begin at multiples of 8.
+    """Divide rows into blocks of about equal size that begin at multiples of 8.
 
-    A block has at most 16 million values of X and, where the leaves in `n_trees` are asked for, 8 million of these; and
-    no more rows than stay in the cache, unless they were too few for bins then.
+    A block has at most 16 million values of X, and at most 8 million leaves if the leaves in `n_trees` trees are
+    needed. It has no more rows than fit the cache, unless that leaves too few rows for bins.
     """
     at_once = max(1024, min(2**18, VALUES_AT_ONCE // n_features, LEAVES_AT_ONCE // n_trees)) // 8 * 8
     in_cache = VALUES_IN_CACHE // min(n_features, FEATURES_ON_A_WAY)
@@ -46,7 +44,7 @@ def row_blocks(n_rows: int, n_features: int, n_trees: int = 1) -> list[slice]:
 
 
 class Router:
-    """Rows on their way to the leaves.
+    """Routes one block of rows to the leaves.
 
     Parameters
     ----------
@@ -56,7 +54,7 @@ class Router:
     skip : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
         Rows to leave out of each tree, as bits packed by ``np.packbits``.
     n_jobs : int, optional
-        Threads, over trees; by default as many as are allowed.
+        Number of threads, over trees; by default as many as are allowed.
     """
 
     def __init__(
@@ -71,9 +69,9 @@ class Router:
         self._any_left_out = skip is not None
 
     def leaves(self, trees: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees)); -1 where it is left out.
+        """Return the leaf of each row in each of `trees`, shape (n_rows, len(trees)); -1 where the row is left out.
 
-        `skip` holds the bits of these trees only.
+        `skip` must hold the bits of these trees only.
         """
         from debias.trees.kernels import bins as bin_kernels
         from debias.trees.kernels import routing as route_kernels
@@ -81,27 +79,27 @@ class Router:
         leaves = np.empty((trees.size, len(self.X)), dtype=np.int32)
         bins = self._bins(trees.size)
 
-        def part(of: slice) -> None:
+        def route_part(part: slice) -> None:
             if bins is not None:
-                bin_kernels.route(self._codes, trees[of], *bins.steps, leaves[of])
+                bin_kernels.route(self._codes, trees[part], *bins.steps, leaves[part])
             else:
-                route_kernels.route(self.X, trees[of], self._nodes, self._skip[of], leaves[of])
+                route_kernels.route(self.X, trees[part], self._nodes, self._skip[part], leaves[part])
 
-        _ = self._nodes if bins is None else self._codes  # once, before the threads start
-        over_parts(trees.size, part, self.n_jobs)
+        _ = self._nodes if bins is None else self._codes  # computed once, before the threads start
+        over_parts(trees.size, route_part, self.n_jobs)
         return leaves.T
 
     def add_codes(
         self, codes: NDArray[np.int64], weight: NDArray[np.float64], n: NDArray[np.float64], s: NDArray[np.float64]
     ) -> None:
-        """Add the rows to the weights of the leaves, `n` (n_nodes,), and to those of their classes, `s`."""
+        """Add the weights of the rows to `n` (n_nodes,) and, by class, to `s` (n_nodes, n_classes) at their leaves."""
         from debias.trees.kernels import routing as route_kernels
 
-        def part(of: slice) -> None:
-            route_kernels.add_codes(self.X, trees[of], nodes, self._skip[of], codes, weight, n, s)
+        def add_part(part: slice) -> None:
+            route_kernels.add_codes(self.X, trees[part], nodes, self._skip[part], codes, weight, n, s)
 
         trees, nodes = np.arange(self.ensemble.n_trees), self._nodes
-        over_parts(trees.size, part, self.n_jobs)
+        over_parts(trees.size, add_part, self.n_jobs)
 
     def add_values(
         self,
@@ -111,7 +109,7 @@ class Router:
         s: NDArray[np.float64],
         q: NDArray[np.float64],
     ) -> None:
-        """Add the rows to the weights of the leaves, and to sums and sums of squares of a numeric response."""
+        """Add the rows at their leaves: weights to `n`, a numeric response to `s`, and its squares to `q`."""
         from debias.trees.kernels import bins as bin_kernels
         from debias.trees.kernels import routing as route_kernels
 
@@ -120,21 +118,23 @@ class Router:
         if bins is None:
             trees, nodes = np.arange(ensemble.n_trees), self._nodes
 
-            def part(of: slice) -> None:
-                given = (ensemble.tree_output, values, weight, n, s, q)
-                route_kernels.add_values(self.X, trees[of], nodes, self._skip[of], *given)
+            def add_part(part: slice) -> None:
+                sums = (weight, n, s, q)
+                route_kernels.add_values(
+                    self.X, trees[part], nodes, self._skip[part], ensemble.tree_output, values, *sums
+                )
 
-            over_parts(trees.size, part, self.n_jobs)
+            over_parts(trees.size, add_part, self.n_jobs)
             return
         codes, steps = self._codes, bins.steps
         for output, y in enumerate(values.T):
             terms = np.stack([weight, weight * y, weight * y * y, np.zeros(len(y))], axis=1)
             trees = np.flatnonzero(ensemble.tree_output == output)
 
-            def binned_part(of: slice, trees: NDArray[np.int64] = trees, terms: NDArray[np.float64] = terms) -> None:
-                bin_kernels.add_values(codes, trees[of], *steps, ensemble.tree_start, terms, n, s, q)
+            def add_binned(part: slice, trees: NDArray[np.int64] = trees, terms: NDArray[np.float64] = terms) -> None:
+                bin_kernels.add_values(codes, trees[part], *steps, ensemble.tree_start, terms, n, s, q)
 
-            over_parts(trees.size, binned_part, self.n_jobs)
+            over_parts(trees.size, add_binned, self.n_jobs)
 
     def _bins(self, n_trees: int) -> Bins | None:
         bins = None if self._any_left_out else bins_for(self.ensemble, len(self.X), n_trees)
@@ -142,7 +142,6 @@ class Router:
 
     @cached_property
     def _verified_bins(self) -> Bins:
-
         assert self.ensemble.bins is not None
         verify_bins(self.ensemble, self.ensemble.bins, self.X)
         return self.ensemble.bins
@@ -162,9 +161,9 @@ class Router:
 
 
 def bins_for(ensemble: TreeEnsemble, n_rows: int, n_trees: int) -> Bins | None:
-    """Return the bins by which to route so many rows through so many of the trees; None if there is a better way."""
-    worth = n_rows >= FEW_ROWS and ensemble.bins is not None and n_trees >= ensemble.bins.n_features
-    return ensemble.bins if worth else None
+    """Return the bins for routing `n_rows` rows through `n_trees` trees; None if routing without bins is faster."""
+    faster = n_rows >= FEW_ROWS and ensemble.bins is not None and n_trees >= ensemble.bins.n_features
+    return ensemble.bins if faster else None
 
 
 def route(
@@ -174,7 +173,7 @@ def route(
     in_bag: NDArray[np.bool_] | None = None,
     n_jobs: int | None = None,
 ) -> NDArray[np.int32]:
-    """Route rows through the flat arrays.
+    """Return the leaf of each row in each tree.
 
     Parameters
     ----------
@@ -182,27 +181,28 @@ def route(
     X : array of shape (n_rows, n_features)
         In the ensemble's routing dtype, missing values as NaN.
     trees : array of int64, optional
-        Which trees; all by default.
+        Numbers of the trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
-        Rows to leave out, tree by tree.
+        Rows to leave out of each tree.
     n_jobs : int, optional
-        Threads, over trees; by default as many as are allowed.
+        Number of threads, over trees; by default as many as are allowed.
 
     Returns
     -------
     array of int32 of shape (n_rows, n_trees)
-        Leaf within its tree; -1 where left out.
+        Index of the leaf within its tree; -1 where the row is left out.
     """
     skip = None if in_bag is None else np.packbits(in_bag, axis=1)
     return Router(ensemble, X, skip, n_jobs).leaves(np.arange(ensemble.n_trees) if trees is None else trees)
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
-    """Return what compiled walks read of one tree.
+    """Return the arrays of one tree that compiled loops read.
 
-    Arrays of one entry a node: parent, feature, left, right, threshold, whether the threshold alone decides unless the
-    value is missing (which spares most calls of ``route_kernels.goes_left``), then what else that takes: where missing
-    values go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
+    These have one entry per node: parent, feature, left, right, threshold; whether the threshold alone decides unless
+    the value is missing (this saves most calls of ``route_kernels.goes_left``); and the other arguments of that
+    function: whether missing values go left, whether zeros are missing, and the number of the category set. The last
+    item is the category sets of the ensemble.
     """
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     size = at.stop - at.start
@@ -214,7 +214,7 @@ def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
 
 
 def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
-    """Return which set each split lists (empty: none does), and the sets."""
+    """Return the number of the category set of each node (empty: no split has one), and the sets."""
     if ensemble.category_set is None:
         no_set = np.zeros(0, dtype=np.int32)
         return no_set, (np.zeros(1, dtype=np.int64), no_set, np.zeros(0, dtype=bool))
@@ -233,29 +233,31 @@ def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.
 
 
 def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]) -> None:
-    """Compare leaves of some rows by bins with those node by node.
+    """Check that routing by bins leads sample rows to the same leaves as routing without bins.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     bins : Bins
     X : array of shape (n_rows, n_features)
-        Rows that are going to be routed by bins; as many of them are compared as with the library.
+        The rows that will be routed by bins; `rows_to_check` chooses those that are compared.
 
     Raises
     ------
     ExtractionError
         A leaf differs.
     """
-    some = X[rows_to_check(ensemble, len(X))]
-    if (bins.leaves(some) != route(ensemble, some)).any():
-        raise ExtractionError(f"the trees of this {ensemble.source} lead rows to other leaves by bins. {REPORT}")
+    sample = X[rows_to_check(ensemble, len(X))]
+    if (bins.leaves(sample) != route(ensemble, sample)).any():
+        raise ExtractionError(
+            f"the bins of this {ensemble.source} lead rows to other leaves than its trees do. {REPORT}"
+        )
 
 
 def rows_to_check(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
-    """Return the positions of the rows that are compared with another way to route them, evenly spread."""
+    """Return the positions of sample rows, evenly spaced, for a check of one way of routing against another."""
     n_checked = min(n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
     return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
 
 
-REPORT = "Please report this with the library's version: no score would be right."
+REPORT = "Please report this with the library's version: scores of this model would be wrong."

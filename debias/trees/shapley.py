@@ -1,8 +1,8 @@
-"""Shapley values of trees, exactly, from the common form: no model library and no shap needed.
+"""Exact Shapley values of trees, computed from a TreeEnsemble; neither a model library nor shap is needed.
 
 They are path-dependent: a feature that is not known goes both ways at its splits, in the shares of the training weight
-(Lundberg, Erion and Lee, arXiv 1802.03888), which is what the shap package (without background data), XGBoost and
-LightGBM compute. How they are computed here is told in :mod:`debias.trees.kernels.shapley`.
+(Lundberg, Erion and Lee, arXiv 1802.03888). The shap package (without background data), XGBoost and LightGBM compute
+the same values. :mod:`debias.trees.kernels.shapley` describes the algorithm.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
     X : array of shape (n_rows, n_features)
         In the ensemble's routing dtype, missing values as NaN.
     n_jobs : int
-        Threads, over blocks of rows; the values do not depend on it.
+        Number of threads, over blocks of rows; the values do not depend on it.
 
     Returns
     -------
     array of shape (n_rows, n_features, n_outputs)
-        On the scale of the raw output: class shares, means or margins. The sum over features is the raw output less
+        On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
-    # Shares of classes add up to 1, so that the values of the first class follow from the others'.
+    # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
 
-    def part(begin: int) -> None:
+    def explain_block(begin: int) -> None:
         rows = np.arange(begin, min(begin + ROWS_AT_ONCE, X.shape[0]))
         for tree in range(ensemble.n_trees):
-            explained = _tables(ensemble, tree)
-            if explained is not None:
-                kernels.explain(X, rows, *explained, int(ensemble.tree_output[tree]), outputs, phi)
+            tables = _tables(ensemble, tree)
+            if tables is not None:
+                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
 
     begins = range(0, X.shape[0], ROWS_AT_ONCE)
     if n_jobs == 1:
         for begin in begins:
-            part(begin)
+            explain_block(begin)
     else:
         from joblib import Parallel, delayed
 
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(part)(begin) for begin in begins)
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(explain_block)(begin) for begin in begins)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -68,7 +68,7 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
 
 
 def expected_output(ensemble: TreeEnsemble) -> NDArray[np.float64]:
-    """Return the raw output when nothing is known of a row, shape (n_outputs,): the weighted mean of the leaves."""
+    """Return the raw output when nothing is known about a row, shape (n_outputs,): the weighted mean of the leaves."""
     root = ensemble.value[ensemble.tree_start[:-1]]
     total = np.zeros(ensemble.n_outputs)
     for column in range(root.shape[1]):
@@ -83,7 +83,7 @@ def shapley_products(
     rows: NDArray[np.int64],
     factor: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the sum over rows of one tree's Shapley values times a factor, without keeping the values.
+    """Return the sum over rows of one tree's Shapley values times a factor, without storing the values.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def shapley_products(
     X : array of shape (n_rows, n_features)
         As in :func:`shapley_values`.
     rows : array of int64
-        Which rows of `X` to add up.
+        The rows of `X` to sum over.
     factor : array of shape (n_rows, width)
-        One factor for each output the tree feeds.
+        One factor for each output that the tree adds to.
 
     Returns
     -------
@@ -104,14 +104,14 @@ def shapley_products(
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
-    explained = _tables(ensemble, tree)
-    if explained is not None:
-        kernels.explain_product(X, rows, *explained, factor, phi)
+    tables = _tables(ensemble, tree)
+    if tables is not None:
+        kernels.explain_product(X, rows, *tables, factor, phi)
     return phi
 
 
 def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.float64]] | None:
-    """Return one tree's nodes, edges and values as the kernels take them; None of a tree that never splits."""
+    """Return one tree's nodes, edges and values for the compiled loops; None for a tree without splits."""
     from debias.trees.kernels import shapley as kernels
 
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))

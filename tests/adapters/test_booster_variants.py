@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 N = 160
 VARIED = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -99,7 +99,7 @@ def response(objective, X, seed=0):
 def assert_alike(model, X, raw, leaves, rtol):
     """Compare the common form with raw output and leaves of the library, which were given the user's own frame."""
     ensemble = debias.extract(model)
-    table = Table(X).aligned_to(ensemble, Notes())
+    table = Table(X).aligned_to(ensemble, WarningLog())
     ours = route(ensemble, table.matrix(ensemble))
     native = ours if ensemble.native_node is None else ensemble.native_node[ensemble.tree_start[:-1] + ours]
     np.testing.assert_array_equal(native, leaves)
@@ -428,7 +428,7 @@ def test_treelite_agrees_where_it_can_read_the_model(name, categories):
     read = treelite.frontend.from_xgboost if name.startswith("xgboost") else treelite.frontend.from_lightgbm
     theirs = read(model)
     ensemble = debias.extract(model)
-    matrix = Table(held).aligned_to(ensemble, Notes()).matrix(ensemble)
+    matrix = Table(held).aligned_to(ensemble, WarningLog()).matrix(ensemble)
     ours, other = route(ensemble, matrix), treelite.gtil.predict_leaf(theirs, matrix)
     for tree in range(ensemble.n_trees):  # leaves are numbered otherwise, but rows must fall together
         pairs = set(zip(ours[:, tree].tolist(), other[:, tree].tolist(), strict=True))

@@ -16,7 +16,7 @@ import debias
 from debias.data.table import Table
 from debias.errors import DebiasWarning, InBagUnavailableError, ProvenanceError, UnsupportedModelError
 from debias.trees.routing import raw_output, route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 from support import oracle
 
 pytestmark = pytest.mark.integration
@@ -56,7 +56,7 @@ def assert_agrees(model, X, native=None):
     """Compare the common form's leaves and raw output of rows with the library's own of `native`, the same rows."""
     native = X if native is None else native
     ensemble = debias.extract(model)
-    ours = route(ensemble, Table(X).aligned_to(ensemble, Notes()).matrix(ensemble))
+    ours = route(ensemble, Table(X).aligned_to(ensemble, WarningLog()).matrix(ensemble))
     # Leaf numbers are compared through the table of leaf values; a tree's numbers and ours must pair one to one.
     theirs = model.calc_leaf_indexes(native)
     for tree in range(ensemble.n_trees):
@@ -244,7 +244,7 @@ def test_one_hot_splits_on_text_and_codes(grow_policy):
     fresh.loc[:50, "word"] = "violet"  # never seen: as CatBoost itself has it, no split is on it
     ensemble = debias.extract(model)
     with pytest.warns(DebiasWarning, match="violet"):
-        table = Table(fresh).aligned_to(ensemble, Notes())
+        table = Table(fresh).aligned_to(ensemble, WarningLog())
     ours = route(ensemble, table.matrix(ensemble))
     np.testing.assert_allclose(raw_output(ensemble, ours)[:, 0], model.predict(fresh), rtol=0, atol=1e-12)
 

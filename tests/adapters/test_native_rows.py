@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 from debias_adapters.catboost.hooks import remember_labels
 
 N = 120
@@ -313,7 +313,7 @@ def outcome(fit, trained, new, labelled):
             return "SCORED, though the model refuses the rows"
     if [*getattr(X, "columns", "")] == ["c", "a", "b"]:
         theirs = predicted(model, X[["a", "b", "c"]])  # LightGBM takes columns by position, whatever their names are
-    found = Table(X).aligned_to(trees, Notes(quiet=True)).matrix(trees)
+    found = Table(X).aligned_to(trees, WarningLog(quiet=True)).matrix(trees)
     gap = np.abs(raw_output(trees, route(trees, found)) - theirs).max()
     return "as the model" if gap < 1e-5 else f"OTHERWISE than the model, by {gap:.3g}"
 

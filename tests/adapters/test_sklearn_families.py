@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
@@ -67,7 +67,7 @@ def draw(task="regression", missing=False, seed=0):
 def assert_predicts_alike(model, X, raw, leaves, rtol=1e-12):
     """Compare the raw output and the leaves of the common form with the library's own."""
     ensemble = debias.extract(model)
-    ours = route(ensemble, Table(X).aligned_to(ensemble, Notes()).matrix(ensemble))
+    ours = route(ensemble, Table(X).aligned_to(ensemble, WarningLog()).matrix(ensemble))
     np.testing.assert_array_equal(ours, leaves)
     scale = np.abs(raw).max() + np.abs(ensemble.base).max()
     np.testing.assert_allclose(raw_output(ensemble, ours), np.reshape(raw, (len(X), -1)), rtol=0, atol=rtol * scale)

@@ -197,17 +197,17 @@ def test_columns_that_cannot_be_traced_can_be_trained_again_inside():
     model = make_pipeline(PCA(1), forest()).fit(NUMBERS, Y)
     with pytest.raises(debias.UnsupportedModelError, match="PCA"):
         debias.refit(model, NUMBERS, Y)
-    with pytest.raises(debias.UnsupportedModelError, match="no adapter trains"):
+    with pytest.raises(debias.UnsupportedModelError, match="no adapter can refit"):
         debias.refit(LinearRegression(), NUMBERS, Y)
 
 
 def test_what_a_library_does_not_take_is_an_error_of_the_rows():
     stack = StackingRegressor([("p", make_pipeline(StandardScaler(), forest()))], LinearRegression(), cv=2)
     stack.fit(NUMBERS, Y)
-    with pytest.raises(debias.RowsError, match="this StackingRegressor cannot be trained again on what was passed"):
+    with pytest.raises(debias.RowsError, match="this StackingRegressor cannot be refitted on the rows passed"):
         debias.refit(stack, NUMBERS, Y, np.ones(N))  # no pipeline takes sample_weight by that name
     own = XGBRegressor(objective=lambda y, margin: (margin - y, np.ones_like(y)), n_estimators=2, n_jobs=1)
-    with pytest.raises(debias.RowsError, match="this XGBRegressor cannot be trained again on what was passed: Custom"):
+    with pytest.raises(debias.RowsError, match="this XGBRegressor cannot be refitted on the rows passed: Custom"):
         debias.refit(own.fit(NUMBERS, Y), NUMBERS, Y, np.ones(N))
 
 

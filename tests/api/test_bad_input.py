@@ -1,3 +1,4 @@
+import linecache
 import warnings
 
 import numpy as np
@@ -73,13 +74,13 @@ class TestX:
 
     def test_other_columns_are_named(self, library, fitted, fresh):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="missing: d; not known to the model: dd. Did you mean 'dd'?"):
+        with pytest.raises(debias.RowsError, match="missing: d; unknown to the model: dd. Did you mean 'dd'?"):
             debias.score(fitted[library], X.rename(columns={"d": "dd"}), y)
 
     @pytest.mark.parametrize("columns", [list("abc"), list("abcd") + ["e"]])
     def test_fewer_or_more_columns(self, library, fitted, fresh, columns):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="missing: d|not known to the model: e"):
+        with pytest.raises(debias.RowsError, match="missing: d|unknown to the model: e"):
             debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0), y)
         with pytest.raises(debias.RowsError, match=f"X has {len(columns)} features, but the model was trained on 4"):
             debias.score(fitted[library], X.reindex(columns=columns, fill_value=0.0).to_numpy(), y)
@@ -123,7 +124,7 @@ class TestY:
 
     def test_two_columns(self, library, fitted, fresh):
         X, y = fresh
-        with pytest.raises(debias.RowsError, match="one value a row"):
+        with pytest.raises(debias.RowsError, match="one value per row"):
             debias.score(fitted[library], X, np.c_[y, y])
 
     def test_no_y(self, library, fitted, fresh):
@@ -134,7 +135,7 @@ class TestY:
         X, y = data
         labels = (y > 0).astype(int)
         model = models(library, "classification").fit(X[:200], labels[:200])
-        with pytest.raises(debias.RowsError, match=r"labels the model never saw: \[7\]; it knows \[0, 1\]"):
+        with pytest.raises(debias.RowsError, match=r"labels that the model never saw: \[7\]; it knows \[0, 1\]"):
             debias.score(model, X[200:], labels[200:].where(X["a"][200:] < 1, 7))
         with pytest.raises(debias.RowsError, match="missing in 1 rows"):
             debias.score(model, X[200:], np.where(np.arange(100) == 5, np.nan, labels[200:]))
@@ -330,7 +331,7 @@ def test_y_of_other_kinds_is_understood_or_refused(fitted, fresh):
 
 @pytest.mark.parametrize("n_jobs", [0, "x", 1.5, True])
 def test_wrong_numbers_of_threads(n_jobs, fitted, fresh):
-    with pytest.raises(debias.RowsError, match="is no number of threads"):
+    with pytest.raises(debias.RowsError, match="is not a number of threads"):
         debias.score(fitted["xgboost"], *fresh, n_jobs=n_jobs)
 
 
@@ -397,6 +398,7 @@ def test_a_warning_points_at_the_line_that_called_debias(fitted, fresh):
     with pytest.warns(debias.DebiasWarning) as caught:
         debias.score(fitted["xgboost"], X[list("dcba")], y)
     assert caught[0].filename == __file__
+    assert "debias.score" in linecache.getline(__file__, caught[0].lineno)
 
 
 def test_groups_and_seeds_that_are_none(fitted, fresh):

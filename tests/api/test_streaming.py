@@ -324,7 +324,7 @@ def test_files_that_are_none_are_refused(frame, fitted, tmp_path):
     with pytest.raises(FileNotFoundError):
         debias.score(estimator, tmp_path / "nothing.parquet", target)
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(debias.RowsError, match="ends in .parquet"):
+    with pytest.raises(debias.RowsError, match="end in .parquet"):
         debias.score(estimator, tmp_path / "rows.csv", target)
     (tmp_path / "broken.parquet").write_bytes(b"broken")
     with pytest.raises(debias.RowsError, match="cannot be read as Parquet"):

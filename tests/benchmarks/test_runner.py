@@ -98,7 +98,7 @@ def test_two_runs_do_not_write_to_one_file(tmp_path):
     path = tmp_path / "trials.jsonl"
     with TrialFile(path, {"seed": 0}):
         for restart in (False, True):
-            with pytest.raises(debias.DebiasError, match="another run writes"):
+            with pytest.raises(debias.DebiasError, match="another run is writing"):
                 TrialFile(path, {"seed": 0}, restart)
     with TrialFile(path, {"seed": 0}):
         pass

@@ -142,7 +142,7 @@ def test_chip_style_refuses_words_and_names_that_are_there_twice():
     with pytest.raises(debias.RowsError, match="matrix of numbers"):
         simulate.chip_style(X.assign(place="here"))
     for names in (list("aabcdefg"), [1, "1", 2, 3, 4, 5, 6, 7]):
-        with pytest.raises(debias.RowsError, match="two columns of the name"):
+        with pytest.raises(debias.RowsError, match="two columns named"):
             simulate.chip_style(X.set_axis(names, axis=1))
 
 
@@ -242,7 +242,7 @@ def test_loh_missing():
         assert (holed.X[name][kept] == full.X[name][kept]).all()
         if expected:
             correlation_is(holed.X[name].isna() + 0.0, full.X["N2"], 0)
-    with pytest.raises(debias.RowsError, match="a share from 0 to below 1"):
+    with pytest.raises(debias.RowsError, match="pass a share of at least 0 and below 1"):
         simulate.loh_missing(missing={"N1": 1.0})
     with pytest.raises(debias.RowsError, match="there is no model 'E6'"):
         simulate.loh("E6")

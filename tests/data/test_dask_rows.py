@@ -83,10 +83,14 @@ def test_arrays_fresh_and_out_of_bag(frame):
 def test_wrong_use_is_refused(frame):
     forest = RandomForestRegressor(5, random_state=0).fit(frame[NAMES][:N_TRAIN], frame["number"][:N_TRAIN])
     rows = frames.from_pandas(frame[[*NAMES, "number"]], npartitions=6)
-    for y, match in (("nothing", "no column 'nothing'"), (None, "column of X by name"), (frame["number"], "by name")):
+    for y, match in (
+        ("nothing", "no column 'nothing'"),
+        (None, "name of a column of X"),
+        (frame["number"], "name of a column of X"),
+    ):
         with pytest.raises(debias.RowsError, match=match):
             debias.score(forest, rows, y)
-    with pytest.raises(debias.RowsError, match="different partitions"):
+    with pytest.raises(debias.RowsError, match="different numbers of partitions"):
         debias.score(forest, rows[NAMES], rows["number"].repartition(npartitions=2))
     with pytest.raises(debias.CompositionError, match="all rows at once"):
         debias.score(forest, rows, "number", "response_permutation(mdi)")

@@ -162,7 +162,7 @@ def test_bad_data_are_refused(change, message):
 def test_columns_a_model_does_not_know_are_refused(diabetes, models):
     X, y = diabetes
     forest = models("sklearn", n_estimators=3).fit(X, y)
-    with pytest.raises(debias.RowsError, match="missing: bmi; not known to the model: BMI"):
+    with pytest.raises(debias.RowsError, match="missing: bmi; unknown to the model: BMI"):
         debias.score(forest, X.rename(columns={"bmi": "BMI"}), y, "test_n_values")
 
 

@@ -128,7 +128,7 @@ def test_other_indexes_tell_nothing_and_rows_are_taken_by_position(other, forest
 def test_a_range_index_beside_its_permutation_cannot_be_told_and_is_refused():
     """X was shuffled, and y either was not, or was and lost its labels: which, nobody can say."""
     X = pd.DataFrame({"a": range(5)}).sample(frac=1, random_state=0)
-    with pytest.raises(debias.RowsError, match=r"pass y\.to_numpy\(\): arrays are taken by position"):
+    with pytest.raises(debias.RowsError, match=r"pass y\.to_numpy\(\): arrays are matched by position"):
         refuse_other_order(X, y=pd.Series(range(5)))
     refuse_other_order(X, y=pd.Series(range(5)).to_numpy())
 
@@ -137,7 +137,7 @@ def test_labels_that_repeat_cannot_be_put_in_order():
     X = pd.DataFrame({"a": range(4)}, index=[1, 1, 2, 2])
     refuse_other_order(X, y=pd.Series(range(4), index=[1, 1, 2, 2]))
     refuse_other_order(X, y=pd.Series(range(4), index=[1, 2, 2, 2]))
-    with pytest.raises(debias.RowsError, match="the labels repeat, so that nothing can put them in order"):
+    with pytest.raises(debias.RowsError, match="labels are repeated, so they cannot be put in order"):
         refuse_other_order(X, y=pd.Series(range(4), index=[1, 2, 1, 2]))
 
 

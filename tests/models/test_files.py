@@ -152,12 +152,14 @@ def test_a_claim_of_memory_that_is_not_there_is_named(tmp_path, monkeypatch):
 
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(1))
     monkeypatch.setattr("joblib.load", too_much)
-    with pytest.raises(debias.UnsupportedModelError, match=r"model\.pkl is damaged, or too large: memory"):
+    with pytest.raises(
+        debias.UnsupportedModelError, match=r"model\.pkl is damaged or too large: there is not enough memory"
+    ):
         debias.load_model(tmp_path / "model.pkl", allow_pickle=True)
 
 
 def test_a_file_that_is_walked_without_end_is_given_up(home, monkeypatch):
-    with pytest.raises(debias.UnsupportedModelError, match=r"model.txt was not loaded within 0.01 s"):
+    with pytest.raises(debias.UnsupportedModelError, match=r"model.txt did not load within 0.01 s"):
         check(str(home / "model.txt"), seconds=0.01)
 
 
@@ -319,18 +321,18 @@ def test_mlflow_directories_are_read_without_mlflow_and_their_own_trust_is_not_l
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "it has no MLmodel"),
-        ("flavors: [", "no plain YAML"),
-        ("just text", "holds no mapping"),
+        (None, "it has no file MLmodel"),
+        ("flavors: [", "is not plain YAML"),
+        ("just text", "does not hold a mapping"),
         ("flavors: 3", "has the flavours none"),
         ("flavors: {keras: {data: x}}", "has the flavours keras; debias reads sklearn, xgboost, lightgbm"),
         ("flavors: {sklearn: {pickled_model: ../../etc/passwd}}", "a file outside its directory"),
-        ("flavors: {sklearn: {pickled_model: model.skops}}", "is not there"),
-        ("flavors: {sklearn: {pickled_model: !!python/object/apply:os.system [touch canary]}}", "no plain YAML"),
+        ("flavors: {sklearn: {pickled_model: model.skops}}", "does not exist"),
+        ("flavors: {sklearn: {pickled_model: !!python/object/apply:os.system [touch canary]}}", "is not plain YAML"),
         ("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nflavors: *c", "has aliases"),
-        ("[" * 500_000, "nested so deeply"),
-        ("x" * (2 << 20), "no MLmodel is so large"),
-        ("flavors: \x00", "no plain YAML"),
+        ("[" * 500_000, "more than 50 levels of nesting"),
+        ("x" * (2 << 20), "a real MLmodel file is smaller"),
+        ("flavors: \x00", "is not plain YAML"),
     ],
 )
 def test_crafted_descriptions_are_refused(tmp_path, text, message, monkeypatch):
@@ -346,7 +348,7 @@ def test_crafted_descriptions_are_refused(tmp_path, text, message, monkeypatch):
 @pytest.mark.parametrize("name", ["model.skops", "model.ubj", "model.txt"])
 def test_wrong_magic_is_refused(tmp_path, content, name):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(debias.UnsupportedModelError, match="is not a model file debias reads"):
+    with pytest.raises(debias.UnsupportedModelError, match="is not a model file that debias can read"):
         debias.load_model(tmp_path / name)
 
 

@@ -97,5 +97,5 @@ def test_bags_made_of_row_lists_are_those_rows():
     assert bags.block(0, 10).tolist() == [[i in (0, 2) for i in range(10)], [i == 9 for i in range(10)]]
     assert bags.draw(0)[:3].tolist() == [2, 0, 1]
     assert bags.n_distinct().tolist() == [2, 1]
-    with pytest.raises(debias.RowsError, match="tree 1 names rows beyond the 10"):
+    with pytest.raises(debias.RowsError, match="tree 1 names rows that do not exist: there are 10"):
         debias.InBag.from_rows([np.array([0]), np.array([10])], n_rows=10)

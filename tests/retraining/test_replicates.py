@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import debias
-from debias.digest import fingerprint
+from debias.digest import digest_of
 from debias.parallel import Engine
 from debias.retraining.checkpoint import Checkpoint
 from debias.retraining.replicates import child_seed, replicate
@@ -199,12 +199,12 @@ def test_two_writers_of_one_file_are_refused(tmp_path):
     assert time.perf_counter() - begun < 10
 
 
-def test_fingerprints_tell_apart_what_differs_and_nothing_else():
+def test_digests_tell_apart_what_differs_and_nothing_else():
     import pandas as pd
     from sklearn.ensemble import RandomForestRegressor
 
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Categorical(["x", "y"])})
-    assert fingerprint(frame, {"k": 1, "j": 2}) == fingerprint(frame.copy(), {"j": 2, "k": 1})
+    assert digest_of(frame, {"k": 1, "j": 2}) == digest_of(frame.copy(), {"j": 2, "k": 1})
     others = [
         frame.assign(a=[1.0, 3.0]),
         frame.rename(columns={"a": "c"}),
@@ -212,9 +212,9 @@ def test_fingerprints_tell_apart_what_differs_and_nothing_else():
         frame.assign(b=pd.Categorical(["x", "y"], categories=["y", "x"])),
         frame.to_numpy(dtype=object),
     ]
-    assert len({fingerprint(each) for each in [frame, *others]}) == 6
+    assert len({digest_of(each) for each in [frame, *others]}) == 6
     forests = [RandomForestRegressor(max_depth=d) for d in (2, 2, 3)]
-    prints = [fingerprint(each) for each in forests]
+    prints = [digest_of(each) for each in forests]
     assert prints[0] == prints[1] != prints[2]
 
 
@@ -225,24 +225,24 @@ def test_child_seeds_are_those_the_libraries_take_and_all_different():
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_a_booster_has_one_fingerprint_in_every_process(library, models, tmp_path):
+def test_a_booster_has_one_digest_in_every_process(library, models, tmp_path):
     """Checkpoints of a Booster are gone on with; a live one has nothing but its address for a name."""
     import pickle
     import subprocess
     import sys
 
-    from debias.digest import fingerprint
+    from debias.digest import digest_of
 
     X = np.random.default_rng(0).normal(size=(80, 3))
     fitted = [models(library, n_estimators=3, learning_rate=rate).fit(X, X[:, 0]) for rate in (0.1, 0.1, 0.2)]
     boosters = [each.get_booster() if library == "xgboost" else each.booster_ for each in fitted]
     (tmp_path / "booster.pkl").write_bytes(pickle.dumps(boosters[0]))
     code = (
-        "import pickle, sys; from debias.digest import fingerprint; "
-        f"print(fingerprint(pickle.load(open({str(tmp_path / 'booster.pkl')!r}, 'rb'))))"
+        "import pickle, sys; from debias.digest import digest_of; "
+        f"print(digest_of(pickle.load(open({str(tmp_path / 'booster.pkl')!r}, 'rb'))))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    here = [fingerprint(each) for each in boosters]
+    here = [digest_of(each) for each in boosters]
     assert here[0] == here[1] == there
     assert here[0] != here[2]
 
@@ -261,10 +261,10 @@ def test_fingerprints_see_every_row_of_tables_that_print_a_few(kind):
     array = np.random.default_rng(0).normal(size=(200, 2))
     other = array.copy()
     other[100] += 1
-    assert fingerprint(make(array)) == fingerprint(make(array.copy()))
-    assert fingerprint(make(array)) != fingerprint(make(other))
+    assert digest_of(make(array)) == digest_of(make(array.copy()))
+    assert digest_of(make(array)) != digest_of(make(other))
     if kind == "polars":
-        assert fingerprint(make(array)["a"]) != fingerprint(make(other)["a"])
+        assert digest_of(make(array)["a"]) != digest_of(make(other)["a"])
 
 
 def test_replicates_of_a_worker_that_died_are_handed_out_again(tmp_path):

@@ -16,7 +16,7 @@ from debias.significance import evidence
 from debias.significance.effective_rows import effective_number
 from debias.significance.procedure import Procedure
 from debias.significance.student import NAIVE
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
@@ -153,7 +153,7 @@ def test_the_number_does_not_depend_on_the_unit_of_the_response():
     ],
 )
 def test_verdicts_that_rest_on_few_rows_are_warned_of_where_they_are_close(effective, n, z, said):
-    notes = Notes((), quiet=True)
+    notes = WarningLog((), quiet=True)
     grouping = Grouping(("a", "b"), np.arange(2))
     z, effective = np.array([z, 0.0]), np.array([effective, 5.0])
     NAIVE.decide(z, effective, n, "held-out", grouping, Procedure("naive"), notes)

@@ -23,8 +23,8 @@ def test_arrays_are_read_only_and_views_are_copied():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"left": np.array([0, -1, -1])}, "a child that is not behind it"),
-        ({"left": np.array([9, -1, -1])}, "a child that is not behind it"),
+        ({"left": np.array([0, -1, -1])}, "a child that does not come after it"),
+        ({"left": np.array([9, -1, -1])}, "a child that does not come after it"),
         ({"left": np.array([2, -1, -1])}, "not the child of exactly one node"),
         ({"left": np.array([-1, -1, -1])}, "one child only"),
         ({"feature": np.array([-1, -1, -1])}, "a split without a feature"),
@@ -45,7 +45,7 @@ def test_broken_trees_are_refused(changes, message):
 
 
 def test_a_cycle_is_refused():
-    with pytest.raises(debias.ExtractionError, match="node 2 of tree 0 has a child that is not behind it"):
+    with pytest.raises(debias.ExtractionError, match="node 2 of tree 0 has a child that does not come after it"):
         debias.TreeEnsemble(
             **stump(
                 tree_start=np.array([0, 5]),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import debias
 from debias.data.table import Table
 from debias.trees.routing import route
-from debias.warning_log import Notes
+from debias.warning_log import WarningLog
 from support import stumps
 
 
@@ -124,9 +124,9 @@ def test_categories_and_thresholds_in_one_tree():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"listed_left": None}, "others are not"),
+        ({"listed_left": None}, "others are None"),
         ({"category_start": np.array([0, 1])}, "does not divide"),
-        ({"category_set": np.array([1, -1, -1])}, "not there"),
+        ({"category_set": np.array([1, -1, -1])}, "does not exist"),
         ({"category_set": np.array([0, 0, -1])}, "at a leaf"),
         ({"category_codes": np.array([3, 3])}, "ascending"),
         ({"category_codes": np.array([-1, 3])}, "negative"),
@@ -151,7 +151,7 @@ def test_labels_become_their_positions(container):
         0.0, np.float64, feature_names=("size", "colour"), category_labels={1: np.array(["red", "blue"], dtype=object)}
     )
     colour, size = ["blue", "red", None, "green"], [1.0, 2.0, 3.0, 4.0]
-    notes = Notes()
+    notes = WarningLog()
     if container == "array":
         X = np.array([size, colour], dtype=object).T
     else:
@@ -165,4 +165,4 @@ def test_labels_become_their_positions(container):
     assert "'green'" in notes.texts[-1]
     plain = stump(0.0, np.float64, feature_names=("colour", "size"))
     with pytest.raises(debias.RowsError, match="numeric"):
-        Table(X).aligned_to(plain, Notes())
+        Table(X).aligned_to(plain, WarningLog())

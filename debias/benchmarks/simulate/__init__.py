@@ -1,7 +1,7 @@
-"""The papers' simulated data, with the truth: which features matter, and in which order.
+"""Simulated data of the papers, with the truth: which features matter, and in which order.
 
 Every generator takes one ``seed`` and returns a :class:`Simulation`; the same seed gives the same bytes. ``null=True``
-permutes the response at the end, which keeps its distribution and cuts it off from every feature.
+permutes the response at the end. This keeps its distribution and makes it independent of all features.
 
 >>> from debias import simulate
 >>> drawn = simulate.loh("E3", seed=0)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 N_ROWS = 5120
 CARDINALITIES = (64, 8, 2, 8, 32)
-"""Values of attributes 2 to 6. They stand only in the paper's figure; attribute 4 must be binary, 2 carries the 64."""
+"""Numbers of values of attributes 2 to 6. They are only in the paper's figure. Attribute 4 must be binary."""
 FLIPPED = 0.05
 PERMUTED = {5: 0.3, 6: 0.5}
 """Share of the rows of attributes 5 and 6 that are permuted."""
@@ -27,7 +27,7 @@ def deng_t1(
     null: bool = False,
     seed: int | None = None,
 ) -> Simulation:
-    """Twelve attributes, six of which carry one signal at different cardinality and noise; target T1.
+    """Draw twelve attributes, six of which carry the same signal with different cardinality and noise; target T1.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ def deng_t1(
     cardinalities : tuple of 5 int
         Number of values of attributes 2 to 6; that of attribute 4 must be 2.
     null : bool
-        Cut the response off from the features.
+        Whether to permute the response, so that it is independent of the features.
     seed : int, optional
 
     Returns
     -------
     Simulation
-        ``X1`` normal with mean 0 and standard deviation 10 (the paper's "Normal(0, 10)"; the scale is of no
-        consequence to trees), ``X2`` .. ``X6`` its equal-frequency discretisations, 30 % of the rows of X5 and 50 % of
-        those of X6 permuted; ``U1`` uniform on (-10, 10) and its discretisations, irrelevant; y equals X4 with
+        ``X1`` is normal with mean 0 and standard deviation 10 (the paper's "Normal(0, 10)"; trees do not depend on the
+        scale). ``X2`` .. ``X6`` are its equal-frequency discretisations, with 30 % of the rows of X5 and 50 % of those
+        of X6 permuted. ``U1``, uniform on (-10, 10), and its discretisations are irrelevant. y equals X4 with
         probability 0.95. Expected: X1 = ... = X4 > X5 > X6 > U1 = ... = U6.
     """
     import pandas as pd
@@ -64,7 +64,7 @@ def deng_t2(
     null: bool = False,
     seed: int | None = None,
 ) -> Simulation:
-    """Eighteen attributes whose target T2 is the exclusive or of two of them: an interaction without main effects.
+    """Draw eighteen attributes; target T2 is the exclusive or of two of them, an interaction without main effects.
 
     Parameters
     ----------
@@ -74,8 +74,8 @@ def deng_t2(
     Returns
     -------
     Simulation
-        X and U as in :func:`deng_t1`, ``Y1`` .. ``Y6`` another family like X, independent of it; y equals XOR(X4, Y4)
-        with probability 0.95. Expected: X1 = ... = X4 = Y1 = ... = Y4 > X5 = Y5 > X6 = Y6 > U1 = ... = U6.
+        X and U are as in :func:`deng_t1`. ``Y1`` .. ``Y6`` are another family like X, independent of it. y equals
+        XOR(X4, Y4) with probability 0.95. Expected: X1 = ... = X4 = Y1 = ... = Y4 > X5 = Y5 > X6 = Y6 > U1 = ... = U6.
     """
     import pandas as pd
 
@@ -101,7 +101,9 @@ def _family(
     noisy: bool,
 ) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
     if len(cardinalities) != 5 or cardinalities[2] != 2 or min(cardinalities) < 2:
-        raise RowsError(f"cardinalities={cardinalities}: there must be five, of 2 or more, the third (attribute 4) 2")
+        raise RowsError(
+            f"cardinalities={cardinalities}: pass five numbers of 2 or more; the third (attribute 4) must be 2"
+        )
     family: dict[str, NDArray[np.int64] | NDArray[np.float64]] = {f"{letter}1": values}
     place = np.argsort(np.argsort(values))
     for k, n_values in enumerate(cardinalities, start=2):

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 N_RELEVANT = 5
 POOL = 10
-"""Number of features, the first or the last, among which the relevant ones are drawn."""
+"""Number of features, the first or the last, from which the relevant ones are drawn."""
 NOISE_TO_SIGNAL = 100.0
-"""Variance of the regression noise over that of the mean."""
+"""Variance of the regression noise divided by that of the mean."""
 
 
 def strobl(n_rows: int = 200, *, null: bool = False, seed: int | None = None) -> Simulation:
-    """Five features of 2 to infinitely many values, of which the binary one matters (first simulation).
+    """Draw five features with 2 to infinitely many values, of which only the binary one matters (first simulation).
 
     Parameters
     ----------
     n_rows : int
         200 in the paper.
     null : bool
-        Cut the response off from the features.
+        Whether to permute the response, so that it is independent of the features.
     seed : int, optional
 
     Returns
     -------
     Simulation
-        ``X1`` standard normal, ``X2`` Bernoulli(1/2), ``X3``, ``X4``, ``X5`` uniform on 4, 10, 20 values from 0; ``y``
-        with P(y = 1) = (1 + X2) / 3.
+        ``X1`` is standard normal, ``X2`` is Bernoulli(1/2), and ``X3``, ``X4``, ``X5`` are uniform on 4, 10, 20 values
+        from 0. P(y = 1) = (1 + X2) / 3.
     """
     import pandas as pd
 
@@ -57,7 +57,7 @@ def li(
     null: bool = False,
     seed: int | None = None,
 ) -> Simulation:
-    """Fifty discrete features, the j-th with j + 1 values; five of the first ten matter (second simulation).
+    """Draw fifty discrete features, the j-th with j + 1 values; five of the first ten matter (second simulation).
 
     Parameters
     ----------
@@ -65,34 +65,34 @@ def li(
     n_rows, n_features : int
         1000 and 50 in the paper; 10 features or more.
     mirror : bool
-        Draw the relevant features among the last ten instead, those with the most values. A method that is biased
-        against many-valued features wins the original and loses the mirror.
+        Whether to draw the relevant features from the last ten instead, which have the most values. A method that is
+        biased against features with many values wins on the original and loses on the mirror.
     variant : {"text", "published"}
-        "text": as the paper prints it. "published": as the authors' own runs were: no "- 1" in the logit, so that the
+        "text": as the paper describes it. "published": as in the authors' own runs: no "- 1" in the logit, so that the
         base rate is 0.73, and regression noise whose standard deviation, not variance, is 100 times the variance.
     null : bool
-        Cut the response off from the features.
+        Whether to permute the response, so that it is independent of the features.
     seed : int, optional
 
     Returns
     -------
     Simulation
-        ``X1`` .. ``X50``, feature j uniform on 0..j; with S the relevant set, P(y = 1) = logistic(2/5 sum X_j / j - 1),
-        or y = 1/5 sum X_j / j + e with Var e = 100 Var(1/5 sum X_j / j).
+        ``X1`` .. ``X50``, where feature j is uniform on 0..j. With sums over the relevant features, P(y = 1) =
+        logistic(2/5 sum X_j / j - 1), or y = 1/5 sum X_j / j + e with Var e = 100 Var(1/5 sum X_j / j).
 
     Raises
     ------
     RowsError
-        There are too few features, or no such task or variant.
+        There are too few features, or the task or variant is unknown.
 
     Notes
     -----
-    The paper does not say which variance; it is that of the drawn sample.
+    The paper does not say which variance it means; here it is the variance in the drawn sample.
     """
     import pandas as pd
 
     if n_features < POOL:
-        raise RowsError(f"n_features={n_features}: the relevant features are drawn among {POOL}, pass {POOL} or more")
+        raise RowsError(f"n_features={n_features}: the relevant features are drawn from {POOL}; pass {POOL} or more")
     rng = np.random.default_rng(seed)
     drawn = {f"X{j}": rng.integers(0, j + 1, n_rows) for j in range(1, n_features + 1)}
     X = pd.DataFrame(drawn)
@@ -111,25 +111,25 @@ def chip_style(
     null: bool = False,
     seed: int | None = None,
 ) -> Simulation:
-    """Five relevant columns of a real matrix, the rest permuted (the ChIP study).
+    """Draw five relevant columns of a real matrix, and permute the other columns (the ChIP study).
 
     Parameters
     ----------
     X : array or DataFrame of shape (n_rows, n_features)
-        Numeric, more than five columns, none of them constant.
+        A numeric matrix with more than five columns, none of them constant.
     task, variant, null, seed
         As for :func:`li`.
 
     Returns
     -------
     Simulation
-        X scaled to [0, 1] column by column; five columns drawn as relevant, each of the others permuted on its own (the
-        paper does not say whether jointly); the response as in :func:`li` with the scaled columns.
+        Each column of X is scaled to [0, 1]. Five columns are drawn as relevant, and each other column is permuted
+        separately (the paper does not say whether jointly). The response is as in :func:`li`, with the scaled columns.
 
     Raises
     ------
     RowsError
-        X has too few columns, constant or missing ones, two of one name, or some that hold no numbers.
+        X has too few columns, or columns that are constant, have missing values, have equal names, or are not numeric.
     """
     import pandas as pd
 
@@ -139,9 +139,9 @@ def chip_style(
         raise RowsError(f"X must be a matrix of numbers: {error}") from error
     frame.columns = [str(name) for name in frame.columns]
     if frame.shape[1] <= N_RELEVANT:
-        raise RowsError(f"X must have more than {N_RELEVANT} columns, and has {frame.shape[1]}")
+        raise RowsError(f"X must have more than {N_RELEVANT} columns, but has {frame.shape[1]}")
     if not frame.columns.is_unique:
-        raise RowsError(f"X has two columns of the name {frame.columns[frame.columns.duplicated()][0]!r}; rename one")
+        raise RowsError(f"X has two columns named {frame.columns[frame.columns.duplicated()][0]!r}; rename one")
     spread = frame.max() - frame.min()
     wrong = [name for name in frame.columns if not (np.isfinite(spread[name]) and spread[name] > 0)]
     wrong += [name for name in frame.columns if frame[name].isna().any() and name not in wrong]
@@ -162,7 +162,8 @@ def _response(
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     if variant not in ("text", "published") or task not in ("classification", "regression"):
         raise RowsError(
-            f"task={task!r}, variant={variant!r}: there are 'classification' and 'regression', 'text' and 'published'"
+            f"task={task!r}, variant={variant!r}: task must be 'classification' or 'regression', and variant 'text' or "
+            "'published'"
         )
     if task == "classification":
         logit = 2 / 5 * total - (1 if variant == "text" else 0)
@@ -173,6 +174,6 @@ def _response(
 
 
 def _groups(X: pd.DataFrame, relevant: NDArray[np.int64]) -> list[list[str]]:
-    """All relevant features come in one group: the paper gives no order among them."""
+    """Return two groups: the relevant features, among which the paper gives no order, and the others."""
     names = [X.columns[k] for k in relevant]
     return [names, [name for name in X.columns if name not in names]]

@@ -24,13 +24,13 @@ GROUPS = {
     "E4": [["B2", "C2"]],
     "E5": [["B1", "C1"]],
 }
-"""Expected order by model; N3 and N4 follow N2 by correlation, B2 is a function of C2."""
+"""Expected order for each model; N3 and N4 matter through their correlation with N2, and B2 is a function of C2."""
 MISSING = {"N1": 0.95, "N4": 0.5, "S1": 0.25, "B1": 0.25, "C2": 0.5}
-"""Share of missing values by default: ordinal and categorical, related and unrelated columns, up to 95 %."""
+"""Default shares of missing values, up to 95 %, in ordinal, categorical, related and unrelated columns."""
 
 
 def loh(model: str = "E0", n_rows: int = N_ROWS, *, null: bool = False, seed: int | None = None) -> Simulation:
-    """Eleven variables of mixed type and correlation, one of six models of the mean (Table 2).
+    """Draw eleven variables of mixed type and correlation, and y by one of six models of its mean (Table 2).
 
     Parameters
     ----------
@@ -39,19 +39,19 @@ def loh(model: str = "E0", n_rows: int = N_ROWS, *, null: bool = False, seed: in
     n_rows : int
         400 in the paper.
     null : bool
-        Cut the response off from the features; E0 is null already.
+        Whether to permute the response, so that it is independent of the features; in E0 it is independent anyway.
     seed : int, optional
 
     Returns
     -------
     Simulation
-        ``B1`` Bernoulli(1/2); ``C1``, ``C2`` categories 1..10 with equal probability; ``B2`` = 1 if C2 <= 5; ``N1``
-        standard normal; ``N2``, ``N3``, ``N4`` standard normal with correlation 0.9; ``S1`` = min(U1, U2),
-        ``S2`` = ``|U1 - U2|``, ``S3`` = 1 - max(U1, U2) of two uniform variables, which sum to 1; y = mean + standard
-        normal noise.
+        ``B1`` is Bernoulli(1/2). ``C1``, ``C2`` are categories 1..10 with equal probability. ``B2`` is 1 if C2 <= 5.
+        ``N1`` is standard normal. ``N2``, ``N3``, ``N4`` are standard normal with correlation 0.9. With two uniform
+        variables U1, U2: ``S1`` = min(U1, U2), ``S2`` = ``|U1 - U2|``, ``S3`` = 1 - max(U1, U2); these sum to 1. y is
+        the mean plus standard normal noise.
     """
     if model not in GROUPS:
-        raise RowsError(f"there is no model {model!r}.{nearest(model, GROUPS)} There are {', '.join(GROUPS)}")
+        raise RowsError(f"there is no model {model!r}.{nearest(model, GROUPS)} The models are {', '.join(GROUPS)}")
     rng = np.random.default_rng(seed)
     X, mean = _draw(model, n_rows, rng)
     groups = [*GROUPS[model], []]
@@ -67,26 +67,28 @@ def loh_missing(
     null: bool = False,
     seed: int | None = None,
 ) -> Simulation:
-    """Blank out values of :func:`loh` completely at random (section 7).
+    """Draw data of :func:`loh` with values missing completely at random (section 7).
 
     Parameters
     ----------
     model, n_rows, null, seed
         As for :func:`loh`.
     missing : mapping of str to float, optional
-        Share of missing values by column. The paper shows this on survey data whose columns lack 0 to 95 %; the default
-        spreads such shares over variables of every type.
+        Share of missing values of each column. The paper uses survey data in which 0 to 95 % of a column are missing;
+        the default has such shares in variables of every type.
 
     Returns
     -------
     Simulation
-        The response is drawn before values go missing.
+        The response is drawn before values are removed.
     """
     drawn = loh(model, n_rows, null=null, seed=seed)
     shares = MISSING if missing is None else missing
     for name, share in shares.items():
         if name not in NAMES or not 0 <= share < 1:
-            raise RowsError(f"missing={{{name!r}: {share}}}: a share from 0 to below 1 of one of {', '.join(NAMES)}")
+            raise RowsError(
+                f"missing={{{name!r}: {share}}}: pass a share of at least 0 and below 1 for any of {', '.join(NAMES)}"
+            )
     rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0] if seed is not None else None)
     X = drawn.X.copy()
     for name, share in shares.items():

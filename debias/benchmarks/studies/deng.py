@@ -10,7 +10,7 @@ from debias.benchmarks.study import Design, Draw, Study
 
 
 def study() -> Study:
-    """Return Figure 2: scores of attributes that carry one signal at different cardinality and noise."""
+    """Return the study of Figure 2: scores of attributes with the same signal, different cardinality and noise."""
     designs = tuple(
         Design(table="order", column=column, draw=partial(_draw, target=target), fit=partial(forest, n_estimators=200),
                stream=target)
@@ -27,17 +27,17 @@ def study() -> Study:
         picture="means",
         feature_means=True,
         remark=(
-            "5,120 rows; X1 is continuous, X2 to X6 its discretisations with 64, 8, 2, 8 and 32 values, 30 % of the"
-            " rows of X5 and 50 % of those of X6 permuted; in T2 the Y are like them; the U are noise. Forests of "
-            "200 trees. Expected: X1 = ... = X4 above X5 above X6 above all U, and the U equal. The paper gives "
-            "pictures, no numbers: its random forest (MDI) prefers many values among X and U alike, OOBForest and "
-            "pForest keep the order."
+            "5,120 rows. X1 is continuous. X2 to X6 are its discretisations with 64, 8, 2, 8 and 32 values; 30 % of the"
+            " rows of X5 and 50 % of those of X6 are permuted. In T2 the Y are like the X. The U are noise. Forests "
+            "have 200 trees. Expected: X1 = ... = X4 above X5 above X6 above all U, and equal scores of the U. The "
+            "paper shows pictures and no numbers: its random forest (MDI) prefers many values, both among the X and "
+            "among the U; OOBForest and pForest keep the expected order."
         ),
     )
 
 
 def partial_permutation() -> Study:
-    """Return Algorithm 1 in full: 200 replicates of 200 trees, which takes about a quarter of an hour a scorer."""
+    """Return the study of the full Algorithm 1: 200 replicates of 200 trees, about a quarter of an hour per scorer."""
     design = Design(
         table="share of replicates above a partly permuted copy",
         column="T1: one attribute",
@@ -56,10 +56,10 @@ def partial_permutation() -> Study:
         picture="means",
         feature_means=True,
         remark=(
-            "One data set of `deng`, T1; 200 replicates, 20 % of the rows permuted, forests of 200 trees. The paper's "
-            "claim: X1 to X4 near 1, X5 and X6 in this order below, the U about one half and equal. A U falls below "
-            "one half where others stand in for it: what U1 to U6 say of each other is shared among them, and their "
-            "permuted copies are not in the share."
+            "One data set of `deng`, T1, with 200 replicates, 20 % of the rows permuted, and forests of 200 trees. The "
+            "paper's claim: X1 to X4 are near 1, X5 and X6 follow in this order, and all U are near one half. A U can "
+            "fall below one half because U1 to U6 are correlated: they share their importance, and a permuted copy "
+            "does not share it."
         ),
     )
 

@@ -8,12 +8,12 @@ from debias.benchmarks import simulate
 from debias.benchmarks.study import Design, Draw, Published, Study
 
 VERDICTS = {"A": (1, 1, 1, 1), "B": (0, 1, 0, 1), "C": (0, 1, 0, 1)}
-"""Whether the ranking succeeds in the one draw of Table 2, by CM0, NCM0, CM1, NCM1."""
+"""Whether the ranking succeeds in the single draw of Table 2, for CM0, NCM0, CM1, NCM1."""
 COLUMN = "EXOR(3, 10, 200)"
 
 
 def contextual() -> Study:
-    """Return Table 2: contextual merits on exclusive-or problems."""
+    """Return the study of Table 2: contextual merits on exclusive-or problems."""
     designs, published = [], []
     for case, verdicts in VERDICTS.items():
         scorers = tuple(
@@ -45,15 +45,16 @@ def contextual() -> Study:
         picture="dots",
         published=tuple(published),
         remark=(
-            "EXOR(3, 10, 200): the class is the parity of X1, X2, X3; R1 to R10 are noise. A: all binary. B: X3 and"
-            " R1 to R4 made numeric, numbers count as different from half of the range on. C: from a third on. A "
-            "ranking succeeds if X1, X2, X3 all come above R1 to R10; the paper's verdict is of one draw."
+            "EXOR(3, 10, 200): the class is the parity of X1, X2, X3; R1 to R10 are noise. A: all variables are binary."
+            " B: X3 and R1 to R4 are made numeric, and two numbers count as different if they differ by half of the "
+            "range or more. C: as B, with a third of the range. A ranking succeeds if X1, X2, X3 all rank above R1 to "
+            "R10. The paper's verdict is from one draw."
         ),
     )
 
 
 def merits() -> Study:
-    """Return the merits of single features, as they are and against noise of the same values."""
+    """Return the study of merits of single features, without and with correction for the number of values."""
     forms = ("merit", "normalized")
     names = ("gini_merit", "entropy_merit", "chi_square")
     return Study(
@@ -78,9 +79,9 @@ def merits() -> Study:
         picture="means",
         feature_means=True,
         remark=(
-            "200 rows, two classes; X1 is continuous, with a branch for every value, X2 has 2 values, X3, X4, X5 "
-            "have 4, 10 and 20. `merit` is the score as it is, `normalized` that over its exact mean for noise (1 "
-            "for noise), `excess` that less it (0 for noise)."
+            "200 rows, two classes. X1 is continuous, with a branch for every value; X2 has 2 values; X3, X4, X5 "
+            "have 4, 10 and 20. `merit` is the uncorrected score, `normalized` is the score divided by its exact mean "
+            "for noise (1 for noise), and `excess` is the score minus that mean (0 for noise)."
         ),
     )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TASKS = {"C": "classification", "R": "regression"}
 LEAVES = {"deep": 1, "shallow": 100}
-"""Smallest leaf of the paper's deep and shallow trees."""
+"""Smallest number of rows in a leaf of the paper's deep and shallow trees."""
 NODE_SCORERS = (
     "mdi",
     "mdi_oob(centre='none')",
@@ -65,7 +65,7 @@ PUBLISHED, PUBLISHED_MIRROR = "as published", "as published, mirror"
 
 
 def table_1() -> Study:
-    """Return the simulated half of Table 1, and its mirror."""
+    """Return the study of the simulated half of Table 1, and of its mirror."""
     designs = tuple(
         Design(
             table=table,
@@ -97,25 +97,25 @@ def table_1() -> Study:
         published=_published(TEXT, AUTHORS_CODE, by="authors' code", error=0.02)
         + _published(PUBLISHED, TABLE_1_SIMULATED),
         remark=(
-            "1000 rows, feature j uniform on 0..j; five of the first ten features are relevant. C classification, R"
-            " regression; deep trees have leaves of 1 row or more, shallow ones of 100. *As printed* is the paper's"
-            " text; beside it stand runs of the authors' code on that design (40 repeats, standard errors of about "
-            '.02). *As published* has the settings behind the printed Table 1, which stands beside it: no "- 1" in '
-            "the logit, noise with 100 times the variance as its *standard deviation*, and negative scores set to 0"
-            " before judging (here for every scorer; honest splits, permutation and SHAP, which take many times "
-            "longer, run as printed only).\n\n"
-            "**An AUC without its mirror misleads.** In the original the relevant features are among those with the"
-            " fewest values, so a score that is biased *against* many-valued features wins without knowing "
-            "anything: `oob_loss`, which is below 0 for noise, the more so the more values a feature has, leads "
-            "every table of the original with deep trees. In the mirror the relevant features are among the ten "
-            "with the most values: there the same bias loses, and MDI, biased the other way, wins. Only a score "
-            "that does well in both knows which features matter."
+            "1000 rows; feature j is uniform on 0..j, and five of the first ten features are relevant. C is "
+            "classification, R is regression. Deep trees have leaves of 1 row or more, shallow trees of 100 or more. "
+            "*As printed* is the design in the paper's text; the numbers beside it are runs of the authors' code on "
+            "that design (40 repeats, standard errors of about .02). *As published* has the settings behind the "
+            'printed Table 1, whose numbers are beside it: no "- 1" in the logit, noise with 100 times the variance as '
+            "its *standard deviation*, and negative scores set to 0 before the measures are computed (here for every "
+            "scorer). Honest splits, permutation and SHAP take many times longer, and run *as printed* only.\n\n"
+            "**An AUC without its mirror misleads.** In the original, the relevant features are among those with the"
+            " fewest values. A score with a bias *against* features with many values therefore wins without any "
+            "information: `oob_loss` is below 0 for noise, the more so the more values a feature has, and it leads "
+            "every table of the original with deep trees. In the mirror, the relevant features are among the ten "
+            "with the most values. There the same bias loses, and MDI, which has the opposite bias, wins. Only a score "
+            "that does well in both shows which features matter."
         ),
     )
 
 
 def chip(data: pd.DataFrame) -> Study:
-    """Return the ChIP half of Table 1 on a matrix of the user's."""
+    """Return the study of the ChIP half of Table 1, with a matrix of the user."""
     designs = tuple(
         Design(
             table=table,
@@ -140,18 +140,18 @@ def chip(data: pd.DataFrame) -> Study:
         picture="dots",
         published=_published(PUBLISHED, TABLE_1_CHIP),
         remark=(
-            f"A matrix of {data.shape[0]:,} rows and {data.shape[1]} columns, each scaled to [0, 1]; five columns "
-            "drawn as relevant, the others permuted one by one; the responses of the simulation, as the paper "
-            "prints them and with the settings behind its Table 1 (see li-table1), which stands beside those. Its "
-            "figures are of its own matrix (3,912 genome regions, 80 assays); it does not say how that was scaled "
-            "or cleaned. The paper says that its permutation importance used a validation set, but not which; here "
-            "it is measured on each tree's out-of-bag rows."
+            f"A matrix of {data.shape[0]:,} rows and {data.shape[1]} columns, each scaled to [0, 1]. Five columns "
+            "are drawn as relevant, and each other column is permuted. The responses are those of the simulation, both "
+            "as the paper prints them and with the settings behind its Table 1 (see li-table1), whose numbers are "
+            "beside the latter. They are for the paper's own matrix (3,912 genome regions, 80 assays); the paper does "
+            "not say how it was scaled or cleaned. The paper says that its permutation importance used a validation "
+            "set, but not which one; here it is measured on the out-of-bag rows of each tree."
         ),
     )
 
 
 def depth() -> Study:
-    """Return Figures 1 to 3: scores against leaf size and depth."""
+    """Return the study of Figures 1 to 3: scores by leaf size and depth."""
     settings: dict[str, tuple[str, tuple[int, ...]]] = {
         "smallest leaf": ("min_samples_leaf", (1, 2, 3, 5, 8, 12, 20, 30, 40, 50)),
         "depth": ("max_depth", (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20)),
@@ -179,15 +179,15 @@ def depth() -> Study:
         picture="lines",
         feature_means=True,
         remark=(
-            "200 rows, forests of 300 trees; X2, binary, is relevant (thick line); X1 is continuous, X3, X4, X5 "
-            "have 4, 10 and 20 values, and are noise. The paper shows one data set; these are means over repeats. "
-            "It finds MDI of noise rising as leaves shrink and trees deepen, and MDI-oob near 0 throughout."
+            "200 rows and forests of 300 trees. X2 is binary and relevant (thick line). X1 is continuous, X3, X4, X5 "
+            "have 4, 10 and 20 values; these are noise. The paper shows one data set; here are means over repeats. "
+            "In the paper, MDI of noise rises with smaller leaves and deeper trees, and MDI-oob stays near 0."
         ),
     )
 
 
 def _halves(seed: int, *, task: str, variant: str, mirror: bool) -> Draw:
-    """Draw 2,000 rows of one truth: 1,000 to train on, 1,000 to hold out."""
+    """Draw 2,000 rows with the same truth: 1,000 for training, and 1,000 held out."""
     both = simulate.li(task, n_rows=2000, variant=variant, mirror=mirror, seed=seed)
     first, second = both.X.iloc[:1000], both.X.iloc[1000:].reset_index(drop=True)
     return Draw(

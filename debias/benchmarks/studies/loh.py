@@ -10,14 +10,14 @@ from debias.benchmarks.study import Design, Draw, Study
 
 SCORERS = ("mdi", "mdi_oob", "ufi", "oob_split", "oob_loss", "honest_splits", "guide")
 DATA = (
-    "400 rows, eleven variables: B1, B2 binary, C1, C2 categories 1 to 10 (given to the forest as numbers), N1 to N4 "
-    "normal, of which N2, N3, N4 are correlated at .9, S1, S2, S3 positive with sum 1; standard normal noise. Forests "
-    "of 100 trees of scikit-learn's defaults."
+    "400 rows and eleven variables: B1, B2 are binary; C1, C2 are categories 1 to 10 (passed to the forest as numbers);"
+    " N1 to N4 are normal, and N2, N3, N4 have correlation .9; S1, S2, S3 are positive with sum 1. The noise is "
+    "standard normal. Forests have 100 trees and scikit-learn's defaults."
 )
 
 
 def null() -> Study:
-    """Return Figure 3: mean scores where no variable matters."""
+    """Return the study of Figure 3: mean scores if no variable matters."""
     return Study(
         name="loh-null",
         title="Which scores are equal where nothing matters?",
@@ -29,15 +29,15 @@ def null() -> Study:
         picture="means",
         feature_means=True,
         remark=(
-            f"{DATA} An unbiased score has overlapping bars. Equal means are what the paper asks for; of its twelve "
-            "methods CFOREST2, CTREE, GUIDE and RANGER have them, while RF and BARTM prefer the correlated N2 to N4, "
-            "GBM, RLT and RPART the categorical C1 and C2. The paper ran 1000 trials."
+            f"{DATA} An unbiased score has overlapping bars. The paper calls a score unbiased if its means are equal. "
+            "Of its twelve methods, CFOREST2, CTREE, GUIDE and RANGER have equal means; RF and BARTM prefer the "
+            "correlated N2 to N4; GBM, RLT and RPART prefer the categorical C1 and C2. The paper ran 1000 trials."
         ),
     )
 
 
 def power() -> Study:
-    """Return Figures 4 to 8: scores where one or two variables matter."""
+    """Return the study of Figures 4 to 8: scores if one or two variables matter."""
     means = {"E1": ".2 N2", "E2": ".1 (N1 + N2)", "E3": ".2 B1", "E4": ".2 B2", "E5": ".5 at B1 x C1"}
     return Study(
         name="loh-power",
@@ -49,16 +49,16 @@ def power() -> Study:
         measures=("first", "auc", "on_top", "order", "found"),
         picture="boxes",
         remark=(
-            f"{DATA} Variables that affect y, directly or by correlation, are red. The paper gives boxplots, no "
-            "numbers: in its E1 all methods but GBM give N2, N3, N4 the highest medians; in E3 and E4 the methods "
-            "biased against binary variables miss B1 and B2; E5 is an interaction of B1 and C1. The paper ran 1000 "
-            "trials."
+            f"{DATA} Variables that affect y, directly or by correlation, are red. The paper shows boxplots and no "
+            "numbers: in its E1, all methods except GBM give N2, N3, N4 the highest medians; in E3 and E4, methods "
+            "with a bias against binary variables miss B1 and B2; E5 is an interaction of B1 and C1. The paper ran "
+            "1000 trials."
         ),
     )
 
 
 def missing() -> Study:
-    """Return section 7: null scores with 0 to 95 % of the values of some variables missing."""
+    """Return the study of section 7: scores of noise with 0 to 95 % of the values of some variables missing."""
     shares = ", ".join(f"{name} {share:.0%}" for name, share in simulate._loh.MISSING.items())
     return Study(
         name="loh-missing",
@@ -74,8 +74,8 @@ def missing() -> Study:
         picture="means",
         feature_means=True,
         remark=(
-            f"{DATA} Missing completely at random: {shares}. The paper shows this on survey data that is not public; "
-            "there GUIDE alone has equal means."
+            f"{DATA} Values missing completely at random: {shares}. The paper uses survey data that is not public; on "
+            "these, only GUIDE has equal means."
         ),
     )
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def forest(simulation: Simulation, seed: int, **settings: Any) -> Any:
-    """Fit a random forest of scikit-learn: of classes where y holds integers, of numbers otherwise."""
+    """Return a fitted random forest of scikit-learn: a classifier if y holds integers, otherwise a regressor."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     kind = RandomForestClassifier if simulation.y.dtype.kind == "i" else RandomForestRegressor

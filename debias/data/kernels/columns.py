@@ -1,4 +1,4 @@
-"""Compiled loops over columns of X; importing this module imports numba, so it is done on first use."""
+"""Compiled loops over columns of X. Importing this module imports numba, so the core imports it on first use."""
 
 import numpy as np
 from numba import njit
@@ -6,9 +6,9 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def count_distinct(values, bits):
-    """Return the number of distinct values that are not missing; `bits` are the same numbers as unsigned integers.
+    """Return the number of distinct values that are not missing; `bits` are the same values as unsigned integers.
 
-    By hashing with open addressing: NaN marks an empty place, since missing values are not counted.
+    The values are put into a hash table with open addressing. NaN marks an empty place, since NaN is not counted.
     """
     size = 16
     while size < 2 * values.size:

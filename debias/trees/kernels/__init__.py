@@ -1,1 +1,1 @@
-"""Compiled loops over nodes."""
+"""Compiled loops over nodes of trees, and over rows that are routed through them."""

@@ -1,10 +1,10 @@
-"""Compiled routing of many rows through small trees, by bins.
+"""Compiled loops that route many rows through small trees, by bins.
 
-The thresholds of a feature, over all trees, divide its values into bins; with few enough of them a value becomes a
-byte. A small tree is then evaluated from its leaves up: for every split a loop without branches picks, for a few
-thousand rows at once, what the one or the other child came to. Processors do that for 32 or 64 rows in one step, so
-that visiting every split of a tree costs less than following each row along its path. Importing this module imports
-numba, so the core does it on first use.
+The thresholds of a feature, over all trees, divide its values into bins. With few bins a value fits into one byte. A
+small tree is evaluated from its leaves up: at every split, a loop without branches chooses the result of the left or
+the right child, for a few thousand rows at once. Processors do this for 32 or 64 rows in one step, so visiting every
+split of a tree costs less than following each row along its path. Importing this module imports numba, so the core
+imports it on first use.
 """
 
 import numpy as np
@@ -15,11 +15,12 @@ ROWS_AT_ONCE = 4096
 
 @njit(cache=True, nogil=True)
 def compile_trees(start, left, right, feature, code, missing_left, n_features, steps, step_start, leaf, leaf_start):
-    """Write each tree as steps: which column of codes, the code up to which rows go left, and three places.
+    """Write each tree as steps, one per split: a column of codes, the largest code that goes left, and three places.
 
-    The places are where the result goes, and where what came of the left and of the right child stands; -1 - r stands
-    for a leaf, r its number within the tree. A child comes before its parent, so the last step of a tree gives the
-    result. `leaf` are the leaves of each tree by their numbers. Returns how many places any tree takes.
+    The three places are those of the result, of the result of the left child, and of the result of the right child.
+    A place -1 - r stands for the leaf with number r within the tree. Children come before their parent, so the last
+    step of a tree gives the result. `leaf` lists the nodes of the leaves of each tree by their numbers. Return the
+    largest number of places that a tree needs.
     """
     n_steps = n_leaves = 0
     most = 1
@@ -67,10 +68,10 @@ def compile_trees(start, left, right, feature, code, missing_left, n_features, s
 
 @njit(cache=True, nogil=True)
 def encode(X, cuts, cut_start, columns, codes):
-    """Write the number of cuts below each value to `codes` (2 * n_features, n_rows), for some of the features.
+    """Write the number of cuts below each value to `codes` (2 * n_features, n_rows), for the features `columns`.
 
-    A value lies at or below cut k if its code is at most k. The first half has the highest code where a value is
-    missing, which goes right at every split, and the second half 0, which goes left.
+    A value lies at or below cut k if its code is at most k. A missing value has the highest code in the first half,
+    which goes right at every split, and code 0 in the second half, which goes left at every split.
     """
     n_rows, n_features = X.shape
     at = np.empty(256, dtype=np.uint8)
@@ -88,7 +89,7 @@ def encode(X, cuts, cut_start, columns, codes):
             for i in range(size):
                 x[i], at[i] = X[begin + i, k], 0
             width = widest
-            while width:  # every value is halved down at the same time, so that none waits for its own last step
+            while width:  # one step of bisection for all values at once, so that no value waits for another step
                 _halve(x[:size], padded, np.uint8(width), at[:size])
                 width //= 2
             for i in range(size):
@@ -124,8 +125,8 @@ def route(codes, trees, steps, step_start, n_places, leaf, leaf_start, leaves):
 def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree_start, terms, n, s, q):
     """Add rows to the sums at the leaves of trees that feed the same output.
 
-    `terms` (n_rows, 4) are what each row adds: its weight, that times its response, times the response's square, and 0,
-    which makes four numbers that are added in one step.
+    `terms` (n_rows, 4) are the numbers that each row adds: its weight, the weight times the response, the weight times
+    the squared response, and 0. The 0 makes them four numbers, which the processor adds in one step.
     """
     n_rows = codes.shape[1]
     places = np.zeros((n_places, ROWS_AT_ONCE), dtype=np.uint8)
@@ -147,7 +148,7 @@ def add_values(codes, trees, steps, step_start, n_places, leaf, leaf_start, tree
 
 @njit(cache=True, nogil=True)
 def _evaluate(codes, begin, end, steps, places):
-    """Return the number of the leaf that each of some rows reaches in a tree."""
+    """Return the number of the leaf that each row from `begin` to `end` reaches in a tree."""
     size = end - begin
     for w in range(steps.shape[0]):
         column, code = codes[steps[w, 0], begin:end], np.uint8(steps[w, 1])
@@ -167,7 +168,7 @@ def _evaluate(codes, begin, end, steps, places):
     return places[steps[-1, 2], :size]
 
 
-# Four loops in functions of their own, which is what it takes for the compiler to see that they are vectors.
+# These loops are separate functions because the compiler vectorises them only then.
 
 
 @njit(cache=True, nogil=True)

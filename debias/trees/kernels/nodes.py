@@ -1,7 +1,7 @@
-"""Compiled loops over flat trees. Importing this module imports numba, so the core does it on first use.
+"""Compiled loops over the nodes of trees. Importing this module imports numba, so the core imports it on first use.
 
-Node indices of one tree are local to it (the root is 0); `start[t]` is where tree t begins in the flat arrays.
-Parents precede children in every ensemble (TreeEnsemble checks it), so one reverse loop is a bottom-up pass.
+Node indices are local to their tree (the root is 0), and tree t begins at `start[t]` in the flat arrays. Parents
+precede children in every ensemble (TreeEnsemble checks it), so one reverse loop is a bottom-up pass.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from numba import njit, uint64
 
 @njit(cache=True, nogil=True)
 def check_trees(start, left, right, feature, threshold, value, weight, n_features):
-    """Return the first faulty node (-1: none), and the number of its fault (ensemble_checks.FAULTS)."""
+    """Return the first faulty node (-1: none), and the number of its fault in ``debias.trees.ensemble.FAULTS``."""
     most = 0
     for tree in range(start.size - 1):
         most = max(most, start[tree + 1] - start[tree])
@@ -74,7 +74,7 @@ def average_leaves(start, left, right, value, weight):
             a, b = begin + left[node], begin + right[node]
             total = below[a - begin] + below[b - begin]
             below[node - begin] = total
-            # Leaves no training row reaches have weight 0; a plain mean of two such keeps the value finite.
+            # Leaves that no training row reaches have weight 0; the plain mean of two such leaves is finite.
             share = below[a - begin] / total if total > 0 else 0.5
             for k in range(n_outputs):
                 value[node, k] = share * value[a, k] + (1 - share) * value[b, k]
@@ -94,7 +94,7 @@ def list_splits(start, first, left, right, splits, children, tree_of_split):
 
 @njit(cache=True, nogil=True)
 def round_down(values, rounded):
-    """Write numbers in the precision of `rounded`, none above what it was."""
+    """Write numbers in the precision of `rounded`, rounded down."""
     for i in range(values.size):
         rounded[i] = values[i]
         if rounded[i] > values[i]:

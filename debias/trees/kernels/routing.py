@@ -1,18 +1,18 @@
-"""Compiled routing of rows: a tree divides the rows among its leaves, node by node, as its training did.
+"""Compiled loops that route rows: a tree divides the rows among its leaves, node by node, as in training.
 
-At every node the rows that arrive are parted in one loop without branches. Nothing in that loop waits for what came
-before, and how missing values, zeros and categories go is settled once a node instead of once a row. It takes half the
-time of leading each row from the root to its leaf. Indices are unsigned, which spares the question whether they count
-from the end. Importing this module imports numba, so the core does it on first use.
+At every node, one loop without branches divides the rows that arrive. No step of that loop depends on the one before,
+and the rule for missing values, zeros and categories is chosen once per node instead of once per row. This takes half
+the time of following each row from the root to its leaf. Indices are unsigned, so that numba does not test whether they
+are negative. Importing this module imports numba, so the core imports it on first use.
 """
 
 import numpy as np
 from numba import njit, uint64
 
-# The nodes of all trees: tree_start, left, right, feature, threshold (in the precision of X), missing_left,
-# zero_is_missing (empty: none is), category_set (empty: no split is on categories), and the category sets: start of
-# each, codes, and whether those listed go left. `skip` are packed bits of shape (len(trees), n_bytes), a set bit being
-# a row to leave out; (0, 0) to leave out none.
+# `nodes` are the arrays of all trees: tree_start, left, right, feature, threshold (in the precision of X),
+# missing_left, zero_is_missing (empty: no zero is missing), category_set (empty: no split is on categories), and the
+# category sets: start of each, codes, and whether listed codes go left. `skip` are packed bits of shape
+# (len(trees), n_bytes); a set bit is a row to leave out; of shape (0, 0) to leave out none.
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +34,7 @@ def route(X, trees, nodes, skip, leaves):
 
 @njit(cache=True, nogil=True)
 def add_codes(X, trees, nodes, skip, codes, weight, n, s):
-    """Add rows of a one-hot response to the sums at their leaves. `codes` (n_rows,) are the classes."""
+    """Add rows of a one-hot response to the sums at their leaves; `codes` (n_rows,) are the classes."""
     work = _room(X.shape[0], trees, nodes[0])
     for j in range(trees.size):
         n_leaves = _divide(X, trees[j], nodes, skip[j : j + 1], work)
@@ -79,7 +79,7 @@ def add_values(X, trees, nodes, skip, tree_output, values, weight, n, s, q):
 
 @njit(cache=True, nogil=True)
 def _room(n_rows, trees, start):
-    """Return what dividing rows takes: two lists of rows in one array, a stack, leaves, and where their rows end."""
+    """Return memory for `_divide`: two lists of rows in one array, a stack, the leaves, and the end of their rows."""
     most = 1
     for j in range(trees.size):
         most = max(most, start[trees[j] + 1] - start[trees[j]])
@@ -91,10 +91,10 @@ def _room(n_rows, trees, start):
 
 @njit(cache=True, nogil=True)
 def _divide(X, tree, nodes, skip, work):
-    """Order rows by the leaf they reach in a tree; return how many leaves are reached.
+    """Sort rows by the leaf that they reach in a tree, and return the number of leaves that are reached.
 
-    The rows are in the first half of the first array of `work`, the leaves in its third, and where the rows of each end
-    in its fourth.
+    The first array of `work` has the rows in its first half, the third array has the leaves, and the fourth array has
+    the positions at which the rows of each leaf end.
     """
     start, left, right, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
     rows, stack, leaf, end = work
@@ -133,7 +133,7 @@ def _divide(X, tree, nodes, skip, work):
 
 @njit(cache=True, nogil=True)
 def _listed_rows(skip, n_rows, rows):
-    """Write the rows whose bit is not set, ascending, and return how many they are."""
+    """Write the rows whose bit is not set, ascending, and return their number."""
     n = uint64(0)
     if skip.size == 0:
         for i in range(uint64(n_rows)):
@@ -144,14 +144,14 @@ def _listed_rows(skip, n_rows, rows):
         for k in range(uint64(8)):
             rows[n] = byte * uint64(8) + k
             n += uint64(1) - ((uint64(bits) >> (uint64(7) - k)) & uint64(1))
-    while n and rows[n - uint64(1)] >= n_rows:  # of the last byte
+    while n and rows[n - uint64(1)] >= n_rows:  # bits of the last byte beyond the last row
         n -= uint64(1)
     return n
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _part_missing_left(X, k, t, rows, source, to, begin, stop):
-    """Part rows by a threshold: those that go left to the front, the others to the back; return where these begin."""
+    """Move rows that go left to the front and the others to the back; return the position where the others begin."""
     front, back = begin, stop - uint64(1)
     for i in range(begin, stop):
         r = rows[source + i]
@@ -165,7 +165,7 @@ def _part_missing_left(X, k, t, rows, source, to, begin, stop):
 
 @njit(cache=True, nogil=True, inline="always")
 def _part_missing_right(X, k, t, rows, source, to, begin, stop):
-    """Do what `_part_missing_left` does, missing values going right."""
+    """Do the same as `_part_missing_left`, with missing values going right."""
     front, back = begin, stop - uint64(1)
     for i in range(begin, stop):
         r = rows[source + i]
@@ -179,7 +179,7 @@ def _part_missing_right(X, k, t, rows, source, to, begin, stop):
 
 @njit(cache=True, nogil=True)
 def _part_by_rule(X, at, nodes, rows, source, to, begin, stop):
-    """Do what `_part_missing_left` does, at a split by categories or one that takes zeros for missing."""
+    """Do the same as `_part_missing_left`, at a split on categories or one that treats zeros as missing."""
     _, _, _, feature, threshold, missing_left, zero_is_missing, category_set = nodes[:8]
     which = category_set[at] if category_set.size else -1
     zero = zero_is_missing.size > 0 and zero_is_missing[at]
@@ -197,10 +197,10 @@ def _part_by_rule(X, at, nodes, rows, source, to, begin, stop):
 
 @njit(cache=True, nogil=True)
 def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
-    """Return what `route` decides of one value at one split; `which` is the number of its category set, -1 without one.
+    """Return whether a value goes left at a split; `which` is the number of its category set, -1 if it has none.
 
-    Handing over `sets` takes several times as long as a comparison, so that this is called only where a threshold does
-    not decide.
+    Passing `sets` takes several times as long as a comparison. This is therefore called only where a threshold alone
+    does not decide.
     """
     if which >= 0:
         return missing_left if np.isnan(x) else listed(x, which, *sets)
@@ -211,8 +211,8 @@ def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
 
 @njit(cache=True, nogil=True)
 def listed(x, which, start, codes, listed_left):
-    """Return whether a category goes left by a set."""
-    if not -1 < x < 2147483647:  # no code at all: not listed
+    """Return whether a category goes left at a split with category set `which`."""
+    if not -1 < x < 2147483647:  # not a code, so not listed
         return not listed_left[which]
     code, low, high = np.int32(x), start[which], start[which + 1]
     while low < high:
@@ -221,5 +221,5 @@ def listed(x, which, start, codes, listed_left):
             low = middle + 1
         else:
             high = middle
-    found = low < start[which + 1] and codes[low] == code
-    return found == listed_left[which]
+    is_listed = low < start[which + 1] and codes[low] == code
+    return is_listed == listed_left[which]

@@ -1,18 +1,18 @@
-"""Compiled loops of Shapley values; importing this module imports numba, so it is done on first use.
+"""Compiled loops for Shapley values. Importing this module imports numba, so the core imports it on first use.
 
-The Shapley value of feature f in one leaf of value v is
+The Shapley value of feature f for one leaf with value v is
 
     v (o_f - z_f) * integral over t from 0 to 1 of product over g != f of (z_g (1 - t) + o_g t)
 
-where g runs over the distinct features on the leaf's path, z_g is the share of training weight that takes the leaf's
-way at all splits on g, and o_g is 1 if the row takes it at all of them, else 0 (Owen's multilinear extension of the
+where g runs over the distinct features on the path to the leaf, z_g is the share of training weight that follows the
+path at all splits on g, and o_g is 1 if the row follows it at all of them, else 0 (Owen's multilinear extension of the
 path-dependent game of Lundberg, Erion and Lee, arXiv 1802.03888). The integrand is a polynomial, so Gauss-Legendre
-nodes, half as many as there are features, give the integral exactly, and all its factors lie between 0 and 1: nothing
-is ever unwound or subtracted from what it was added to. Products run down the tree and sums over leaves run up, which
-takes a number of steps linear in nodes times quadrature nodes.
+quadrature with half as many nodes as features is exact. All factors lie between 0 and 1, and nothing that was added is
+subtracted again. Products run down the tree and sums over leaves run up, so the number of steps is linear in tree nodes
+times quadrature nodes.
 
 An edge is named by the node it leads to. `up` of an edge is the nearest edge above it that belongs to a split on the
-same feature; the root, with share 1 and taken by every row, stands for none.
+same feature. If there is none, `up` is the root, which has share 1 and is taken by every row.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def edge_shares(left, right, parent, feature, leaf_weight):
         while edge > 0 and feature[parent[edge]] != feature[above]:
             edge = parent[edge]
         up[node] = edge
-        # Where no training row came by, halves, as in the means of leaves.
+        # Nodes that no training row reached get one half, as in the means of leaves.
         share[node] = share[edge] * (below[node] / below[above] if below[above] > 0 else 0.5)
         distinct[node] = distinct[above] + (1 if edge == 0 else 0)
     return up, share, distinct.max()
@@ -46,12 +46,13 @@ def edge_shares(left, right, parent, feature, leaf_weight):
 
 @njit(cache=True, nogil=True)
 def edge_tables(up, share, t, weight):
-    """Return, at each quadrature node, what an edge multiplies the product by and what weight its leaves' sum gets.
+    """Return, for each edge and quadrature node, the factor of the product and the weight of the sum over its leaves.
 
     ratio, gain : arrays of shape (n_nodes, 2, n_quadrature)
-        For rows that take the edges of this feature above, and do not [0] or do [1] take this one.
+        Factor and weight for rows that take the edges of the same feature above; entry [0] for rows that do not take
+        this edge, entry [1] for rows that take it.
     stay : array of shape (n_nodes,)
-        The ratio for rows that were off this feature's way before; their weight is 0.
+        The factor for rows that left the path at an earlier split on this feature; their weight is 0.
     """
     size, n = up.size, t.size
     ratio, gain = np.ones((size, 2, n)), np.zeros((size, 2, n))
@@ -74,8 +75,8 @@ def edge_tables(up, share, t, weight):
 def explain(X, rows, nodes, edges, value, first, outputs, phi):
     """Add one tree's Shapley values of each of `rows` to `phi` (n_rows, n_outputs, n_features).
 
-    `nodes` are as ``routing.tree_nodes`` gives them, `edges` are `up` and what ``edge_tables`` returns. `outputs` are
-    the columns of `value` (n_nodes, width) to explain; column c feeds output `first` + c.
+    `nodes` is the result of ``routing.tree_nodes``; `edges` is `up` and the result of ``edge_tables``. `outputs` are
+    the columns of `value` (n_nodes, width) to explain; column c is added to output `first` + c.
     """
     size, n = value.shape[0], edges[1].shape[2]
     on, product, total = np.empty(size, dtype=np.bool_), np.empty((size, n)), np.empty((size, n))
@@ -105,7 +106,7 @@ def explain_product(X, rows, nodes, edges, value, factor, phi):
 
 @njit(cache=True, nogil=True)
 def _descend(X, i, nodes, edges, on, product):
-    """Mark the edges that a row takes (as far as splits on their feature go), and run the products down the tree."""
+    """Mark the edges that a row takes at all splits on their feature so far, and run the products down the tree."""
     parent, feature, left, _, threshold, plain, missing_left, zero_is_missing, category_set, sets = nodes
     up, ratio, _, stay = edges
     n = ratio.shape[2]
@@ -133,7 +134,7 @@ def _descend(X, i, nodes, edges, on, product):
 
 @njit(cache=True, nogil=True)
 def _ascend(nodes, edges, on, product, total, leaf_value, phi):
-    """Sum leaves up the tree, and give each edge's feature its weighted sum."""
+    """Sum leaves up the tree, and add the weighted sum of each edge to its feature."""
     parent, feature, left, right = nodes[:4]
     up, _, gain, _ = edges
     n = product.shape[1]

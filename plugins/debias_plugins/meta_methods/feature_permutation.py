@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import fingerprint
+from debias.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided, normalise
 from debias_plugins.meta_methods.permuted_columns import with_permuted
@@ -83,7 +83,7 @@ def feature_permutation(
         n=replicates,
         seed=problem.seed or 0,
         engine=problem.engine,
-        fingerprint=lambda: fingerprint("feature_permutation", inner.name, problem.fingerprint()),
+        fingerprint=lambda: digest_of("feature_permutation", inner.name, problem.fingerprint()),
         settled=decided(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)

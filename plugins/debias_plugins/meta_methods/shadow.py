@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.digest import fingerprint
+from debias.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies
 
@@ -76,7 +76,7 @@ def shadow(
         n=replicates,
         seed=problem.seed or 0,
         engine=problem.engine,
-        fingerprint=lambda: fingerprint("shadow", permute, inner.name, problem.fingerprint()),
+        fingerprint=lambda: digest_of("shadow", permute, inner.name, problem.fingerprint()),
     )
     own, null = drawn.values[:, :k], drawn.values[:, k:]
     details: dict[str, Any] = {**drawn.report(), "null": null}
