@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import debias
-from debias.trees.kernels import nodes as kernels
+from debias.rows.kernels import running_loss as kernels
 from debias.trees.objectives import LOSSES, Objective
 from debias.trees.routing import route
 

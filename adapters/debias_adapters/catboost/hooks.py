@@ -13,6 +13,7 @@ from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelErro
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters.catboost import refit
 from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
 from debias_adapters.containers import is_plain
 
@@ -174,26 +175,7 @@ def debias_refit(
     """Train one of the same class and parameters, with as many trees as the model has and no early stopping."""
     if not _is_mine(model):
         return None
-    stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
-    count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
-    settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
-    # What CatBoost chose by the numbers of rows and rounds, or because there was an evaluation set, stays as it was.
-    chosen = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
-    used = model.get_all_params()
-    settings |= {name: used[name] for name in chosen if name in used and name not in settings}
-    settings |= {
-        "iterations": model.tree_count_,
-        "cat_features": model.get_cat_feature_indices() or None,
-        "allow_writing_files": False,
-        "logging_level": "Silent",
-    }
-    for name in ("verbose", "silent", "verbose_eval", "metric_period"):
-        settings.pop(name, None)
-    if seed is not None:
-        settings.pop("random_state", None)
-        settings["random_seed"] = seed
-    refitted = type(model)(**{**settings, **(params or {})})
-    return refitted.fit(X, y, sample_weight=sample_weight)
+    return refit.refit_model(model, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl

@@ -41,12 +41,12 @@ def read_lines(lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.in
     >>> read_lines(["1 2.5", "", "-5e-1"])
     (array([ 1. ,  2.5, -0.5]), array([2, 0, 1]))
     """
-    from debias_adapters.lightgbm.kernels import decimals as decimal_kernels
+    from debias_adapters.lightgbm.kernels import decimals
 
     data = "\n".join(lines).encode()
     values = np.empty(len(data) // 2 + 1)
     begin, in_line = np.empty(values.size, dtype=np.int64), np.zeros(len(lines), dtype=np.int64)
-    decimal_kernels.read_numbers(np.frombuffer(data, dtype=np.uint8), *_powers_of_ten(), values, begin, in_line)
+    decimals.read_numbers(np.frombuffer(data, dtype=np.uint8), *_powers_of_ten(), values, begin, in_line)
     n = int(in_line.sum())
     values, begin = values[:n].copy(), np.append(begin[:n], len(data))
     for k in np.flatnonzero(np.isnan(values)):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias_adapters.lightgbm.trees import Trees, blocks_of, lines_of, read_trees
+from debias_adapters.lightgbm.reading import Trees, blocks_of, lines_of, read_trees
 
 if TYPE_CHECKING:
-    from debias_adapters.lightgbm.trees import Block
+    from debias_adapters.lightgbm.reading import Block
 
 MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000

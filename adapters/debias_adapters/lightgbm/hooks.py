@@ -15,11 +15,8 @@ from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters.containers import is_plain
-from debias_adapters.lightgbm import bags as lightgbm_bags
-from debias_adapters.lightgbm import files as lightgbm_files
-from debias_adapters.lightgbm import refit as lightgbm_refit
-from debias_adapters.lightgbm.reading import ModelText, take_base
-from debias_adapters.lightgbm.trees import text_in_parts
+from debias_adapters.lightgbm import bags, files, refit
+from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +121,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             f"this {source} was trained with weights of rows or classes, or with a loss that weighs rows by their "
             "response, so that its node counts prove nothing. Pass rows the model has not seen, with rows='held-out'."
         )
-    bags = lightgbm_bags.replay(text, len(y), source)
+    in_bag = bags.replay(text, len(y), source)
     if not _averages(text, text.objective(source) or _own_objective(model, source)):
         # A standard error on out-of-bag rows needs node values that are means of the response.
         raise InBagUnavailableError(
@@ -132,7 +129,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             "on its out-of-bag rows are not defined so far. Pass rows the model has not seen, with rows='held-out'."
         )
     given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
-    return InBag(lambda tree: bags[tree // text.n_outputs] * given, len(y), len(text.trees))
+    return InBag(lambda tree: in_bag[tree // text.n_outputs] * given, len(y), len(text.trees))
 
 
 @debias.hookimpl
@@ -157,8 +154,8 @@ def debias_refit(
     """Train it again, by its wrapper, or by the parameters of a Booster."""
     if not _is_mine(model):
         return None
-    refit = lightgbm_refit.refit_wrapper if hasattr(model, "booster_") else lightgbm_refit.refit_booster
-    return refit(model, _text(model), X, y, sample_weight, seed, params)
+    of_kind = refit.refit_wrapper if hasattr(model, "booster_") else refit.refit_booster
+    return of_kind(model, _text(model), X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
@@ -174,7 +171,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
-    text = lightgbm_files.checked(path.read_bytes().decode(), str(path))
+    text = files.checked(path.read_bytes().decode(), str(path))
     try:
         return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:

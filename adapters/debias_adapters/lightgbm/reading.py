@@ -1,4 +1,7 @@
-"""What stands in a LightGBM model text: its objective, the margin it starts from, its settings; and its trees."""
+"""Reader of LightGBM's model text: objective, constant margin, settings, and the trees.
+
+Each field is read for all trees at once: one by one the trees take most of the time.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.trees.objectives import Objective
-from debias_adapters.lightgbm.trees import Trees, blocks_of, lines_of, read_trees
+from debias_adapters.lightgbm.decimals import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
+
+    Block = dict[str, str]
+    """The lines of a tree by name."""
 
 OBJECTIVES = {
     "regression": "squared_error",
@@ -45,6 +51,12 @@ REFUSED = {
     "rank_xendcg": "a ranking loss compares rows of one query, so a row has no gradient of its own",
     "cross_entropy_lambda": "row weights are part of its link, and the model does not keep them",
 }
+MISSING_NONE, MISSING_ZERO = 0, 1
+WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count")
+TEXT_AT_ONCE = 2**20
+"""Bytes LightGBM's Python package has room for at first; it writes a longer text twice."""
+FRAME_AT_MOST = TEXT_AT_ONCE // 8
+"""Bytes beside the trees up to which a text is asked for in parts, each of which repeats them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +175,155 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
     return base
 
 
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Nodes of all trees side by side, as in a TreeEnsemble; of each tree inner nodes first, and then its leaves.
+
+    Parameters
+    ----------
+    start : array of int64 of shape (n_trees + 1,)
+    feature, threshold, left, right, missing_left, zero_is_missing, value, count, gain : arrays of shape (n_nodes,)
+    category_set : array of int32 of shape (n_nodes,)
+        Where a split is on categories, which of `sets` goes left; -1 elsewhere.
+    sets : list of array of int32
+    root_value : array of float64 of shape (n_trees,)
+        What the text says the root holds, to six digits.
+    blocks : list of dict of str to str
+        The lines of each tree.
+    """
+
+    start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    zero_is_missing: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    count: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    category_set: NDArray[np.int32]
+    sets: list[NDArray[np.int32]]
+    root_value: NDArray[np.float64]
+    blocks: list[Block]
+
+    def __len__(self) -> int:
+        return self.start.size - 1
+
+    def leaves(self, tree: int) -> slice:
+        """Return where the leaves of a tree are."""
+        begin, end = int(self.start[tree]), int(self.start[tree + 1])
+        return slice(begin + (end - begin) // 2, end)
+
+    def tree_of_leaf(self) -> NDArray[np.int64]:
+        """Return the tree of each leaf; leaves are in the order of their trees."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start) // 2 + 1)
+
+    def hessians(self, trees: slice = slice(None)) -> NDArray[np.float64]:
+        """Return the sum of hessians of each leaf of some trees, all by default; few models need them of all.
+
+        Of inner nodes the text has six digits of them.
+        """
+        n_leaves = np.diff(self.start)[trees] // 2 + 1
+        return _of_leaves(self.blocks[trees], "leaf_weight", n_leaves).astype(np.float64)
+
+    def category_arrays(self) -> dict[str, Any]:
+        """Return the sets of categories as a TreeEnsemble takes them; nothing if no split has one."""
+        if not self.sets:
+            return {}
+        return {
+            "category_set": self.category_set,
+            "category_start": np.cumsum([0] + [each.size for each in self.sets]),
+            "category_codes": np.concatenate(self.sets),
+            "listed_left": np.ones(len(self.sets), dtype=bool),
+        }
+
+
+def text_in_parts(booster: Any) -> Iterator[str]:
+    """Yield the model text of so many rounds at a time that LightGBM's package need not write any part twice."""
+    rounds = booster.current_iteration()
+    rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
+    first = booster.model_to_string(num_iteration=1)
+    of_round = len(first.partition("\nend of trees")[0]) - first.find("\nTree=")  # later ones may be twice as long
+    frame = len(first) - of_round
+    at_once = max(1, (TEXT_AT_ONCE - frame) // (2 * of_round)) if frame <= FRAME_AT_MOST else max(1, rounds)
+    for begin in range(0, max(1, rounds), at_once):
+        yield booster.model_to_string(start_iteration=begin, num_iteration=min(at_once, rounds - begin))
+
+
+def blocks_of(body: str) -> tuple[str, list[str]]:
+    """Part what stands before the end of trees: what comes before the first tree, and the trees."""
+    head, *blocks = body.split("\nTree=")
+    return head, blocks
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """Return the values of lines ``name=value`` by name, "yes" where a name stands alone."""
+    found = {}
+    for line in text.split("\n"):
+        if not line:
+            continue
+        name, equals, value = line.partition("=")
+        found[name] = value if equals else "yes"
+    return found
+
+
+def read_trees(blocks: list[Block], source: str) -> Trees:
+    """Read the lines of all trees.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Leaves have linear models, or a field has not as many entries as its tree has nodes.
+    """
+    if any(int(block.get("is_linear", 0)) for block in blocks):
+        raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
+    n_leaves = np.array([int(block["num_leaves"]) for block in blocks], dtype=np.int64)
+    inner = n_leaves - 1
+
+    def of_splits(name: str) -> NDArray[Any]:
+        return _numbers(blocks, name, inner)
+
+    threshold, decision = of_splits("threshold"), of_splits("decision_type")
+    left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
+    size = n_leaves + inner
+    start = np.concatenate(([0], np.cumsum(size)))
+    split = np.arange(start[-1]) - np.repeat(start[:-1], size) < np.repeat(inner, size)
+    leaf, n_inner = ~split, np.repeat(inner, inner)
+
+    def nodes(at_splits: Any, at_leaves: Any, dtype: Any) -> NDArray[Any]:
+        array = np.empty(split.size, dtype=dtype)
+        array[split], array[leaf] = at_splits, at_leaves
+        return array
+
+    categorical, missing = decision & 1 > 0, (decision >> 2) & 3
+    # Without a missing type LightGBM takes NaN for 0 and compares; a missing category is in no set.
+    missing_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
+    sets = [_bit_sets(block) for block in blocks]
+    first_set = np.repeat(np.cumsum([0] + [len(each) for each in sets])[:-1], inner)
+    return Trees(
+        start=start,
+        feature=nodes(of_splits("split_feature"), -1, np.int32),
+        threshold=nodes(threshold, 0, np.float64),
+        left=nodes(np.where(left < 0, n_inner - 1 - left, left), -1, np.int32),
+        right=nodes(np.where(right < 0, n_inner - 1 - right, right), -1, np.int32),
+        missing_left=nodes(missing_left, False, np.bool_),
+        zero_is_missing=nodes((missing == MISSING_ZERO) & ~categorical, False, np.bool_),
+        value=nodes(0, value, np.float64),
+        count=nodes(of_splits("internal_count"), _of_leaves(blocks, "leaf_count", n_leaves), np.int64),
+        gain=nodes(of_splits("split_gain"), 0, np.float64),
+        category_set=nodes(np.where(categorical, threshold + first_set, -1), -1, np.int32),
+        sets=[each for of_tree in sets for each in of_tree],
+        root_value=np.array(
+            [
+                float(block["internal_value"].partition(" ")[0]) if n else last
+                for block, n, last in zip(blocks, inner, value[np.cumsum(n_leaves) - 1], strict=True)
+            ]
+        ),
+        blocks=blocks,
+    )
+
+
 def _root_value(trees: Trees, tree: int) -> float:
     leaves = trees.leaves(tree)
     weight = trees.hessians(slice(tree, tree + 1))
@@ -175,3 +336,44 @@ def _labels(labels: list[Any]) -> NDArray[Any]:
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
+
+
+def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of leaves; 0 for a tree of one leaf, which says nothing of it but its value."""
+    alone = n_leaves == 1
+    if not alone.any():
+        return _numbers(blocks, name, n_leaves)
+    read = np.zeros(n_leaves.sum())
+    read[~np.repeat(alone, n_leaves)] = _numbers(blocks, name, np.where(alone, 0, n_leaves))
+    return read
+
+
+def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of all trees, one after another; `sizes` are how many each tree must have."""
+    values, found = read_lines(
+        [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
+    )
+    wrong = np.flatnonzero(found != sizes)
+    if wrong.size:
+        raise UnsupportedModelError(
+            f"the LightGBM model text has {found[wrong[0]]} entries of {name} for {sizes[wrong[0]]} nodes "
+            f"(tree {wrong[0]})"
+        )
+    if name not in WHOLE:
+        return values
+    whole = np.abs(values) < 2**31
+    if not whole.all():
+        raise UnsupportedModelError(f"the LightGBM model text has {values[~whole][0]} among its {name}")
+    return values.astype(np.int64)
+
+
+def _bit_sets(block: Block) -> list[NDArray[np.int32]]:
+    """Return the categories of each set of a tree, which stand as bits of 32-bit words."""
+    if block.get("num_cat", "0") == "0":
+        return []
+    words = np.array(block["cat_threshold"].split(), dtype="<u4")
+    bounds = [int(part) for part in block["cat_boundaries"].split()]
+    return [
+        np.flatnonzero(np.unpackbits(words[a:b].view(np.uint8), bitorder="little")).astype(np.int32)
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    ]

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.errors import UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.in_bag import InBag
 from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.sklearn import bags
 from debias_adapters.sklearn.reading import common_arrays, names_of, predicted, values_are_means
 from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from debias.trees.in_bag import InBag
 
 
 @debias.hookimpl
@@ -82,32 +84,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Redraw each tree's rows from its seed."""
     if not _is_mine(model):
         return None
-    kind = f"scikit-learn {type(model).__name__}"
-    if not model.bootstrap and model._max_samples >= model._n_samples:
-        raise InBagUnavailableError(
-            f"this {kind} was grown with bootstrap=False on all rows, so none is out of bag. Pass rows the model has "
-            "not seen, with rows='held-out'."
-        )
-    indices, weighted_draws = _index_draw(model, _seeds(model, kind))
-    fixed = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
-    by_class = _class_weight(model, y)
-
-    def multiplicity(tree: int) -> NDArray[np.float64]:
-        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
-
-    def draw(tree: int) -> NDArray[np.float64]:
-        return multiplicity(tree) if by_class is None else multiplicity(tree) * by_class[y]
-
-    weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
-    excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
-    return InBag(
-        draw,
-        n_rows=model._n_samples,
-        n_trees=len(model.estimators_),
-        excluded=excluded,
-        multiplicity=multiplicity,
-        class_weight=by_class,
-    )
+    return bags.of_bagging(model, y, sample_weight)
 
 
 @debias.hookimpl
@@ -152,48 +129,3 @@ def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.flo
     spread = np.zeros((len(value), len(model.classes_)))
     spread[:, np.asarray(tree.classes_, dtype=np.int64)] = value
     return spread
-
-
-def _class_weight(model: Any, y: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Return what the trees weigh each class with: they are given all rows, so balance is that of all of y."""
-    class_weight = getattr(model.estimators_[0], "class_weight", None)
-    if class_weight is None:
-        return None
-    from sklearn.utils.class_weight import compute_sample_weight
-
-    by_class = np.ones(len(model.classes_))
-    by_class[y] = compute_sample_weight(class_weight, y)
-    return by_class
-
-
-def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
-    """Return the seed of every tree; a warm start keeps those of its last trees only, but draws them in one row."""
-    seeds, n_trees = np.asarray(model._seeds), len(model.estimators_)
-    if seeds.size < n_trees and isinstance(model.random_state, (int, np.integer)):
-        redrawn = np.random.RandomState(model.random_state).randint(np.iinfo(np.int32).max, size=n_trees)
-        if (redrawn[-seeds.size :] == seeds).all():
-            return redrawn
-    if seeds.size != n_trees:
-        raise InBagUnavailableError(
-            f"this {kind} was fitted in parts (warm_start) and keeps the seeds of its last {seeds.size} trees only, so "
-            "the bags of the others are lost. Pass rows the model has not seen, with rows='held-out'."
-        )
-    return seeds
-
-
-def _index_draw(model: Any, seeds: NDArray[np.int64]) -> tuple[Callable[[int], NDArray[np.int64]], bool]:
-    """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
-
-    They are since scikit-learn 1.9; before, they weighed the nodes.
-    """
-    from sklearn.ensemble._bagging import _generate_bagging_indices as generate
-
-    weighted_draws = generate.__code__.co_argcount == 8
-    weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
-    settings = (model.bootstrap_features, model.bootstrap, model.n_features_in_, model._n_samples)
-
-    def draw(tree: int) -> NDArray[np.int64]:
-        drawn = generate(int(seeds[tree]), *settings, model._max_features, model._max_samples, *weights)
-        return np.asarray(drawn[1])
-
-    return draw, weighted_draws

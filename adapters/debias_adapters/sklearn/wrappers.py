@@ -11,7 +11,7 @@ import numpy as np
 import debias
 from debias.errors import UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.sklearn import rewrap as _sklearn_rewrap
+from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.columns import sources
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
 
 def _pipeline(model: Any) -> Unwrapped:
     name, last = model.steps[-1]
-    before, rewrap = model[:-1], partial(_sklearn_rewrap.pipeline, model)
+    before, rewrap = model[:-1], partial(refit.refit_pipeline, model)
     if not before.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
     names = _names(model)
@@ -46,20 +46,18 @@ def _search(model: Any) -> Unwrapped:
     kind = type(model).__name__
     if not hasattr(model, "best_estimator_"):
         raise UnsupportedModelError(f"this {kind} has no best_estimator_: it was fitted with refit=False. Refit it.")
-    return Unwrapped(
-        kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(_sklearn_rewrap.best, model)
-    )
+    return Unwrapped(kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(refit.refit_best, model))
 
 
 def _attribute(name: str, model: Any) -> Unwrapped:
-    rewrap = partial(_sklearn_rewrap.attribute, name, model)
+    rewrap = partial(refit.refit_attribute, name, model)
     return Unwrapped(type(model).__name__, (Inner(getattr(model, name), name),), rewrap=rewrap)
 
 
 def _elimination(model: Any) -> Unwrapped:
     names = _names(model)
     inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
-    return Unwrapped(type(model).__name__, (inner,), names, rewrap=partial(_sklearn_rewrap.whole, model))
+    return Unwrapped(type(model).__name__, (inner,), names, rewrap=partial(refit.refit_whole, model))
 
 
 def _calibrated(model: Any) -> Unwrapped:
@@ -67,13 +65,13 @@ def _calibrated(model: Any) -> Unwrapped:
     parts = model.calibrated_classifiers_
     inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
     note = "scores are of the trees before their probabilities are calibrated"
-    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(_sklearn_rewrap.whole, model))
+    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(refit.refit_whole, model))
 
 
 def _transformed_target(model: Any) -> Unwrapped:
     note = "scores are on the scale of the transformed response, which the trees were grown for"
     inner = Inner(model.regressor_, "regressor_", response=partial(_transform_target, model.transformer_))
-    rewrap = partial(_sklearn_rewrap.transformed_target, _transform_target, model)
+    rewrap = partial(refit.refit_transformed_target, _transform_target, model)
     return Unwrapped("TransformedTargetRegressor", (inner,), note=note, rewrap=rewrap)
 
 
@@ -83,7 +81,7 @@ def _multi_output(model: Any) -> Unwrapped:
     inner = tuple(
         Inner(part, f"response {k}", response=partial(_one_of, k, len(parts))) for k, part in enumerate(parts)
     )
-    rewrap = partial(_sklearn_rewrap.members, [each.response for each in inner], model)
+    rewrap = partial(refit.refit_members, [each.response for each in inner], model)
     return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses", rewrap=rewrap)
 
 
@@ -105,7 +103,7 @@ def _vote(model: Any) -> Unwrapped:
         for name, each, w in zip(names, model.estimators_, share, strict=True)
     )
     note = f"scores are means over {len(inner)} members, by their weights in the vote"
-    rewrap = partial(_sklearn_rewrap.members, [response] * len(inner), model)
+    rewrap = partial(refit.refit_members, [response] * len(inner), model)
     return Unwrapped(kind, inner, note=note, rewrap=rewrap)
 
 
@@ -126,7 +124,7 @@ def _stack(model: Any) -> Unwrapped:
     )
     note = f"scores are sums over {len(inner)} members, times their coefficients"
     prefit = isinstance(model.cv, str)  # the members were fitted outside, which fitting the stack does not do again
-    return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(_sklearn_rewrap.whole, model))
+    return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(refit.refit_whole, model))
 
 
 def _chain(model: Any) -> Unwrapped:

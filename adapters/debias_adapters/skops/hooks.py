@@ -11,7 +11,7 @@ from typing import Any
 
 import debias
 from debias.errors import UnsupportedModelError, UntrustedModelError
-from debias_adapters.sklearn.soundness import require_sound
+from debias_adapters.sklearn.files import require_sound
 from debias_adapters.skops import checked_boosters
 
 TRUSTED = frozenset(

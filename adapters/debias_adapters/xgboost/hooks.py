@@ -12,10 +12,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.xgboost import files as xgboost_files
-from debias_adapters.xgboost import params as xgboost_params
-from debias_adapters.xgboost import reading as xgboost_model
-from debias_adapters.xgboost import refit as xgboost_refit
+from debias_adapters.xgboost import files, reading, refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,12 +30,12 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         return None
     source = f"XGBoost {type(model).__name__}"
     booster = _booster(model)
-    learner = xgboost_model.read_learner(booster, source)
-    trees = xgboost_model.read_trees(learner, _n_rounds(model, booster), source)
+    learner = reading.read_learner(booster, source)
+    trees = reading.read_trees(learner, _n_rounds(model, booster), source)
     own = _own_objective(model)
-    doubt = () if own else xgboost_model.doubt_of_objective(learner, trees, source)
-    objective = own or xgboost_model.read_objective(learner, source)
-    base = xgboost_model.read_base(learner, objective, source)
+    doubt = () if own else reading.doubt_of_objective(learner, trees, source)
+    objective = own or reading.read_objective(learner, source)
+    base = reading.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])
     return TreeEnsemble(
@@ -60,7 +57,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, learner),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
-        category_labels=xgboost_model.category_labels(learner) or None,
+        category_labels=reading.category_labels(learner) or None,
         missing_value=_missing(model),
         sparse_absent=np.nan,
         source=source,
@@ -74,7 +71,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*xgboost_params.notes(booster), *_notes(model, booster), *doubt),
+        notes=(*refit.notes(booster), *_notes(model, booster), *doubt),
         **trees.sets,
     )
 
@@ -156,11 +153,11 @@ def debias_refit(
         return None
     rounds = _n_rounds(model, _booster(model))
     if hasattr(model, "get_booster"):
-        return xgboost_refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
+        return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
     source = "XGBoost Booster"
-    learner = xgboost_model.read_learner(model, source)
-    xgboost_model.doubt_of_objective(learner, xgboost_model.read_trees(learner, rounds, source), source)
-    return xgboost_refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
+    learner = reading.read_learner(model, source)
+    reading.doubt_of_objective(learner, reading.read_trees(learner, rounds, source), source)
+    return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
@@ -168,7 +165,7 @@ def debias_restore(model: Any, params: Any) -> Any | None:
     """Give a Booster from a file its hyper-parameters back, or make it the booster of a wrapper."""
     if not _is_mine(model):
         return None
-    return xgboost_params.restored(_booster(model), params)
+    return refit.restored(_booster(model), params)
 
 
 @debias.hookimpl
@@ -184,7 +181,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
         ) from error
-    data = xgboost_files.checked(path.read_bytes(), str(path))
+    data = files.checked(path.read_bytes(), str(path))
     try:
         return xgboost.Booster(model_file=data)
     except xgboost.core.XGBoostError as error:
@@ -253,7 +250,7 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 
 
 def _missing(model: Any) -> float:
-    missing = model.missing if hasattr(model, "get_booster") else xgboost_params.given(model).get("missing")
+    missing = model.missing if hasattr(model, "get_booster") else refit.given(model).get("missing")
     return np.nan if missing is None else float(missing)
 
 
