@@ -134,8 +134,8 @@ def audit(
                 f"{each.name} scores data, and this {members[0].path[0]} shows its trees other columns than X has: "
                 f"score X by itself, debias.score(None, X, y, {each.name!r})"
             )
-    if len(members) > 1:
-        require_one_scale(members, [extract(member.model) for member in members])
+    ensembles = [extract(member.model) for member in members] if len(members) > 1 else []
+    require_one_scale(members, ensembles)
     if procedure is not None and not is_one(members):
         if test != "auto":
             raise CompositionError(f"{members_in_words(members)}, or leave test out")
@@ -170,7 +170,7 @@ def audit(
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:
                 reported, kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
-    every = {name: combined(members, each) for name, each in scores.items()}
+    every = {name: combined(members, each, ensembles) for name, each in scores.items()}
     passed: dict[str, Any] = {"train": train, "sample_weight": sample_weight, "groups": groups, "seed": seed}
     for each in wrapping:
         every[each.name] = score(model, X, y, each, rows=rows, n_jobs=n_jobs, params=params, **passed)

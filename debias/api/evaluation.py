@@ -148,7 +148,7 @@ def require_one_scale(members: list[Member], ensembles: list[TreeEnsemble]) -> N
         )
 
 
-def combined(members: list[Member], scores: list[Scores]) -> Scores:
+def combined(members: list[Member], scores: list[Scores], ensembles: list[TreeEnsemble]) -> Scores:
     """Return the weighted sum of the members' scores, which for covariances is the score of the weighted sum.
 
     Parameters
@@ -156,6 +156,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     members : list of Member
     scores : list of Scores
         One a member, all for the same columns.
+    ensembles : list of TreeEnsemble
+        One a member, as extracted. Not read of a single member.
 
     Returns
     -------
@@ -165,7 +167,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     if len(scores) == 1:
         return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
     names = first.feature_names
-    if all(_made_up(each.feature_names) for each in scores) and len({len(each.feature_names) for each in scores}) == 1:
+    numbered = all(map(_made_up, members, scores, ensembles))
+    if numbered and len({len(each.feature_names) for each in scores}) == 1:
         names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
     elif any(each.feature_names != names for each in scores):
         raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
@@ -209,6 +212,8 @@ def _known_to_all(found: list[dict[str, Any]]) -> dict[str, Any]:
     return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 
-def _made_up(names: tuple[str, ...]) -> bool:
-    """Whether names are those a library gives the columns of an array."""
-    return any(all(name == f"{stem}{k}" for k, name in enumerate(names)) for stem in ("x", "f", "Column_"))
+def _made_up(member: Member, scores: Scores, ensemble: TreeEnsemble) -> bool:
+    """Whether scores have the names that a library gave to the columns of an array."""
+    if member.columns is not None:
+        return not member.named and scores.feature_names == member.columns.names
+    return not ensemble.named and scores.feature_names == ensemble.feature_names

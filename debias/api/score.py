@@ -192,8 +192,8 @@ def score(
         apart: dict[str, Any] = {"rows": rows, "train": train, "sample_weight": sample_weight, "groups": groups}
         return streamed_scores(model, X, y, chosen, **apart, test=procedure, seed=seed, n_jobs=threads(n_jobs))
     members = unwrap(model, X, y, train)
-    if len(members) > 1:
-        require_one_scale(members, [extract(member.model) for member in members])
+    ensembles = [extract(member.model) for member in members] if len(members) > 1 else []
+    require_one_scale(members, ensembles)
     if procedure is not None and not is_one(members):
         raise CompositionError(f"{members_in_words(members)}, or leave test out")
     scores = []
@@ -205,7 +205,7 @@ def score(
         grouping = member.grouping(groups, ensemble)
         found = scored(chosen, ensemble, given, grouping, caught, seed)
         scores.append(found if procedure is None else tested(found, chosen, given, grouping, procedure, caught))
-    return combined(members, scores)
+    return combined(members, scores, ensembles)
 
 
 @in_threads

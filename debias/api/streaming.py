@@ -121,7 +121,7 @@ def streamed_scores(
             found = streamed_significance(found, given, n, weight, grouping, test, stream.notes, fold)
             found = unless_tested(found, stream.notes.texts[known:])
         scores.append(found)
-    return combined(members, scores)
+    return combined(members, scores, ensembles)
 
 
 def _refuse_other_sums(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from contextlib import suppress
 from copy import copy
@@ -347,8 +346,8 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     """
     wanted = list(ensemble.feature_names)
     known = set(wanted)
-    have = [] if names is None else [_as_stored(name, known) for name in names]
-    # Made-up names such as LightGBM's Column_0 may be real ones, if X has them all.
+    have = [] if names is None else [ensemble.stored_name(name) for name in names]
+    # Names that a library made up may be real ones, if X has them all.
     if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
         if n_columns != ensemble.n_features:
             raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
@@ -395,11 +394,6 @@ def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:
     as_next[1:-1] = ordered[1:] == ordered[:-1]
     share: NDArray[np.float64] = (as_next[1:] | as_next[:-1]).mean(axis=0)
     return share
-
-
-def _as_stored(name: str, wanted: set[str]) -> str:
-    """Return a name as the model stores it: LightGBM replaces white space."""
-    return name if name in wanted else re.sub(r"\s", "_", name)
 
 
 def route_table(

@@ -47,8 +47,9 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
         rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
-    theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
-    expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
+    seen = as_the_adapter_wants(ensemble, X)
+    theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
+    expected = plugin_manager().hook.debias_predict_raw(model=model, X=seen)
     if theirs is None or expected is None:
         raise ExtractionError(
             f"the adapter of this {ensemble.source} gives no leaves or raw output of the library's own, so its trees "
@@ -74,6 +75,15 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     _verify_native(ensemble, model, table, rows, found)
 
 
+def as_the_adapter_wants(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> Any:
+    """Return rows as the hooks that check the trees get them: the array, or a frame if the ensemble says so."""
+    if not ensemble.rows_as_frame:
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(ensemble.feature_names))
+
+
 def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how far the raw output of each row is from the library's, in units of what rounding explains."""
     if found.shape != expected.shape:
@@ -92,8 +102,8 @@ def gaps(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[n
 def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArray[np.int64]) -> Any:
     """Return what the library predicts for rows as the user passed them; None if no adapter says so.
 
-    A library that does not take the user's container, or text in the place of categories, is asked again for a pandas
-    frame of the same values and labels.
+    A library that does not take the user's container, or text in the place of categories, is asked for a pandas frame
+    of the same values and labels.
 
     Raises
     ------
@@ -107,7 +117,7 @@ def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArra
     for put in (table.native, lambda rows: table.labelled(ensemble, rows)):
         given = put(rows)
         try:
-            found = None if given is None else predict(model=model, X=given)
+            found = None if given is None or not _takes(ensemble, given) else predict(model=model, X=given)
         except DebiasError:
             raise
         except Exception as error:  # whatever a library raises is about these rows
@@ -122,6 +132,11 @@ def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArra
             "the model takes them"
         ) from refused
     return None
+
+
+def _takes(ensemble: TreeEnsemble, X: Any) -> bool:
+    """Whether the library of a model takes such a container: all take arrays, sparse matrices and pandas frames."""
+    return ensemble.takes_tables or isinstance(X, np.ndarray) or hasattr(X, "tocsr") or hasattr(X, "iloc")
 
 
 def _verify_native(

@@ -26,6 +26,10 @@ _NOT_THE_TREES = {
     "class_sets",
     "classes",
     "narrowed_kinds",
+    "spaces_in_names",
+    "takes_tables",
+    "rows_as_frame",
+    "cover_factor",
 }
 
 NODES_AT_ONCE = 2**16
@@ -43,7 +47,8 @@ def trees_sha256(ensemble: TreeEnsemble) -> str:
 def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
     """Add the trees to a digest, whatever their features are called."""
     leaves = np.flatnonzero(ensemble.left < 0)
-    twice = ensemble.weight is not None and np.array_equal(ensemble.averaging_weight, ensemble.weight)  # as of forests
+    averaging, weight = ensemble.averaging_weight, ensemble.weight
+    twice = averaging is not None and weight is not None and np.array_equal(averaging, weight)  # as of forests
     for each in fields(ensemble):
         if each.name not in _NOT_THE_TREES:
             value = getattr(ensemble, each.name)

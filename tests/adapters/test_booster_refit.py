@@ -20,7 +20,7 @@ N = 240
 
 def refit(model, X, y, sample_weight=None, seed=None, params=None):
     return plugin_manager().hook.debias_refit(
-        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params
+        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params, n_jobs=None
     )
 
 

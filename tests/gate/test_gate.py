@@ -12,6 +12,7 @@ from debias.api.evaluation import combined
 from debias.models.wrappers import Member
 from debias.results.gate_outcome import Gate, Result
 from debias.results.policy import PROVENANCE
+from debias.testing.toy_forests import TASKS, toy_rows
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
 
@@ -271,13 +272,14 @@ def test_of_several_models_the_one_that_knows_least_of_the_rows_counts():
         )
     ]
     members = [Member(None, None, None, None, path=("vote", name)) for name in "abc"]
+    ensembles = [toy_rows(TASKS[0]).ensemble] * 3
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
-        together = combined([members[k] for k in order], [found[k] for k in order])
+        together = combined([members[k] for k in order], [found[k] for k in order], ensembles)
         assert together.provenance["status"] == "stated by the user"
         assert together.provenance["shift"] == 0.5
         assert set(together.provenance["shifted_features"]) == {"age", "income"}
     untold = dataclasses.replace(found[0], provenance=found[0].provenance | {"shift": None})
-    assert combined(members[:2], [untold, found[1]]).provenance["shift"] is None
+    assert combined(members[:2], [untold, found[1]], ensembles).provenance["shift"] is None
 
 
 @pytest.mark.parametrize("shift", ["1.0", True, float("nan"), float("inf"), [1.0]])

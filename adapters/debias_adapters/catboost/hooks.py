@@ -15,7 +15,6 @@ from debias.trees.in_bag import InBag
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 from debias_adapters.catboost import refit
 from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
-from debias_adapters.containers import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,6 +98,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=classes,
         routing_dtype=np.dtype(np.float32),
         sparse_absent=None if model.get_cat_feature_indices() else 0.0,
+        takes_tables=False,
         category_labels={k: _array(labels) for k, labels in known.items()} or None,
         rescaled=float(settings.get("model_shrink_rate", 0)) > 0,
         uniform_rows=not settings.get("class_weights") and settings.get("auto_class_weights", "None") in (None, "None"),
@@ -137,7 +137,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins, by one thread; categories have to be text or whole numbers."""
-    if not _is_mine(model) or not is_plain(X):
+    if not _is_mine(model):
         return None
     dtypes = X.dtypes if hasattr(X, "dtypes") else [X.dtype] * X.shape[1]
     floats = [str(dtype).startswith("float") for dtype in dtypes]

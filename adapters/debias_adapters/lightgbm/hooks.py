@@ -11,10 +11,10 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.containers import is_plain
 from debias_adapters.lightgbm import bags, files, refit
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
@@ -61,9 +61,11 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         named=names != [f"Column_{k}" for k in range(len(names))],
         classes=_classes(model, text.n_outputs),
         labelled=hasattr(model, "classes_"),
+        spaces_in_names=False,
         routing_dtype=np.dtype(np.float64),
         narrowed_kinds="iu" if hasattr(model, "booster_") else "iuO",
         sparse_absent=0.0,
+        takes_tables=False,  # text in an Arrow or polars table would end the process
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
@@ -98,8 +100,8 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins; text in an Arrow or polars table would end the process, so LightGBM is given none."""
-    if not _is_mine(model) or not is_plain(X):
+    """Return margins."""
+    if not _is_mine(model):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -133,6 +135,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return whether classes were weighed: a setting of the wrapper for classes."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(classes=weighed, multiplied=weighed)
+
+
+@debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_`` of a wrapper, the default ``feature_importance()`` of a Booster."""
     if not _is_mine(model):
@@ -150,12 +161,16 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Train it again, by its wrapper, or by the parameters of a Booster."""
     if not _is_mine(model):
         return None
-    of_kind = refit.refit_wrapper if hasattr(model, "booster_") else refit.refit_booster
-    return of_kind(model, _text(model), X, y, sample_weight, seed, params)
+    text = _text(model)
+    if not hasattr(model, "booster_"):
+        return refit.refit_booster(model, text, X, y, sample_weight, seed, params)
+    params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
+    return refit.refit_wrapper(model, text, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl

@@ -8,6 +8,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import SQUARED_ERROR
@@ -44,6 +45,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         objective=SQUARED_ERROR,
         classes=classes,
         routing_dtype=np.dtype(np.float64),
+        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns of rows without the names it was fitted with
         source=source,
         version=debias.__version__,
         criterion="squared_error" if classes is None else "gini",
@@ -59,7 +61,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Apply the forest."""
-    return model.apply(_unnamed(model, X)) if _is_mine(model) else None
+    return model.apply(X) if _is_mine(model) else None
 
 
 @debias.hookimpl
@@ -67,7 +69,6 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     """Return class fractions, or means."""
     if not _is_mine(model):
         return None
-    X = _unnamed(model, X)
     return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)[:, None]
 
 
@@ -96,6 +97,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return the weights a forest keeps."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(getattr(model, "_sample_weight", None), classes=weighed, multiplied=weighed)
+
+
+@debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``."""
     return (model.feature_importances_, "out-of-bag decrease in impurity") if _is_mine(model) else None
@@ -109,19 +119,11 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Fit a clone."""
-    return fitted(model, X, y, sample_weight, seed, {**(params or {})}) if _is_mine(model) else None
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs) if _is_mine(model) else None
 
 
 def _is_mine(model: Any) -> bool:
     return any((each.__module__, each.__name__) == HOME for each in type(model).__mro__)
-
-
-def _unnamed(model: Any, X: NDArray[np.floating[Any]]) -> Any:
-    """Return X under the names the forest was fitted with, which it would warn about otherwise."""
-    if not hasattr(model, "feature_names_in_"):
-        return X
-    import pandas as pd
-
-    return pd.DataFrame(X, columns=model.feature_names_in_)

@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.sklearn import bags
@@ -88,6 +89,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return the weights of rows; those of classes are known to the trees only."""
+    if not _is_mine(model):
+        return None
+    trees = model.estimators_[0].get_params()
+    return TrainingWeights(getattr(model, "_sample_weight", None), classes=trees.get("class_weight") is not None)
+
+
+@debias.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -95,11 +105,12 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Fit a clone."""
     if not _is_mine(model):
         return None
-    return fitted(model, X, y, sample_weight, seed, {**(params or {})})
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs)
 
 
 def _is_mine(model: Any) -> bool:

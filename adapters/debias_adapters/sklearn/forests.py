@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.parallel import over_parts
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
@@ -88,6 +89,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return the weights a forest keeps, which are those of rows times those of classes."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(getattr(model, "_sample_weight", None), classes=weighed, multiplied=weighed)
+
+
+@debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``, computed as scikit-learn does, less the overhead of a thread pool."""
     if not _is_mine(model):
@@ -109,11 +119,12 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Fit a clone."""
     if not _is_mine(model):
         return None
-    return fitted(model, X, y, sample_weight, seed, {**(params or {})})
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs)
 
 
 def _is_mine(model: Any) -> bool:

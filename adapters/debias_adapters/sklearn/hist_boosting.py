@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
@@ -103,6 +104,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_mine(model):
         return None
     raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
+
+
+@debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return whether classes were weighed."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(classes=weighed, multiplied=weighed)
 
 
 @debias.hookimpl

@@ -39,8 +39,11 @@ def fitted(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     settings: Mapping[str, Any],
+    n_jobs: int | None = None,
 ) -> Any:
     """Return a clone with some settings changed, fitted to rows."""
+    if n_jobs is not None and "n_jobs" in estimator.get_params(deep=False):
+        settings = {"n_jobs": n_jobs, **settings}
     clean = fresh(estimator, seed).set_params(**settings)
     return clean.fit(X, y) if sample_weight is None else clean.fit(X, y, sample_weight=sample_weight)
 

@@ -37,9 +37,9 @@ def _pipeline(model: Any) -> Unwrapped:
     before, rewrap = model[:-1], partial(refit.refit_pipeline, model)
     if not before.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
-    names = _names(model)
+    names, named = _names(model)
     inner = Inner(last, f"step {name!r}", transform=before.transform, columns=sources(before, len(names)))
-    return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap)
+    return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
 
 def _search(model: Any) -> Unwrapped:
@@ -55,9 +55,10 @@ def _attribute(name: str, model: Any) -> Unwrapped:
 
 
 def _elimination(model: Any) -> Unwrapped:
-    names = _names(model)
+    names, named = _names(model)
     inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
-    return Unwrapped(type(model).__name__, (inner,), names, rewrap=partial(refit.refit_whole, model))
+    rewrap = partial(refit.refit_whole, model)
+    return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
 
 
 def _calibrated(model: Any) -> Unwrapped:
@@ -162,13 +163,15 @@ def _require_fitted(model: Any) -> None:
         raise UnsupportedModelError(f"this {type(model).__name__} is not fitted; fit it first") from error
 
 
-def _names(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns a model is given; numbered like scikit-learn's where it saw none."""
-    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be none
+def _names(model: Any) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the columns a model was fitted to, and whether it saw any: else they are numbered."""
+    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be None
         if step is not None and not isinstance(step, str):
             return _names(step)
     names = getattr(model, "feature_names_in_", None)
-    return tuple(f"x{k}" for k in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)
+    if names is None:
+        return tuple(f"x{k}" for k in range(model.n_features_in_)), False
+    return tuple(str(name) for name in names), True
 
 
 def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:

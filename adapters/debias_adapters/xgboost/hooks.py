@@ -64,6 +64,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         version=sys.modules["xgboost"].__version__,
         gain=trees.gain,
         cover=trees.cover,
+        cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)
         native_node=trees.native_node,
         trees_a_round=trees.a_round,
         rescaled=trees.rescaled,
@@ -147,12 +148,14 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Train it again, by its wrapper, or by the configuration of a Booster."""
     if not _is_mine(model):
         return None
     rounds = _n_rounds(model, _booster(model))
     if hasattr(model, "get_booster"):
+        params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
         return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
     source = "XGBoost Booster"
     learner = reading.read_learner(model, source)
