@@ -2,36 +2,31 @@
 
 import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
+import families
 import pytest
+
+from debias.hooks.registry import plugin_manager
 
 ROOT = Path(__file__).parents[2]
 ROOMS = sorted(folder for folder in (ROOT / "adapters/debias_adapters").iterdir() if (folder / "__init__.py").exists())
-FILES = {"__init__", "hooks", "reading", "bags", "refit", "files"}
-OTHERS = {
-    "sklearn": {"forests", "boosting", "hist_boosting", "bagging", "wrappers", "columns"},
-    "lightgbm": {"decimals"},
-    "xgboost": {"ubjson"},
-    "skops": {"checked_boosters"},
-}
-"""Files with a subject of their own."""
 CORE = sorted(path for path in (ROOT / "debias").rglob("*.py") if "benchmarks" not in path.parts)
-LIBRARIES = re.compile(r"sklearn|scikit|xgboost|lightgbm|catboost|imblearn|quantile_forest|LGBM|XGB", re.IGNORECASE)
+NOT_OF_MODELS = {"numpy", "scipy", "pandas", "narwhals", "joblib"}
+"""Libraries that adapters and the core use alike."""
 OF_MODELS = {"model", "estimator", "booster", "forest"}
 FORMATS = {"debias/models/files.py": {"sklearn", "xgboost", "lightgbm"}}
 """Names of a file format, and not of a library's models: flavours of an MLmodel, modules of a pickle."""
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_rooms_of_adapters_have_the_same_file_names(room):
-    names = {path.stem for path in room.glob("*.py")}
-    assert names <= FILES | OTHERS.get(room.name, set())
-    if room.name == "sklearn":
-        assert "hooks" not in names, "its five families are five plugins"
-    else:
-        assert "hooks" in names
+def test_hooks_of_a_library_stand_in_one_place(room):
+    """Only scikit-learn has several modules with hooks: its five families are five plugins."""
+    hooks = {path.stem for path in room.glob("*.py") if "@debias.hookimpl" in path.read_text()}
+    families_of_sklearn = {"forests", "boosting", "hist_boosting", "bagging", "wrappers"}
+    assert hooks == (families_of_sklearn if room.name == "sklearn" else {"hooks"})
 
 
 def test_modules_with_hooks_are_entry_points():
@@ -44,6 +39,60 @@ def test_modules_with_hooks_are_entry_points():
         if "@debias.hookimpl" in path.read_text()
     }
     assert marked == {each for each in registered if each.startswith("debias_adapters.")}
+
+
+def test_every_adapter_recognises_a_model_of_the_tests():
+    """The models are those of docs/support.md; adapters of further libraries have a file of tests that names them."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        points = tomllib.load(file)["project"]["entry-points"]["debias"]
+    waiting = {name for name, module in points.items() if module.startswith("debias_adapters.")}
+    for family, make in families.FAMILIES.items():
+        X, y = families.rows(0)
+        model = make().fit(X, families.response(family, y))
+        hooks = [getattr(plugin_manager().hook, name) for name in ("debias_extract", "debias_unwrap")]
+        for hook in hooks:
+            waiting -= {each.plugin_name for each in hook.get_hookimpls() if each.function(model=model) is not None}
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
+    for name in waiting:
+        room = ROOT / "adapters" / "/".join(points[name].split(".")[:2])
+        assert any(word in text for text in texts for word in {room.name} | looked_up(room)), name
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_every_library_stands_in_the_docs(room):
+    text = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md")).lower()
+    assert room.name.replace("_", "") in text.replace("-", "").replace("_", "")
+
+
+def looked_up(room):
+    """Return the libraries that a room looks up among the loaded modules, by their import names."""
+    found = set()
+    for path in room.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            looks_up = isinstance(node, ast.Call) and ast.unparse(node.func) == "sys.modules.get"
+            if looks_up and isinstance(node.args[0], ast.Constant):
+                found.add(node.args[0].value.partition(".")[0])
+    return found
+
+
+def libraries():
+    """Return the names of model libraries: of the rooms, and of what the adapters import."""
+    found = {room.name for room in ROOMS}.union(*map(looked_up, ROOMS))
+    for path in (ROOT / "adapters").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                found.add((node.module or "").partition(".")[0])
+    ours = {"debias", "debias_adapters", "numba"}
+    return found - ours - NOT_OF_MODELS - sys.stdlib_module_names
+
+
+LIBRARIES = re.compile("|".join(sorted(libraries() | {"scikit", "LGBM", "XGB"})), re.IGNORECASE)
+
+
+def test_the_names_of_libraries_are_found():
+    assert libraries() >= {"sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "quantile_forest"}
 
 
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
