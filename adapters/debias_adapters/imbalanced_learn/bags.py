@@ -27,9 +27,9 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
     Raises
     ------
     InBagUnavailableError
-        Weights decided, `max_samples` is a fraction, or no row of a class is out of bag.
+        The model has weights, `max_samples` is a fraction, or no row of a class is out of bag.
     ProvenanceError
-        The rows are not all rows of training, or more than those.
+        Some training rows are missing, or rows were added.
     """
     if sample_weight is not None or model.class_weight is not None:
         raise InBagUnavailableError(
@@ -40,7 +40,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
     beyond = max(int(rows.max()) for rows in kept)
     if beyond >= len(y):
         raise InBagUnavailableError(
-            f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass the training rows whole and "
+            f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass all training rows "
             "in training order, or rows the model has not seen, with rows='held-out'."
         )
     _refuse_more_rows(model, np.asarray(y).astype(np.int64), kept)
@@ -53,7 +53,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
     if not out.all():
         raise InBagUnavailableError(
             f"every tree of this BalancedRandomForestClassifier saw every row of class {model.classes_[~out][0]!r}, so "
-            f"that none is out of bag (sampling_strategy={model.sampling_strategy!r}, "
+            f"none of them is out of bag (sampling_strategy={model.sampling_strategy!r}, "
             f"replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
         )
 
@@ -61,17 +61,18 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
         return np.bincount(kept[tree], weights=times[tree], minlength=len(y)).astype(np.float64)
 
     def samples(tree: int) -> NDArray[np.float64]:
-        # What a sampler draws twice are two samples to the tree.
+        # A row that a sampler draws twice counts as two samples of the tree.
         return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y)).astype(np.float64)
 
     return InBag(draw, len(y), len(kept), samples=samples)
 
 
 def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[np.int64]]) -> None:
-    """Refuse rows that follow those of training: no bag has their places, so they would all count as out of bag.
+    """Refuse X if it has more rows than the training data: the added rows would all count as out of bag.
 
-    The model does not keep its number of rows, but its samplers draw other places from another number. If y is not
-    that of training, they draw others as well: that is left to the proof, which says what differs.
+    The model does not keep its number of rows. But its samplers draw other rows if that number differs, so they are
+    run again and compared. They also draw other rows for another y: that case is left to the proof of the bags, whose
+    message says what differs.
     """
     from sklearn.base import clone
 
@@ -84,13 +85,13 @@ def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[n
         again = clone(sampler)
         try:
             again.fit_resample(places, codes)
-        except ValueError:  # so many rows of a class are not there
+        except ValueError:  # a class has fewer rows than the sampler wants
             again.sample_indices_ = None
         if not np.array_equal(again.sample_indices_, rows):
             raise ProvenanceError(
-                f"X has {codes.size} rows, and of so many with this y the samplers of the model would have drawn "
-                "others: rows were added to the training rows, or taken away. Pass the training rows whole and in "
-                "training order, or rows the model has not seen, with rows='held-out'."
+                f"X has {codes.size} rows, but from {codes.size} rows with this y the samplers of the model would draw "
+                "other rows: rows were added to the training rows, or removed. Pass all training rows in training "
+                "order, or rows the model has not seen, with rows='held-out'."
             )
 
 
@@ -98,7 +99,7 @@ def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:
     """Return how often the bootstrap of a tree drew each of the rows its sampler kept."""
     if not model.bootstrap:
         return np.ones(n_kept)
-    if isinstance(model.max_samples, float):  # a share of rows whose number the model does not keep
+    if isinstance(model.max_samples, float):  # a fraction of a number of rows that the model does not keep
         raise InBagUnavailableError(
             "the bags of a BalancedRandomForestClassifier with max_samples as a fraction are not recovered. "
             + _HELD_OUT
@@ -106,6 +107,6 @@ def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:
     from sklearn.ensemble._forest import _generate_sample_indices as generate
 
     n_drawn = n_kept if model.max_samples is None else min(int(model.max_samples), n_kept)
-    weights = (None,) if generate.__code__.co_argcount == 4 else ()  # of rows, since scikit-learn 1.9
+    weights = (None,) if generate.__code__.co_argcount == 4 else ()  # of rows, an argument since scikit-learn 1.9
     drawn = generate(model.estimators_[tree].random_state, n_kept, n_drawn, *weights)
     return np.bincount(drawn, minlength=n_kept).astype(np.float64)

@@ -1,4 +1,4 @@
-"""imbalanced-learn's BalancedRandomForestClassifier: a random forest, but for the rows each tree was grown on."""
+"""Hooks for imbalanced-learn's BalancedRandomForestClassifier, whose trees are grown on resampled classes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 
-# The class is derived from scikit-learn's, whose adapter answers all other hooks; these two come before it.
+# The class inherits from scikit-learn's, whose adapter answers all other hooks. These two hooks are asked first.
 @debias.hookimpl(tryfirst=True)
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees; they did not see a uniform sample of the rows."""
+    """Concatenate the trees. Their rows are not a uniform sample of the training rows."""
     if not _is_mine(model):
         return None
     source = "imbalanced-learn BalancedRandomForestClassifier"
@@ -46,15 +46,13 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         criterion=str(model.criterion),
         mean_values=values_are_means(model),
         uniform_rows=False,
-        notes=(
-            "each tree was grown on classes of the sizes its sampler made: out-of-bag rows are mostly of large classes",
-        ),
+        notes=("each tree was grown on resampled classes: most out-of-bag rows are of large classes",),
     )
 
 
 @debias.hookimpl(tryfirst=True)
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Take the rows each sampler kept, and redraw the bootstrap samples of those."""
+    """Recover the rows that each sampler kept, and redraw the bootstrap samples from them."""
     if not _is_mine(model):
         return None
     return bags.of_forest(model, y, sample_weight)

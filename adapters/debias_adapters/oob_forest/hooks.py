@@ -1,4 +1,4 @@
-"""The OOBForests of this package, known by the name of their class."""
+"""Hooks for the OOBForest estimators of this package, which are recognised by the name of their class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOME = ("debias_plugins.oob_forest.base", "_OOBForest")
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Lay the trees end to end."""
+    """Concatenate the trees."""
     if not _is_mine(model):
         return None
     source = type(model).__name__
@@ -45,28 +45,28 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         objective=SQUARED_ERROR,
         classes=classes,
         routing_dtype=np.dtype(np.float64),
-        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns of rows without the names it was fitted with
+        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns if names are missing that it was fitted with
         source=source,
         version=debias.__version__,
         criterion="squared_error" if classes is None else "gini",
         mean_values=True,
         n_train=model.n_samples_,
         notes=(
-            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: better judge it on "
-            "others, with rows='held-out'",
+            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: prefer other rows, "
+            "with rows='held-out'",
         ),
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply the forest."""
+    """Return the leaves that the forest's apply returns."""
     return model.apply(X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return class fractions, or means."""
+    """Return class fractions, or means in regression."""
     if not _is_mine(model):
         return None
     return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)[:, None]
@@ -74,13 +74,13 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Predict by the forest itself."""
+    """Return what predict or predict_proba returns."""
     return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Redraw the bags; weights are those the forest was fitted with."""
+    """Redraw the bags. Weights are those that the forest was fitted with."""
     if not _is_mine(model):
         return None
     weight, factor = model._sample_weight, model._class_factor
@@ -98,7 +98,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
-    """Return the weights a forest keeps."""
+    """Return the sample weights that the forest keeps, and whether it weighs classes."""
     if not _is_mine(model):
         return None
     weighed = getattr(model, "class_weight", None) is not None
@@ -121,7 +121,7 @@ def debias_refit(
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
 ) -> Any | None:
-    """Fit a clone."""
+    """Fit a clone of the estimator."""
     return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs) if _is_mine(model) else None
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's bagging of trees: each tree on a sample of the rows and, if so set, of the features."""
+"""Hooks for scikit-learn's bagging of trees, which samples rows and, if so set, features for each tree."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees; each knows the features it was given by their place among them."""
+    """Concatenate the trees. Each numbers only the features it was given: map them to those of the model."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -57,7 +57,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply each tree to the features it was given."""
+    """Apply each tree to its own features."""
     if not _is_mine(model):
         return None
     each = zip(model.estimators_, model.estimators_features_, strict=True)
@@ -66,7 +66,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Average the compiled predictions of the trees, as predict and predict_proba do."""
+    """Average the predictions of the compiled trees, as predict and predict_proba do."""
     if not _is_mine(model):
         return None
     each = zip(model.estimators_, model.estimators_features_, strict=True)
@@ -76,13 +76,13 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Predict by the estimator itself."""
+    """Return what predict or predict_proba returns."""
     return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Redraw each tree's rows from its seed."""
+    """Redraw the rows of each tree from its seed."""
     if not _is_mine(model):
         return None
     return bags.of_bagging(model, y, sample_weight)
@@ -90,7 +90,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
-    """Return the weights of rows; those of classes are known to the trees only."""
+    """Return the sample weights; only the trees know class weights."""
     if not _is_mine(model):
         return None
     trees = model.estimators_[0].get_params()
@@ -107,7 +107,7 @@ def debias_refit(
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
 ) -> Any | None:
-    """Fit a clone."""
+    """Fit a clone of the estimator."""
     if not _is_mine(model):
         return None
     return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs)
@@ -133,7 +133,7 @@ def _trees(model: Any, source: str) -> list[Any]:
 
 
 def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values or predictions of a tree, a column a class of the model: a bag may lack some classes."""
+    """Return values or predictions of a tree with one column for each class of the model: a bag may lack classes."""
     value = value.reshape(len(value), -1)
     if not hasattr(model, "classes_") or len(tree.classes_) == len(model.classes_):
         return value

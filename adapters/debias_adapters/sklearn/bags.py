@@ -1,4 +1,4 @@
-"""Bags of scikit-learn's forests and of its bagging, redrawn from the seeds of their trees."""
+"""Bags of scikit-learn's forests and bagging estimators, redrawn from the seeds of their trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def drew_bags(model: Any) -> bool:
-    """Whether the trees were grown on bootstrap samples: what was so when it was fitted, whatever was set since."""
+    """Whether the model was fitted with bootstrap samples, also if `bootstrap` was changed since."""
     return getattr(model, "_n_samples_bootstrap", getattr(model, "bootstrap", False) or None) is not None
 
 
@@ -114,17 +114,17 @@ def of_bagging(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] |
 def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, bool]:
     """Return a function that redraws one tree's sample, whether weights are draw probabilities, whether it is compiled.
 
-    The public ``estimators_samples_`` makes the lists of all trees at once, 8 bytes a row and tree; the function it
-    calls, private but unchanged in what it draws, makes one. Since scikit-learn 1.9 sample and class weights decide
-    with what probability a row is drawn; before, they weighed the nodes.
+    The public ``estimators_samples_`` makes the samples of all trees at once, with 8 bytes for each row and tree. The
+    private function that it calls makes one sample, and has always drawn the same. Since scikit-learn 1.9, sample and
+    class weights are the probabilities with which rows are drawn. In older versions they are weights in the nodes.
     """
     from sklearn.ensemble._forest import _generate_sample_indices as generate
 
     n_rows, n_drawn = model._n_samples, model._n_samples_bootstrap
     weighted_draws = generate.__code__.co_argcount == 4
-    # A forest of an older version, loaded by this one, has no weights stored and was drawn without.
+    # A forest that was pickled by an older version has no stored weights: its samples were drawn without.
     weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
-    generator = np.random.RandomState(0)  # seeded anew for each tree, which is fifty times faster than a new one
+    generator = np.random.RandomState(0)  # re-seeded for each tree: 50 times faster than a new generator
 
     def draw(tree: int) -> NDArray[np.int32]:
         generator.seed(model.estimators_[tree].random_state)
@@ -142,13 +142,13 @@ def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], boo
     if plain and not any(weight is not None for weight in weights):
         from debias_adapters.sklearn.kernels import bootstrap
 
-        if np.array_equal(draw_compiled(0), draw(0)):  # else scikit-learn draws otherwise than it did
+        if np.array_equal(draw_compiled(0), draw(0)):  # else this version of scikit-learn draws in another way
             return draw_compiled, weighted, True
     return draw, weighted, False
 
 
 def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np.uint8]:
-    """Return who is in each bag, as bits packed by ``np.packbits``."""
+    """Return which rows are in each bag, as bits in the order of ``np.packbits``."""
     from debias_adapters.sklearn.kernels import bootstrap
 
     bits = np.zeros((len(model.estimators_), (model._n_samples + 7) // 8), dtype=np.uint8)
@@ -157,13 +157,13 @@ def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np
 
 
 def _weightless(model: Any, sample_weight: NDArray[np.float64] | None) -> NDArray[np.bool_] | None:
-    """Return which rows had weight 0 in training: out of every bag, yet none the model was meant to see."""
+    """Return which rows had weight 0 in training. They are in no bag, but do not count as out of bag."""
     weight = getattr(model, "_sample_weight", sample_weight)
     return None if weight is None or weight.all() else np.asarray(weight == 0)
 
 
 def _class_weight_of_forest(model: Any, y: NDArray[Any], weighted_draws: bool) -> NDArray[np.float64] | str | None:
-    """Return what the nodes weigh each class with, as InBag has it."""
+    """Return the class weights in the nodes, as `InBag.class_weight` has them."""
     class_weight = getattr(model, "class_weight", None)
     if isinstance(class_weight, str) and class_weight == "balanced_subsample":
         return "balanced"
@@ -176,7 +176,7 @@ def _class_weight_of_forest(model: Any, y: NDArray[Any], weighted_draws: bool) -
 
 
 def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Return what multiplicities are weighed with in the nodes of a forest grown before scikit-learn 1.9."""
+    """Return the weight of each row in the nodes of a forest grown before scikit-learn 1.9."""
     class_weight = getattr(model, "class_weight", None)
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced_subsample"):
         return sample_weight
@@ -187,7 +187,7 @@ def _node_weight(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64]
 
 
 def _class_weight_of_bagging(model: Any, y: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Return what the trees weigh each class with: they are given all rows, so balance is that of all of y."""
+    """Return the class weights of the trees. Each tree gets all rows, so "balanced" refers to all of y."""
     class_weight = getattr(model.estimators_[0], "class_weight", None)
     if class_weight is None:
         return None
@@ -199,7 +199,7 @@ def _class_weight_of_bagging(model: Any, y: NDArray[np.int64]) -> NDArray[np.flo
 
 
 def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
-    """Return the seed of every tree; a warm start keeps those of its last trees only, but draws them in one row."""
+    """Return the seed of every tree. After a warm start the model keeps the last ones only; the others are redrawn."""
     seeds, n_trees = np.asarray(model._seeds), len(model.estimators_)
     if seeds.size < n_trees and isinstance(model.random_state, (int, np.integer)):
         redrawn = np.random.RandomState(model.random_state).randint(np.iinfo(np.int32).max, size=n_trees)
@@ -216,7 +216,7 @@ def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
 def _draw_of_bagging(model: Any, seeds: NDArray[np.int64]) -> tuple[Callable[[int], NDArray[np.int64]], bool]:
     """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
 
-    They are since scikit-learn 1.9; before, they weighed the nodes.
+    They are since scikit-learn 1.9. In older versions they are weights in the nodes.
     """
     from sklearn.ensemble._bagging import _generate_bagging_indices as generate
 

@@ -1,4 +1,4 @@
-"""scikit-learn's random forests, extra trees and single trees, classification and regression."""
+"""Hooks for scikit-learn's random forests, extra trees and single trees, for classification and regression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees of a forest, or a single tree."""
+    """Concatenate the trees of a forest, or take a single tree."""
     _refuse(model)
     if not _is_mine(model):
         return None
@@ -58,7 +58,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply each tree."""
+    """Return the leaves that each tree's apply returns."""
     if not _is_mine(model):
         return None
     return apply_trees(_trees(model), X)
@@ -66,13 +66,13 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Average the compiled predictions of the trees, which is what predict and predict_proba return, less overhead."""
+    """Average the predictions of the compiled trees: what predict and predict_proba return, with less overhead."""
     return _averaged(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Average them for the rows as predict and predict_proba read them."""
+    """Average them for the user's rows, converted as predict and predict_proba convert them."""
     if not _is_mine(model):
         return None
     with quiet():
@@ -82,7 +82,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Redraw the bootstrap samples from the trees' seeds, one tree at a time."""
+    """Redraw the bootstrap samples from the seeds of the trees, one tree at a time."""
     if not _is_mine(model):
         return None
     return bags.of_forest(model, y, sample_weight)
@@ -90,7 +90,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
-    """Return the weights a forest keeps, which are those of rows times those of classes."""
+    """Return the weights a forest keeps: sample weights times class weights."""
     if not _is_mine(model):
         return None
     weighed = getattr(model, "class_weight", None) is not None
@@ -99,7 +99,7 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
 
 @debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
-    """Return ``feature_importances_``, computed as scikit-learn does, less the overhead of a thread pool."""
+    """Return ``feature_importances_``, computed as in scikit-learn, without the overhead of its thread pool."""
     if not _is_mine(model):
         return None
     trees = [tree for tree in _trees(model) if tree.node_count > 1]
@@ -121,7 +121,7 @@ def debias_refit(
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
 ) -> Any | None:
-    """Fit a clone."""
+    """Fit a clone of the estimator."""
     if not _is_mine(model):
         return None
     return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs)
@@ -143,16 +143,16 @@ def _is_mine(model: Any) -> bool:
 
 
 def _refuse(model: Any) -> None:
-    """Raise for ensembles of scikit-learn's whose trees say nothing of a response, or are not added."""
+    """Refuse ensembles whose trees know no response, or whose outputs are not sums over trees."""
     ensemble = sys.modules.get("sklearn.ensemble")
     if ensemble is None:
         return
     if isinstance(model, (ensemble.IsolationForest, ensemble.RandomTreesEmbedding)):
-        raise UnsupportedModelError(f"a {type(model).__name__} is grown without a response: there is none to score on")
+        raise UnsupportedModelError(f"a {type(model).__name__} is grown without a response, so it cannot be scored")
     if isinstance(model, (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)):
         raise UnsupportedModelError(
-            f"a {type(model).__name__} takes votes or medians of its trees, over which scores do not add. Score its "
-            "members, model.estimators_, one by one."
+            f"a {type(model).__name__} predicts by votes or medians of its trees, and scores do not add up over these. "
+            "Score its members, model.estimators_, one by one."
         )
 
 
@@ -170,7 +170,7 @@ def _averaged(model: Any, X: Any) -> NDArray[np.float64]:
 
 
 def _classes(model: Any) -> tuple[NDArray[Any] | None, tuple[NDArray[Any], ...] | None]:
-    """Return the labels of one response, or of each of several."""
+    """Return the labels of the one response, or those of each of several responses."""
     classes = getattr(model, "classes_", None)
     return (None, tuple(classes)) if isinstance(classes, list) else (classes, None)
 
@@ -180,7 +180,7 @@ def _values(trees: list[Any], class_sets: tuple[NDArray[Any], ...] | None) -> ND
 
 
 def _flat(value: NDArray[np.float64], class_sets: tuple[NDArray[Any], ...] | None) -> NDArray[np.float64]:
-    """Set the columns of all responses side by side; where they have classes, each is padded to the largest number."""
+    """Put the columns of all responses side by side, without the padding to the largest number of classes."""
     if class_sets is None:
         return value.reshape(len(value), -1)
     return np.concatenate([value[:, k, : classes.size] for k, classes in enumerate(class_sets)], axis=1)

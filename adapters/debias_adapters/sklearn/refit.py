@@ -1,4 +1,4 @@
-"""Refits of scikit-learn's estimators: clones with the same settings, and wrappers around models that were refitted."""
+"""Refits of scikit-learn's estimators and of its wrappers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fresh(estimator: Any, seed: int | None, n_jobs: int | None = None) -> Any:
-    """Return an unfitted clone, each of its random states, however deep, set to a number of its own."""
+    """Return an unfitted clone in which each random state, also of nested estimators, has its own seed."""
     from sklearn.base import clone
 
     clean = clone(estimator)
@@ -41,7 +41,7 @@ def fitted(
     settings: Mapping[str, Any],
     n_jobs: int | None = None,
 ) -> Any:
-    """Return a clone with some settings changed, fitted to rows."""
+    """Return a fitted clone with some settings changed."""
     if n_jobs is not None and "n_jobs" in estimator.get_params(deep=False):
         settings = {"n_jobs": n_jobs, **settings}
     clean = fresh(estimator, seed).set_params(**settings)
@@ -49,7 +49,7 @@ def fitted(
 
 
 def refit_pipeline(model: Any, again: Again) -> Any:
-    """Fit the transformers to the rows, and train the last step on what they make of them."""
+    """Fit the transformers, and refit the last step on the transformed rows."""
     name, last = model.steps[-1]
     steps, seen = [], again.X
     if len(model.steps) > 1:
@@ -62,19 +62,19 @@ def refit_pipeline(model: Any, again: Again) -> Any:
 
 
 def refit_best(model: Any, again: Again) -> Any:
-    """Train what a search found."""
+    """Refit the best estimator of a search."""
     return again.train(model.best_estimator_, again.X, again.y, 0)
 
 
 def refit_attribute(name: str, model: Any, again: Again) -> Any:
-    """Train the one model inside, and leave what is around it."""
+    """Refit the one model inside, and keep the wrapper as it is."""
     new = copy(model)
     setattr(new, name, again.train(getattr(model, name), again.X, again.y, 0))
     return new
 
 
 def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: Again) -> Any:
-    """Fit the transformer to the response, and train on what it makes of it."""
+    """Fit the transformer to the response, and refit the model on the transformed response."""
     numbers = np.asarray(again.y, dtype=np.float64)
     new = copy(model)
     new.transformer_ = fresh(model.transformer_, again.seed, again.n_jobs).fit(numbers.reshape(len(numbers), -1))
@@ -83,7 +83,7 @@ def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, a
 
 
 def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, again: Again) -> Any:
-    """Train every member on its own response."""
+    """Refit each member on its own response."""
     new = copy(model)
     new.estimators_ = [
         again.train(each, again.X, again.y if response is None else response(again.y), number)
@@ -97,14 +97,13 @@ def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, agai
 
 
 def refit_whole(model: Any, again: Again) -> Any:
-    """Fit a clone of the wrapper itself, folds and all."""
+    """Fit a clone of the wrapper as a whole, with its folds."""
     from sklearn.frozen import FrozenEstimator
 
     new = fresh(model, again.seed, again.n_jobs)
     if any(isinstance(part, FrozenEstimator) for part in new.get_params(deep=True).values()):
         raise UnsupportedModelError(
-            f"this {type(model).__name__} is fitted around a FrozenEstimator, and would keep its trees: refit the "
-            "model that is frozen"
+            f"this {type(model).__name__} holds a FrozenEstimator, which would keep its trees: refit the frozen model"
         )
     if again.sample_weight is None:
         return new.fit(again.X, again.y)

@@ -1,4 +1,4 @@
-"""scikit-learn's estimators around estimators: pipelines, searches, calibration, votes and several responses."""
+"""Hooks for scikit-learn's meta-estimators: pipelines, searches, calibration, votes and multi-output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
-    """Take one layer off."""
+    """Return the models inside a meta-estimator."""
     for (module, names), unwrap in WRAPPERS.items():
         loaded = sys.modules.get(module)
         kinds = tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
@@ -62,7 +62,7 @@ def _elimination(model: Any) -> Unwrapped:
 
 
 def _calibrated(model: Any) -> Unwrapped:
-    """Return the models under the calibration; there is one for each fold, if it was fitted so."""
+    """Return the models that are calibrated: one, or one for each fold."""
     parts = model.calibrated_classifiers_
     inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
     note = "scores are of the trees before their probabilities are calibrated"
@@ -70,7 +70,7 @@ def _calibrated(model: Any) -> Unwrapped:
 
 
 def _transformed_target(model: Any) -> Unwrapped:
-    note = "scores are on the scale of the transformed response, which the trees were grown for"
+    note = "scores are on the scale of the transformed response, on which the trees were grown"
     inner = Inner(model.regressor_, "regressor_", response=partial(_transform_target, model.transformer_))
     rewrap = partial(refit.refit_transformed_target, _transform_target, model)
     return Unwrapped("TransformedTargetRegressor", (inner,), note=note, rewrap=rewrap)
@@ -91,7 +91,7 @@ def _vote(model: Any) -> Unwrapped:
     classes = hasattr(model, "classes_")
     if classes and model.voting != "soft":
         raise UnsupportedModelError(
-            f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add over votes. Score its "
+            f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add up over votes. Score its "
             "members, model.estimators_, one by one."
         )
     names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
@@ -124,13 +124,13 @@ def _stack(model: Any) -> Unwrapped:
         for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
     )
     note = f"scores are sums over {len(inner)} members, times their coefficients"
-    prefit = isinstance(model.cv, str)  # the members were fitted outside, which fitting the stack does not do again
+    prefit = isinstance(model.cv, str)  # the members were fitted before: fitting the stack does not refit them
     return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(refit.refit_whole, model))
 
 
 def _chain(model: Any) -> Unwrapped:
     raise UnsupportedModelError(
-        f"a {type(model).__name__} feeds the responses it predicts to its next models as features, which are no "
+        f"a {type(model).__name__} passes predicted responses to its next models as features, and these are not "
         "columns of X. Score model.estimators_ one by one."
     )
 
@@ -150,7 +150,7 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
 }
-"""By the module a user who has such a model has imported."""
+"""Keys are modules that are loaded if the user has such a model, and names of classes in them."""
 
 
 def _require_fitted(model: Any) -> None:
