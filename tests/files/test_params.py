@@ -48,7 +48,7 @@ def test_a_meta_method_on_a_file_gives_the_numbers_of_the_live_model(data, boost
     np.testing.assert_array_equal(debias.score(restored, **given).values, expected)
     np.testing.assert_array_equal(debias.score(pickle.loads(pickle.dumps(restored)), **given).values, expected)
     np.testing.assert_array_equal(debias.score(debias.load_model(path), params=SETTINGS, **given).values, expected)
-    assert any("those the user gave" in note for note in debias.score(restored, **given).warnings)
+    assert any("those that the user passed" in note for note in debias.score(restored, **given).warnings)
     with pytest.raises(debias.UnsupportedModelError, match="does not keep its hyper-parameters"):
         debias.score(debias.load_model(path), **given)
     others = debias.score(debias.load_model(path), params={}, **given).values

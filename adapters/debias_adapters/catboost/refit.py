@@ -18,11 +18,11 @@ def refit_model(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Fit a model of the same class and parameters, with as many trees as the model has and no early stopping."""
+    """Fit a new model of the same class and parameters, with as many trees as the model has."""
     stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
     count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
     settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
-    # What CatBoost chose by the numbers of rows and rounds, or because there was an evaluation set, stays as it was.
+    # Settings that CatBoost chose by the number of rows or rounds, or for an evaluation set, stay the same.
     chosen = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
     used = model.get_all_params()
     settings |= {name: used[name] for name in chosen if name in used and name not in settings}

@@ -1,4 +1,4 @@
-"""Numbers of a text, each rounded to the nearest double, several times as fast as word by word."""
+"""Reader of the numbers of a text: correctly rounded, and several times as fast as ``float``."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def read_lines(lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.in
     Parameters
     ----------
     lines : sequence of str
-        Numbers with white space between, but no line breaks.
+        Numbers separated by white space, without line breaks.
 
     Returns
     -------
     values : array of float64
-        Those of all lines, one after another, as ``float`` reads them.
+        The numbers of all lines in order, as ``float`` reads them.
     in_line : array of int64 of shape (len(lines),)
-        How many each line has.
+        How many numbers each line has.
 
     Raises
     ------
     ValueError
-        A word is no number.
+        A word is not a number.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Refits of XGBoost models, and the hyper-parameters they take.
 
-Files of XGBoost keep no hyper-parameters. A user gives them back: they are then checked against the trees, and kept as
-an attribute of the Booster, so that copies and pickles have them too.
+XGBoost's files do not keep hyper-parameters, so a user passes them with a loaded model. They are checked against the
+trees, and stored as an attribute of the Booster, so that copies and pickles have them too.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ OF_WRAPPERS = frozenset(
         "verbosity",
     }
 )
-"""Parameters of the scikit-learn wrappers that training a Booster does not take."""
+"""Parameters of the scikit-learn wrappers that ``xgboost.train`` does not take."""
 OF_SOME = frozenset(
     {
         *("rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"),
         *("huber_slope", "quantile_alpha", "expectile_alpha", "tweedie_variance_power", "max_delta_step"),
     }
 )
-"""Parameters that stand in a configuration only with the booster or objective they belong to."""
+"""Parameters that a configuration contains only for the booster or objective they belong to."""
 ARE_KEPT = "debias_params"
 
 
@@ -60,7 +60,7 @@ def refit_wrapper(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Clone a scikit-learn wrapper and fit the clone, with `rounds` rounds and without early stopping."""
+    """Fit a clone of a scikit-learn wrapper, with `rounds` rounds and without early stopping."""
     from sklearn.base import clone
 
     _refuse_lost(model.get_booster(), params, type(model).__name__)
@@ -81,7 +81,7 @@ def refit_booster(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Train a Booster with the settings of another."""
+    """Train a Booster with the settings of another one."""
     import xgboost
 
     _refuse_lost(model, params, "Booster")
@@ -101,7 +101,7 @@ def refit_booster(
 
 
 def restored(booster: Any, params: Any) -> Any:
-    """Return a copy of a Booster with its hyper-parameters, or an estimator of these that is fitted with its trees."""
+    """Return a copy of a Booster with hyper-parameters, or an estimator with them that has the Booster's trees."""
     import xgboost
 
     raw = bytearray(booster.save_raw("ubj"))
@@ -125,27 +125,27 @@ def restored(booster: Any, params: Any) -> Any:
     try:
         fitted.load_model(bytearray(copy.save_raw("ubj")))
     except TypeError as error:
-        raise RowsError(f"params is an {type(params).__name__}, but the model in the file is none: {error}") from None
+        raise RowsError(f"params is an {type(params).__name__}, but the model in the file is not: {error}") from None
     if not callable(params.objective):
-        del settings["objective"]  # the file has it, and that of many classes is not the default of the estimator
-    return fitted.set_params(**settings)  # loading has changed some
+        del settings["objective"]  # the file has it: with many classes it is not the estimator's default
+    return fitted.set_params(**settings)  # load_model has changed some
 
 
 def given(booster: Any) -> dict[str, Any]:
-    """Return the hyper-parameters a Booster was given back."""
+    """Return the hyper-parameters that were restored to a Booster."""
     found: dict[str, Any] = json.loads(booster.attr(ARE_KEPT) or "{}")
     return found
 
 
 def notes(booster: Any) -> tuple[str, ...]:
-    """Return what a reader of scores must know of hyper-parameters that were given back."""
+    """Return a note if hyper-parameters were restored to a Booster."""
     if booster.attr(ARE_KEPT) is None:
         return ()
-    return ("the file of this model kept no hyper-parameters: it is trained again with those the user gave",)
+    return ("the file of this model kept no hyper-parameters: refits use those that the user passed",)
 
 
 def require_known(booster: Any, params: Mapping[str, Any]) -> None:
-    """Refuse names XGBoost does not know, which it would pass over, and values the trees contradict.
+    """Refuse names that XGBoost does not know, which it would ignore, and values that the trees contradict.
 
     Raises
     ------
@@ -159,12 +159,13 @@ def require_known(booster: Any, params: Mapping[str, Any]) -> None:
         if name not in known:
             raise RowsError(f"XGBoost has no hyper-parameter {name!r}.{nearest(str(name), known)}")
     objective, stored = params.get("objective"), learner["objective"]["name"]
-    of_classes = (objective, stored) == ("binary:logistic", "multi:softprob")  # a classifier finds out how many
+    # A classifier sets this objective by the number of classes.
+    of_classes = (objective, stored) == ("binary:logistic", "multi:softprob")
     if isinstance(objective, str) and objective != stored and not of_classes:
         raise RowsError(f"params say objective={objective!r}, but the model has {stored!r}")
     limit = params.get("max_depth")
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
-        raise RowsError(f"params say max_depth={limit!r}, which is no number")
+        raise RowsError(f"params say max_depth={limit!r}, which is not a number")
     if limit:
         source = "XGBoost Booster"
         trees = reading.read_trees(reading.read_learner(booster, source), int(booster.num_boosted_rounds()), source)
@@ -173,9 +174,9 @@ def require_known(booster: Any, params: Mapping[str, Any]) -> None:
 
 
 def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> None:
-    """Refuse a model that came from a file: the format keeps trees and objective, and no other setting.
+    """Refuse a model that was loaded from a file, which keeps the trees and the objective but no other setting.
 
-    Training sets an evaluation metric, loading does not; the other settings then stand at their defaults.
+    It is recognised by its evaluation metric: training sets one, loading does not. Other settings have their defaults.
     """
     if params is not None:
         require_known(booster, params)
@@ -187,7 +188,7 @@ def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> N
 
 
 def _settings(learner: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of training, which the configuration of a Booster spreads over sections."""
+    """Return the training parameters, which are spread over sections in the configuration of a Booster."""
     grown = learner["gradient_booster"]
     found: dict[str, Any] = {
         **_section(learner, "tree_train_param"),
@@ -220,14 +221,14 @@ def _section(learner: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _is_forest(model: Any) -> bool:
-    """Whether n_estimators counts parallel trees, and not rounds."""
+    """Whether `n_estimators` is the number of parallel trees, not of rounds."""
     import xgboost
 
     return isinstance(model, (xgboost.XGBRFRegressor, xgboost.XGBRFClassifier))
 
 
 def _names(section: dict[str, Any]) -> set[str]:
-    """Return the names in a configuration, of all its sections."""
+    """Return the names in all sections of a configuration."""
     return {each for name, value in section.items() for each in (_names(value) if isinstance(value, dict) else {name})}
 
 
