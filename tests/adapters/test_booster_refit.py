@@ -238,7 +238,7 @@ def test_a_lightgbm_booster_of_an_objective_of_ones_own_is_refused():
     X, y = draw()
     own = {"objective": lambda f, data: (f - data.get_label(), np.ones_like(f)), "verbose": -1}
     model = lightgbm.train(own, lightgbm.Dataset(X, y), 3)
-    with pytest.raises(debias.UnsupportedModelError, match="cannot be trained again"):
+    with pytest.raises(debias.UnsupportedModelError, match="cannot be refitted"):
         refit(model, X, y)
 
 

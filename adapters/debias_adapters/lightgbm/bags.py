@@ -39,9 +39,7 @@ def replay(model: ModelText, n_rows: int, source: str) -> NDArray[np.bool_]:
     """
     settings = model.settings
     if "bagging_seed" not in settings:
-        raise InBagUnavailableError(
-            f"the text of this {source} has no settings: its bags cannot be redrawn. {_HOLD_OUT}"
-        )
+        raise InBagUnavailableError(f"the text of this {source} has no settings to redraw its bags from. {_HOLD_OUT}")
     fraction, every = float(settings["bagging_fraction"]), int(settings["bagging_freq"])
     if every < 1 or fraction >= 1:
         raise InBagUnavailableError(f"this {source} was trained without bags: each tree saw every row. {_HOLD_OUT}")
