@@ -190,5 +190,5 @@ def test_an_estimator_gives_back_the_settings_of_a_file_of_many_classes(tmp_path
     loaded = debias.load_model(tmp_path / "iris.json", params=xgboost.XGBClassifier(max_depth=3))
     np.testing.assert_array_equal(loaded.predict_proba(X), trained.predict_proba(X))
     assert loaded.objective == "multi:softprob"
-    with pytest.raises(debias.RowsError, match="no number"):
+    with pytest.raises(debias.RowsError, match="not a number"):
         debias.load_model(tmp_path / "iris.json", params={"max_depth": "4"})
