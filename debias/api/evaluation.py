@@ -27,7 +27,7 @@ from debias.significance.verdict import significance
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
@@ -222,7 +222,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     if len(scores) == 1:
         return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
     names = first.feature_names
-    if all(_made_up(each.feature_names) for each in scores) and len({len(each.feature_names) for each in scores}) == 1:
+    numbered = all(map(_made_up, members, scores))
+    if numbered and len({len(each.feature_names) for each in scores}) == 1:
         names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
     elif any(each.feature_names != names for each in scores):
         raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
@@ -331,6 +332,8 @@ def _known_to_all(provenances: list[dict[str, Any]]) -> dict[str, Any]:
     return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 
-def _made_up(names: Iterable[str]) -> bool:
-    """Whether names are those a library gives the columns of an array."""
-    return any(all(name == f"{stem}{k}" for k, name in enumerate(names)) for stem in ("x", "f", "Column_"))
+def _made_up(member: Member, scores: Scores) -> bool:
+    """Whether scores have the names that a library gave to the columns of an array."""
+    if member.columns is not None:
+        return not member.named and scores.feature_names == member.columns.names
+    return not member.ensemble.named and scores.feature_names == member.ensemble.feature_names

@@ -5,7 +5,6 @@ The file is long because every operation must handle arrays, sparse matrices and
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from contextlib import suppress
 from copy import copy
@@ -352,8 +351,8 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     """
     wanted = list(ensemble.feature_names)
     known = set(wanted)
-    have = [] if names is None else [_as_stored(name, known) for name in names]
-    # Made-up names such as LightGBM's Column_0 may be real names, if X has all of them.
+    have = [] if names is None else [ensemble.stored_name(name) for name in names]
+    # Names that a library made up may be real names, if X has all of them.
     if names is None or not (ensemble.named or sorted(have) == sorted(wanted)):
         if n_columns != ensemble.n_features:
             raise RowsError(f"X has {n_columns} features, but the model was trained on {ensemble.n_features}")
@@ -401,11 +400,6 @@ def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:
     equal_to_next[1:-1] = ordered[1:] == ordered[:-1]
     share: NDArray[np.float64] = (equal_to_next[1:] | equal_to_next[:-1]).mean(axis=0)
     return share
-
-
-def _as_stored(name: str, wanted: set[str]) -> str:
-    """Return a name as the model stores it: LightGBM replaces white space."""
-    return name if name in wanted else re.sub(r"\s", "_", name)
 
 
 def route_table(

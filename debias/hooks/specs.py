@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import MetaMethod, Scorer
+    from debias.hooks.training_weights import TrainingWeights
     from debias.hooks.wrapping import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -83,9 +84,9 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
         A model this adapter's ``debias_extract`` accepts.
     ensemble : TreeEnsemble
         What it was extracted to.
-    X : array of shape (n_rows, n_features)
-        Float matrix in the ensemble's ``routing_dtype``, C-contiguous, columns in the model's order, missing
-        values as NaN.
+    X : array, or pandas frame where the ensemble's ``rows_as_frame`` is true, of shape (n_rows, n_features)
+        Numbers in the ensemble's ``routing_dtype``, codes in the place of labels, columns in the model's order, missing
+        values as NaN. An array is C-contiguous; a frame has the ensemble's ``feature_names``.
 
     Returns
     -------
@@ -132,7 +133,8 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     -------
     array of float64 of shape (n_rows, n_outputs), or None
         As from ``debias_predict_raw``. None if the model is not this adapter's, or the library takes no such container:
-        then it is asked again for a pandas frame of the same values. What the library raises may pass through: such
+        then it is asked again for a pandas frame of the same values (at once, where the ensemble's ``takes_tables`` is
+        false). What the library raises may pass through: such
         rows are refused by its words, unless they are labels that it takes in a pandas frame.
     """
     ...
@@ -166,6 +168,26 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @hookspec(firstresult=True)
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Say what a model shows of the weights of rows and of classes it was trained with.
+
+    A model that was trained with weights has to be refitted with them. Without this hook only the ensemble's `weight`
+    and `count` can show that it was.
+
+    Parameters
+    ----------
+    model : object
+        A model this adapter's ``debias_extract`` accepts.
+
+    Returns
+    -------
+    TrainingWeights or None
+        None if the model is not this adapter's, or shows nothing of them.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return the importance the library itself reports today, and what the library calls it.
 
@@ -190,6 +212,7 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
     """Train a new model of the same kind, with the same settings, on other rows.
 
@@ -208,6 +231,9 @@ def debias_refit(
         Random state of the new model; None for the settings of the old one.
     params : mapping or None
         Hyper-parameters, which go before those the model kept; all of them where it kept none.
+    n_jobs : int or None
+        Threads of the new model, unless `params` say otherwise; None for those of the old one. An adapter whose library
+        has no such setting leaves this argument out.
 
     Returns
     -------

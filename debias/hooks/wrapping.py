@@ -70,6 +70,8 @@ class Unwrapped:
         What a reader of the scores must know.
     rewrap : callable, or None
         Makes an outer model around inner ones that are trained again; None if that cannot be.
+    named : bool
+        False if the outer model saw no names and `feature_names` were made up.
     """
 
     kind: str
@@ -77,3 +79,4 @@ class Unwrapped:
     feature_names: tuple[str, ...] | None = None
     note: str | None = None
     rewrap: Callable[[Again], Any] | None = None
+    named: bool = True

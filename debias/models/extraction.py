@@ -44,8 +44,9 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
         rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
-    theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=X)
-    expected = plugin_manager().hook.debias_predict_raw(model=model, X=X)
+    seen = as_the_adapter_wants(ensemble, X)
+    theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
+    expected = plugin_manager().hook.debias_predict_raw(model=model, X=seen)
     if theirs is None or expected is None:
         raise ExtractionError(
             f"the adapter of this {ensemble.source} does not return the leaves or the raw output of the library, so "
@@ -69,6 +70,15 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
             f"{_largest(output, expected):.3g}). {REPORT}"
         )
     _verify_native(ensemble, model, table, rows, output)
+
+
+def as_the_adapter_wants(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> Any:
+    """Return rows for the hooks that check the trees: the array, or a frame if the ensemble says so."""
+    if not ensemble.rows_as_frame:
+        return X
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=list(ensemble.feature_names))
 
 
 def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,7 +112,7 @@ def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArra
     for in_container in (table.native, lambda rows: table.labelled(ensemble, rows)):
         X = in_container(rows)
         try:
-            output = None if X is None else predict(model=model, X=X)
+            output = None if X is None or not _takes(ensemble, X) else predict(model=model, X=X)
         except DebiasError:
             raise
         except Exception as error:  # any error of the library is about these rows
@@ -117,6 +127,11 @@ def native_output(model: Any, ensemble: TreeEnsemble, table: Table, rows: NDArra
             "model takes them"
         ) from refusal
     return None
+
+
+def _takes(ensemble: TreeEnsemble, X: Any) -> bool:
+    """Whether the library of a model takes such a container: all take arrays, sparse matrices and pandas frames."""
+    return ensemble.takes_tables or isinstance(X, np.ndarray) or hasattr(X, "tocsr") or hasattr(X, "iloc")
 
 
 def _verify_native(

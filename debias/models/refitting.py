@@ -132,13 +132,10 @@ def _refit_trees(
     n_jobs: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    if n_jobs is not None and hasattr(model, "get_params") and "n_jobs" in model.get_params(deep=False):
-        params = {"n_jobs": n_jobs, **(params or {})}
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     hook = plugin_manager().hook.debias_refit
-    refitted = _naming_the_model(
-        model, lambda: hook(model=model, X=X, y=y, sample_weight=weight, seed=seed, params=params)
-    )
+    passed: dict[str, Any] = {"sample_weight": weight, "seed": seed, "params": params, "n_jobs": n_jobs}
+    refitted = _naming_the_model(model, lambda: hook(model=model, X=X, y=y, **passed))
     if refitted is None:
         kind = type(model)
         raise UnsupportedModelError(f"no adapter can refit a {kind.__module__}.{kind.__qualname__}")

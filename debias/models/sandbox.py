@@ -101,6 +101,7 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
     import warnings
 
     from debias.hooks.registry import plugin_manager
+    from debias.models.extraction import as_the_adapter_wants
     from debias.models.files import load
     from debias.models.wrappers import extract, unwrap
 
@@ -110,8 +111,9 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
         for member in unwrap(load(path, trust, allow_pickle, guard=False)):
             ensemble = extract(member.model)
             for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
-                leaves = _answer(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=X))  # noqa: B023
-                raw = _answer(lambda: hook.debias_predict_raw(model=member.model, X=X))  # noqa: B023
+                seen = as_the_adapter_wants(ensemble, X)
+                leaves = _answer(lambda: hook.debias_leaves(model=member.model, ensemble=ensemble, X=seen))  # noqa: B023
+                raw = _answer(lambda: hook.debias_predict_raw(model=member.model, X=seen))  # noqa: B023
                 if kind == "random" and ensemble.category_set is None and ensemble.category_labels is None:
                     _require_alike(path, ensemble, X, leaves, raw)
 

@@ -37,6 +37,8 @@ class Member:
     columns : Grouping, or None
         The user's column each of the model's comes from; None if they are the same.
     notes : tuple of str
+    named : bool
+        False if the names of `columns` were made up.
     """
 
     model: Any
@@ -47,6 +49,7 @@ class Member:
     path: tuple[str, ...] = ()
     columns: Grouping | None = None
     notes: tuple[str, ...] = ()
+    named: bool = True
 
     @cached_property
     def ensemble(self) -> TreeEnsemble:
@@ -121,9 +124,9 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
             columns = _traced(inner, found, member.columns)
             notes = member.notes if found.note is None else (found.note, *member.notes)
             path = (found.kind, inner.name, *member.path)
-            members.append(
-                replace(member, weight=inner.weight * member.weight, path=path, columns=columns, notes=notes)
-            )
+            named = member.named if inner.columns is None else found.named
+            weight = inner.weight * member.weight
+            members.append(replace(member, weight=weight, path=path, columns=columns, notes=notes, named=named))
     return members
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -11,8 +10,11 @@ import numpy as np
 
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
+from debias.data.table import Table
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import RefitScorer, TreeScorer
+from debias.hooks.registry import plugin_manager
+from debias.hooks.training_weights import TrainingWeights
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
 from debias.parallel import Engine
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from debias.hooks.contracts import Scorer
     from debias.results.scores import Scores
+    from debias.trees.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +171,8 @@ class Experiment:
             None if part is None else replace(part, X=change(as_frame(part.X)))
             for part in (self.training, self.held_out)
         ]
-        copy_of = {_stored(original): copy for copy, original in (copies or {}).items()}
-        added = [tuple(copy_of[_stored(column)] for column in columns) for columns in self.members] if copies else []
+        copy_of = {original: copy for copy, original in (copies or {}).items()}
+        added = [tuple(copy_of[column] for column in columns) for columns in self.members] if copies else []
         training, held_out = parts
         assert training is not None
         return replace(
@@ -226,10 +229,12 @@ class Experiment:
         values, _ = scorer.score(ensemble, rows)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
+        elif ensemble.named:
+            names = _names_in(self.training.X, ensemble)
         else:
-            names = ensemble.feature_names if ensemble.named else tuple(map(str, as_frame(self.training.X).columns))
-        place = {_stored(name): k for k, name in enumerate(names)}
-        return np.array([sum(values[place[_stored(column)]] for column in columns) for columns in self.members])
+            names = tuple(map(str, as_frame(self.training.X).columns))
+        place = {name: k for k, name in enumerate(names)}
+        return np.array([sum(values[place[column]] for column in columns) for columns in self.members])
 
 
 def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -239,7 +244,7 @@ def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[s
     if member.columns is not None:
         columns = labels = member.columns.names
     elif ensemble.named:
-        columns = labels = ensemble.feature_names
+        columns, labels = _names_in(X, ensemble), ensemble.feature_names
     else:
         columns = tuple(map(str, as_frame(X).columns))
         labels = columns if hasattr(X, "columns") else ensemble.feature_names
@@ -249,9 +254,12 @@ def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[s
     )
 
 
-def _stored(name: str) -> str:
-    """Return a name as every library stores it: LightGBM replaces white space."""
-    return re.sub(r"\s", "_", name)
+def _names_in(X: Any, ensemble: TreeEnsemble) -> tuple[str, ...]:
+    """Return the names of the features as X has them, where the library stores others."""
+    if ensemble.spaces_in_names:
+        return ensemble.feature_names
+    name_in_X = {ensemble.stored_name(name): name for name in Table(X).names or ()}
+    return tuple(name_in_X.get(name, name) for name in ensemble.feature_names)
 
 
 def _weights(weight: Any) -> NDArray[np.float64] | None:
@@ -280,21 +288,18 @@ def refuse_forgotten_weights(model: Any, y: Any) -> None:
 def _was_weighted(member: Member, y: Any) -> bool:
     """Whether a model shows that its rows had weights of their own. One that stores no weights cannot show it.
 
-    Where weights decide which rows are drawn, scikit-learn's models keep them, times those of classes. Else the weight
-    at a root is the number of rows in the bag, and the same for all trees of a bootstrap.
+    Weights the model keeps show it, apart from those of classes. Else the weight at a root is the number of rows in the
+    bag, and the same for all trees of a bootstrap.
     """
-    model = member.model
-    kept = getattr(model, "_sample_weight", None)
+    known = _training_weights(member.model)
+    kept = known.rows
     if kept is not None:
-        labels = np.asarray(y) if getattr(model, "class_weight", None) is not None else np.zeros(len(kept))
+        labels = np.asarray(y) if known.multiplied else np.zeros(len(kept))
         if labels.shape != np.shape(kept):
             return False
         return any(np.ptp(kept[labels == label]) > 1e-9 * np.max(kept) for label in np.unique(labels))
-    settings: dict[str, Any] = getattr(model, "get_params", dict)()
     ensemble = member.ensemble
-    if ensemble.weight is None or ensemble.count is None:
-        return False
-    if any(value is not None for name, value in settings.items() if name.split("__")[-1] == "class_weight"):
+    if ensemble.weight is None or ensemble.count is None or known.classes:
         return False
     roots = ensemble.tree_start[:-1]
     weight, count = ensemble.weight[roots], ensemble.count[roots]
@@ -307,11 +312,16 @@ def _was_weighted(member: Member, y: Any) -> bool:
 def refuse_class_weights(model: Any, train: Part | None) -> None:
     """Refuse weights of rows that have those of classes in them already: they would count twice."""
     for member in unwrap(model):
-        if train is not None and getattr(member.model, "class_weight", None) is not None:
+        if train is not None and _training_weights(member.model).multiplied:
             raise RowsError(
                 "train has weights that include those of classes, and the model would weigh classes again when it is "
                 "trained; leave the third entry of train out if rows have no weights of their own"
             )
+
+
+def _training_weights(model: Any) -> TrainingWeights:
+    shown: TrainingWeights | None = plugin_manager().hook.debias_training_weights(model=model)
+    return TrainingWeights() if shown is None else shown
 
 
 def refuse_more_columns(model: Any, X: Any) -> None:

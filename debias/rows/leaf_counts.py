@@ -167,7 +167,7 @@ class LeafCounter:
         """Yield each row's hessian as each tree saw it, weighed as the classes were."""
         ensemble = self.ensemble
         assert response.target is not None
-        factor: Any = _factor(ensemble)
+        factor: Any = ensemble.cover_factor
         if ensemble.n_outputs == 1 and ensemble.positive_weight != 1:
             factor = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0)
         margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
@@ -231,7 +231,7 @@ def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     leaf = ensemble.left[first] < 0
     assert ensemble.cover is not None
     at_base = ensemble.objective.curvature(ensemble.base)[ensemble.tree_output[:n_first]]
-    per_row = np.repeat(at_base * _factor(ensemble), np.diff(ensemble.tree_start[: n_first + 1]))
+    per_row = np.repeat(at_base * ensemble.cover_factor, np.diff(ensemble.tree_start[: n_first + 1]))
     rows = ensemble.cover[first][leaf] / per_row[leaf]
     if ensemble.positive_weight != 1:
         return True  # a leaf holds n_0 + w n_1 rows' worth
@@ -240,10 +240,6 @@ def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
 
 def _unit_curvature(ensemble: TreeEnsemble) -> bool:
     return ensemble.objective.name in ("squared_error", "absolute_error", "quantile")
-
-
-def _factor(ensemble: TreeEnsemble) -> float:
-    return 2.0 if ensemble.objective.name == "softmax" else 1.0  # XGBoost's hessian of softmax is 2 p (1 - p)
 
 
 def _group(ensemble: TreeEnsemble, nodes: slice, leaf: NDArray[np.int64]) -> NDArray[np.int64]:

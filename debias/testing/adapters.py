@@ -12,7 +12,9 @@ from debias.data.response import Response, encode
 from debias.data.table import Table
 from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError
 from debias.hooks.registry import adapters_loaded, plugin_manager
+from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
+from debias.models.extraction import as_the_adapter_wants
 from debias.rows.bag_proof import prove
 from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
@@ -23,7 +25,7 @@ from debias.warning_log import WarningLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_reported_importance")
+ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_training_weights", "debias_reported_importance")
 
 
 def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
@@ -151,12 +153,20 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     if _check_bags(model, ensemble, table, response):
         answered.append("debias_in_bag")
         kind = "oob"
+    shown = hook.debias_training_weights(model=model)
+    if shown is not None:
+        require(
+            isinstance(shown, TrainingWeights),
+            f"debias_training_weights returns a {type(shown).__name__}: return "
+            "debias.hooks.training_weights.TrainingWeights(rows, classes, multiplied)",
+        )
+        answered.append("debias_training_weights")
     reported = hook.debias_reported_importance(model=model)
     if reported is not None:
         _check_reported(reported, ensemble)
         answered.append("debias_reported_importance")
     _score(model, X, y, rows=kind)
-    if _answers("debias_refit", model=model, X=X, y=y, sample_weight=None, seed=1, params=None):
+    if _answers("debias_refit", model=model, X=X, y=y, sample_weight=None, seed=1, params=None, n_jobs=None):
         _check_refit(model, ensemble, X, y, table)
         answered.append("debias_refit")
     return answered
@@ -250,7 +260,7 @@ def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
 def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Table) -> None:
     import debias
 
-    matrix = table.matrix(ensemble)[:ROWS_TO_TRY]
+    matrix = as_the_adapter_wants(ensemble, table.matrix(ensemble)[:ROWS_TO_TRY])
     hook = plugin_manager().hook
     first, second = (debias.refit(model, X, y, seed=1) for _ in range(2))
     require(first is not model, "debias_refit returns the user's own model: fit a new one")

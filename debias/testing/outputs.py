@@ -8,7 +8,7 @@ import numpy as np
 
 from debias.errors import DebiasError
 from debias.hooks.registry import plugin_manager
-from debias.models.extraction import gaps, native_output
+from debias.models.extraction import as_the_adapter_wants, gaps, native_output
 from debias.models.odd_rows import odd_rows
 from debias.testing.promises import require
 from debias.trees.routing import raw_output, route
@@ -47,7 +47,8 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     """Compare leaves and raw output of some rows with those of the library."""
     hook, n = plugin_manager().hook, len(X)
     ours = route(ensemble, X)
-    theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=X)
+    seen = as_the_adapter_wants(ensemble, X)
+    theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
     require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves the trees "
             "cannot be checked, and debias refuses to score them")  # fmt: skip
     theirs = np.asarray(theirs)
@@ -80,7 +81,7 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
             f"{ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf {theirs[row, tree]} by "
             f"debias_leaves; {hint}"
         )
-    expected = hook.debias_predict_raw(model=model, X=X)
+    expected = hook.debias_predict_raw(model=model, X=seen)
     require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
             "the trees cannot be checked, and debias refuses to score them")  # fmt: skip
     _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))

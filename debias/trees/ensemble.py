@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -55,6 +56,9 @@ OTHER_ARRAYS: dict[str, Any] = {
 }
 
 
+PLAIN_MEANS = "leaves have no training weights, so that values of inner nodes are plain means of the leaves below"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TreeEnsemble:
     """All trees of a fitted model, as flat arrays.
@@ -80,8 +84,9 @@ class TreeEnsemble:
         that includes the learning rate (additive models). Values of inner nodes are computed here as the means of the
         leaves below, weighted by `averaging_weight`: in many models the stored values are unshrunk, rounded or on
         another scale.
-    averaging_weight : array of float64 of shape (n_nodes,)
-        Training weight at the leaves (inner entries are not read).
+    averaging_weight : array of float64 of shape (n_nodes,), or None
+        Training weight at the leaves (inner entries are not read). None if the format stores none: values of inner
+        nodes are then plain means of the leaves below, and Shapley values are refused.
     tree_output : array of int32 of shape (n_trees,)
         First of the ``width`` output columns that the tree adds to.
     base : array of float64 of shape (n_outputs,)
@@ -102,6 +107,8 @@ class TreeEnsemble:
         False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
+    spaces_in_names : bool
+        False if the library stores an underscore for each white space in a column's name (LightGBM).
     missing_value : float
         Value that the model treats as missing in addition to NaN; NaN if there is none.
     narrowed_kinds : str
@@ -111,6 +118,12 @@ class TreeEnsemble:
         Value of an entry that a sparse matrix does not store; None if the library takes no sparse matrices.
     takes_missing : bool
         False if the library refuses to predict for rows with missing values.
+    takes_tables : bool
+        False if the library predicts for numpy arrays, sparse matrices and pandas frames only.
+        ``debias_predict_native`` then gets other tables (polars, pyarrow) as pandas frames.
+    rows_as_frame : bool
+        True if ``debias_leaves`` and ``debias_predict_raw`` want rows as a pandas frame of numbers whose columns are
+        called as in `feature_names`. They get an array by default.
     criterion : str or None
         Split criterion, if the model names one.
     mean_values : bool
@@ -121,6 +134,8 @@ class TreeEnsemble:
         Number of distinct training rows; number of training samples if an adapter's bags say that rows were repeated.
     impurity, gain, cover : array of float64 of shape (n_nodes,), or None
         In-bag impurity by `criterion`; the library's split gain; its cover.
+    cover_factor : float
+        How many times the second derivative of `objective` a row adds to `cover` (2 for XGBoost's softmax).
     zero_is_missing : array of bool of shape (n_nodes,), or None
         True at splits that treat zeros as missing (LightGBM's ``zero_as_missing``).
     category_set : array of int32 of shape (n_nodes,), or None
@@ -169,7 +184,7 @@ class TreeEnsemble:
     right: NDArray[np.int32]
     missing_left: NDArray[np.bool_]
     value: NDArray[np.float64]
-    averaging_weight: NDArray[np.float64]
+    averaging_weight: NDArray[np.float64] | None = None
     tree_output: NDArray[np.int32]
     base: NDArray[np.float64]
     averaged: bool
@@ -182,10 +197,13 @@ class TreeEnsemble:
     routing_dtype: np.dtype[Any]
     source: str
     version: str
+    spaces_in_names: bool = True
     missing_value: float = np.nan
     narrowed_kinds: str = ""
     sparse_absent: float | None = None
     takes_missing: bool = True
+    takes_tables: bool = True
+    rows_as_frame: bool = False
     criterion: str | None = None
     mean_values: bool = False
     weight: NDArray[np.float64] | None = None
@@ -193,6 +211,7 @@ class TreeEnsemble:
     impurity: NDArray[np.float64] | None = None
     gain: NDArray[np.float64] | None = None
     cover: NDArray[np.float64] | None = None
+    cover_factor: float = 1.0
     zero_is_missing: NDArray[np.bool_] | None = None
     category_set: NDArray[np.int32] | None = None
     category_start: NDArray[np.int64] | None = None
@@ -216,10 +235,12 @@ class TreeEnsemble:
         object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
         for check in (check_shapes, check_trees, check_categories):
             check(self)
-        nodes = (self.left, self.right, self.value, self.averaging_weight)
+        nodes = (self.left, self.right, self.value, _averaging_weight(self))
         over_parts(
             self.n_trees, lambda trees: kernels.average_leaves(self.tree_start[trees.start : trees.stop + 1], *nodes)
         )
+        if self.averaging_weight is None and PLAIN_MEANS not in self.notes:
+            object.__setattr__(self, "notes", (*self.notes, PLAIN_MEANS))
         self._freeze()
 
     @property
@@ -350,6 +371,10 @@ class TreeEnsemble:
         object.__setattr__(other, "feature_names", names)
         return other
 
+    def stored_name(self, name: str) -> str:
+        """Return the name of a column as the library stores it."""
+        return name if self.spaces_in_names else re.sub(r"\s", "_", name)
+
     def tree(self, index: int) -> Tree:
         """Return a view of one tree."""
         begin, end = self.tree_start[index], self.tree_start[index + 1]
@@ -414,7 +439,7 @@ def check_trees(ensemble: TreeEnsemble) -> None:
     from debias.trees.kernels import nodes as kernels
 
     links = (ensemble.left, ensemble.right, ensemble.feature)
-    nodes = (*links, ensemble.threshold, ensemble.value, ensemble.averaging_weight)
+    nodes = (*links, ensemble.threshold, ensemble.value, _averaging_weight(ensemble))
     first_faults = over_parts(
         ensemble.n_trees,
         lambda trees: kernels.check_trees(
@@ -446,3 +471,8 @@ def check_categories(ensemble: TreeEnsemble) -> None:
     not_first_of_set[start[:-1][start[:-1] < codes.size]] = False
     if (codes < 0).any() or (np.diff(codes, prepend=-1)[not_first_of_set] <= 0).any():
         raise ExtractionError(f"{ensemble.source}: the codes of a category set are negative, repeated or not ascending")
+
+
+def _averaging_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:
+    """Return the weight of each leaf in the means of inner nodes: the same for all leaves, where none is stored."""
+    return np.ones(ensemble.n_nodes) if ensemble.averaging_weight is None else ensemble.averaging_weight

@@ -26,6 +26,10 @@ _NOT_THE_TREES = {
     "class_sets",
     "classes",
     "narrowed_kinds",
+    "spaces_in_names",
+    "takes_tables",
+    "rows_as_frame",
+    "cover_factor",
 }
 
 NODES_AT_ONCE = 2**16
@@ -43,8 +47,9 @@ def trees_sha256(ensemble: TreeEnsemble) -> str:
 def feed_trees(digest: Any, ensemble: TreeEnsemble) -> None:
     """Add the trees to a digest; feature names do not change it."""
     leaves = np.flatnonzero(ensemble.left < 0)
+    averaging, weight = ensemble.averaging_weight, ensemble.weight
     # In forests both weights are the same array: it is added once.
-    equal_weights = ensemble.weight is not None and np.array_equal(ensemble.averaging_weight, ensemble.weight)
+    equal_weights = averaging is not None and weight is not None and np.array_equal(averaging, weight)
     for field in fields(ensemble):
         if field.name not in _NOT_THE_TREES:
             value = getattr(ensemble, field.name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import UnsupportedModelError
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
@@ -117,6 +118,11 @@ def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.flo
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     if at.stop - at.start == 1:
         return None
+    if ensemble.averaging_weight is None:
+        raise UnsupportedModelError(
+            f"this {ensemble.source} stores no training weights of its leaves, by which Shapley values weigh them. "
+            "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
+        )
     nodes = tree_nodes(ensemble, tree)
     parent, feature, left, right = nodes[:4]
     up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, ensemble.averaging_weight[at])

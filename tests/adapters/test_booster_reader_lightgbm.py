@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 
 import debias
-from debias_adapters.lightgbm import trees as lightgbm_trees
+from debias_adapters.lightgbm import reading
 from debias_adapters.lightgbm.files import checked
-from debias_adapters.lightgbm.reading import ModelText
-from debias_adapters.lightgbm.trees import read_trees, text_in_parts
+from debias_adapters.lightgbm.reading import ModelText, read_trees, text_in_parts
 
 ARRAYS = (
     *("start", "feature", "threshold", "left", "right", "missing_left", "zero_is_missing", "value", "count", "gain"),
@@ -104,8 +103,8 @@ def test_the_cases_have_what_they_are_for(trained):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("at_once", [1, 5_000, 20_000])
 def test_a_text_in_parts_is_read_as_the_whole(trained, name, at_once, monkeypatch):
-    monkeypatch.setattr(lightgbm_trees, "TEXT_AT_ONCE", at_once)
-    monkeypatch.setattr(lightgbm_trees, "FRAME_AT_MOST", 10**9)
+    monkeypatch.setattr(reading, "TEXT_AT_ONCE", at_once)
+    monkeypatch.setattr(reading, "FRAME_AT_MOST", 10**9)
     booster = trained[name]
     parts = list(text_in_parts(booster))
     assert len(parts) == booster.current_iteration() or at_once > 1
@@ -129,7 +128,7 @@ def test_no_part_is_so_long_that_the_library_writes_it_twice(data):
     long = lightgbm.train({"verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, y), 1500)
     parts = list(text_in_parts(long))
     assert 1 < len(parts) < 20
-    assert max(map(len, parts)) < lightgbm_trees.TEXT_AT_ONCE < len(long.model_to_string())
+    assert max(map(len, parts)) < reading.TEXT_AT_ONCE < len(long.model_to_string())
 
 
 def test_rounds_behind_the_best_are_not_read(data):
@@ -152,7 +151,7 @@ def test_a_text_that_is_mostly_frame_is_taken_whole():
 
 def blocks_of(text):
     body = text.partition("\nend of trees")[0]
-    return [lightgbm_trees.lines_of(block) for block in lightgbm_trees.blocks_of(body)[1]]
+    return [reading.lines_of(block) for block in reading.blocks_of(body)[1]]
 
 
 @pytest.mark.parametrize("space", ["  ", "\t", " \t "])

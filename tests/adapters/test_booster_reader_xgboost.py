@@ -10,7 +10,7 @@ import xgboost
 
 import debias
 from debias_adapters.xgboost import ubjson
-from debias_adapters.xgboost.nodes import Nodes
+from debias_adapters.xgboost.reading import Nodes
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ N = 240
 
 def refit(model, X, y, sample_weight=None, seed=None, params=None):
     return plugin_manager().hook.debias_refit(
-        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params
+        model=model, X=X, y=y, sample_weight=sample_weight, seed=seed, params=params, n_jobs=None
     )
 
 
@@ -238,7 +238,7 @@ def test_a_lightgbm_booster_of_an_objective_of_ones_own_is_refused():
     X, y = draw()
     own = {"objective": lambda f, data: (f - data.get_label(), np.ones_like(f)), "verbose": -1}
     model = lightgbm.train(own, lightgbm.Dataset(X, y), 3)
-    with pytest.raises(debias.UnsupportedModelError, match="cannot be trained again"):
+    with pytest.raises(debias.UnsupportedModelError, match="cannot be refitted"):
         refit(model, X, y)
 
 
@@ -251,3 +251,31 @@ def test_a_lightgbm_booster_without_settings_needs_the_parameters():
         refit(bare, X, y)
     again = refit(bare, X, y, params={"num_leaves": 5, "num_threads": 1})
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        "response_permutation(mdi_oob, replicates=2)",
+        "feature_permutation(mdi_oob, replicates=2, rule='difference')",
+        "partial_permutation(mdi_oob, replicates=2)",
+        "shadow(mdi_oob, replicates=2)",
+    ],
+)
+def test_methods_that_refit_find_columns_whose_names_lightgbm_changes(scorer):
+    """LightGBM stores "a_b" for "a b": columns are changed and scored by the names they have in X."""
+    rng = np.random.default_rng(0)
+    plain = pd.DataFrame(rng.normal(size=(N, 3)), columns=["a_b", "c_d", "e"])
+    spaced = plain.set_axis(["a b", "c d", "e"], axis=1)
+    y = plain["a_b"].to_numpy() + rng.normal(size=N)
+    fresh = rng.normal(size=(N, 3))
+    found = []
+    for X in (plain, spaced):
+        model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(X, y)
+        rows = pd.DataFrame(fresh, columns=X.columns)
+        found.append(debias.score(model, rows, fresh[:, 0], scorer, rows="held-out", train=(X, y), seed=0))
+    assert found[0].feature_names == found[1].feature_names == ("a_b", "c_d", "e")
+    np.testing.assert_array_equal(found[0].values, found[1].values)
+    if found[0].null is not None:
+        np.testing.assert_array_equal(found[0].null, found[1].null)

@@ -6,7 +6,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.utils import check_random_state
 
 import debias
-from debias_adapters.sklearn.kernels import bootstrap as _bootstrap_kernels
+from debias.hooks.registry import plugin_manager
+from debias_adapters.sklearn.kernels import bootstrap
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**31 - 1, 2**32 - 1])
@@ -14,7 +15,7 @@ from debias_adapters.sklearn.kernels import bootstrap as _bootstrap_kernels
 def test_draws_are_those_of_random_state(seed, n_rows):
     for n_drawn in (1, n_rows // 2 + 1, n_rows):
         drawn = np.empty(n_drawn, dtype=np.int32)
-        _bootstrap_kernels.draw(np.uint32(seed), n_rows, drawn)
+        bootstrap.draw(np.uint32(seed), n_rows, drawn)
         np.testing.assert_array_equal(drawn, np.random.RandomState(seed).randint(0, n_rows, n_drawn))
 
 
@@ -23,10 +24,7 @@ def test_bags_are_those_scikit_learn_says(settings):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(203, 4)), rng.integers(0, 2, 203)
     forest = RandomForestClassifier(12, random_state=3, **settings).fit(X, y)
-    adapter = next(
-        each for each in debias.hooks.registry.plugin_manager().get_plugins() if "sklearn.forests" in str(each)
-    )
-    bags = adapter.debias_in_bag(model=forest, y=y, sample_weight=None)
+    bags = plugin_manager().hook.debias_in_bag(model=forest, y=y, sample_weight=None)
     for tree, drawn in enumerate(forest.estimators_samples_):
         inside = np.bincount(drawn, minlength=203)
         np.testing.assert_array_equal(np.flatnonzero(inside == 0), bags.out_of_bag(tree))

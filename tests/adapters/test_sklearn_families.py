@@ -354,7 +354,7 @@ def test_losses_of_boosting(kind, loss):
 
 def test_the_huber_loss_is_refused_by_name():
     X, y = draw()
-    with pytest.raises(debias.UnsupportedModelError, match="changes from stage to stage"):
+    with pytest.raises(debias.UnsupportedModelError, match="changes in each stage"):
         debias.extract(GradientBoostingRegressor(loss="huber", n_estimators=3).fit(X, y))
 
 

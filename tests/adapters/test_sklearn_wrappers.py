@@ -405,7 +405,7 @@ def test_training_rows_beside_held_out_ones_are_transformed_too():
 
 
 REFUSED = [
-    (lambda X, y: RegressorChain(RandomForestRegressor(3)).fit(X, np.c_[y, y]), "feeds the responses"),
+    (lambda X, y: RegressorChain(RandomForestRegressor(3)).fit(X, np.c_[y, y]), "passes predicted responses"),
     (lambda X, y: GridSearchCV(RandomForestRegressor(3), {}, cv=2, refit=False).fit(X, y), "refit=False"),
     (lambda X, y: GridSearchCV(RandomForestRegressor(3), {}), "not fitted"),
     (lambda X, y: make_pipeline(StandardScaler(), LinearRegression()).fit(X, y), "no adapter recognises"),

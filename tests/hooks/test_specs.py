@@ -1,5 +1,6 @@
 """One test a hook, named for it: what its answer does, in debias as a user sees it."""
 
+import dataclasses
 import json
 import sys
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from debias_toy.model import ToyForest
 
 import debias
 from debias.hooks.registry import plugin_manager
+from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
 
 ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
@@ -119,6 +121,29 @@ def test_without_debias_in_bag_there_are_no_out_of_bag_rows(plugin, forest, rows
         debias.score(forest, *rows, rows="oob")
 
 
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_debias_training_weights(plugin, forest, rows):
+    """A model that kept unequal weights of its rows is not refitted without them, unless classes explain them."""
+    X, y = rows
+    shown = {"rows": 1.0 + (y > 0)}
+
+    def weights(model):
+        return TrainingWeights(**shown) if toy.is_mine(model) else None
+
+    plugin(**ADAPTER, debias_training_weights=weights)
+    with pytest.raises(debias.RowsError, match="was trained with sample weights, and none came"):
+        debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", seed=0)
+    shown["rows"] = np.ones(len(y))
+    assert debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", seed=0).values.shape == (4,)
+    shown["multiplied"] = True
+    fresh = np.random.default_rng(2).normal(size=(60, 4))
+    with pytest.raises(debias.RowsError, match="weights that include those of classes"):
+        debias.score(
+            *(forest, fresh, fresh[:, 0], "response_permutation(mdi_oob, replicates=2)"),
+            **{"rows": "held-out", "train": (X, y, np.ones(len(y))), "seed": 0},
+        )
+
+
 def test_debias_reported_importance(plugin, forest, rows):
     def reported(model):
         return (np.array([3.0, 1.0, 0.0, 0.0]), "toy importance") if toy.is_mine(model) else None
@@ -135,6 +160,72 @@ def test_debias_refit(plugin, forest, rows):
     again = debias.refit(forest, X, y, seed=forest.seed)
     assert again is not forest
     np.testing.assert_array_equal(again.predict(X), forest.predict(X))
+
+
+def test_a_refit_is_told_the_number_of_threads(plugin, forest, rows):
+    told = []
+
+    def refit(model, X, y, n_jobs, params):
+        told.append((n_jobs, params))
+        return ToyForest(n_trees=5).fit(X, y)
+
+    plugin(**ADAPTER | {"debias_refit": refit})
+    debias.refit(forest, *rows, n_jobs=2, params={"depth": 3})
+    debias.refit(forest, *rows)
+    assert told == [(2, {"depth": 3}), (None, None)]
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+@pytest.mark.parametrize("rows_as_frame", [False, True])
+def test_an_adapter_gets_rows_as_a_frame_if_its_ensemble_says_so(plugin, forest, rows, rows_as_frame):
+    """The frame holds the numbers of the array under the names of the features; the user's rows may be in any order."""
+    seen = []
+
+    def extract(model):
+        found = toy.debias_extract(model)
+        names = tuple("abcd")
+        return found and dataclasses.replace(found, feature_names=names, named=True, rows_as_frame=rows_as_frame)
+
+    def leaves(model, X):
+        seen.append(X)
+        return toy.debias_leaves(model, np.ascontiguousarray(X))
+
+    def raw(model, X):
+        seen.append(X)
+        return toy.debias_predict_raw(model, np.ascontiguousarray(X))
+
+    changed = {"debias_extract": extract, "debias_leaves": leaves, "debias_predict_raw": raw}
+    plugin(**without("debias_predict_native") | changed)
+    frame = pd.DataFrame(rows[0], columns=list("abcd"))
+    scores = debias.score(forest, frame[list("dcba")], rows[1])
+    assert len(seen) == 2
+    if rows_as_frame:
+        assert all(each.columns.tolist() == list("abcd") for each in seen)
+    else:
+        assert all(type(each) is np.ndarray for each in seen)
+    pd.testing.assert_frame_equal(pd.DataFrame(np.asarray(seen[0])), pd.DataFrame(np.asarray(seen[1])))
+    np.testing.assert_array_equal(scores.values, debias.score(forest, frame, rows[1]).values)
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_tables_a_library_does_not_take_come_as_pandas_frames(plugin, forest, rows):
+    polars = pytest.importorskip("polars")
+    X = rows[0].astype(np.float32).astype(float)
+    seen = []
+
+    def extract(model):
+        found = toy.debias_extract(model)
+        names = tuple("abcd")
+        return found and dataclasses.replace(found, feature_names=names, named=True, takes_tables=False)
+
+    def native(model, X):
+        seen.append(X)
+        return toy.debias_predict_raw(model, X.to_numpy(dtype=float))
+
+    plugin(**ADAPTER | {"debias_extract": extract, "debias_predict_native": native})
+    debias.score(forest, polars.DataFrame(X, schema=list("abcd")), rows[1], rows="held-out")
+    debias.score(forest, pd.DataFrame(X, columns=list("abcd")), rows[1], rows="held-out")
+    assert [type(each) for each in seen] == [pd.DataFrame, pd.DataFrame]
 
 
 def test_debias_restore(plugin, forest, rows):

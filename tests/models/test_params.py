@@ -46,7 +46,7 @@ def test_a_meta_method_on_a_file_gives_the_numbers_of_the_live_model(data, boost
     np.testing.assert_array_equal(debias.score(restored, **given).values, expected)
     np.testing.assert_array_equal(debias.score(pickle.loads(pickle.dumps(restored)), **given).values, expected)
     np.testing.assert_array_equal(debias.score(debias.load_model(path), params=SETTINGS, **given).values, expected)
-    assert any("those the user gave" in note for note in debias.score(restored, **given).warnings)
+    assert any("those that the user passed" in note for note in debias.score(restored, **given).warnings)
     with pytest.raises(debias.UnsupportedModelError, match="does not keep its hyper-parameters"):
         debias.score(debias.load_model(path), **given)
     others = debias.score(debias.load_model(path), params={}, **given).values
@@ -188,5 +188,5 @@ def test_an_estimator_gives_back_the_settings_of_a_file_of_many_classes(tmp_path
     loaded = debias.load_model(tmp_path / "iris.json", params=xgboost.XGBClassifier(max_depth=3))
     np.testing.assert_array_equal(loaded.predict_proba(X), trained.predict_proba(X))
     assert loaded.objective == "multi:softprob"
-    with pytest.raises(debias.RowsError, match="no number"):
+    with pytest.raises(debias.RowsError, match="not a number"):
         debias.load_model(tmp_path / "iris.json", params={"max_depth": "4"})

@@ -11,6 +11,7 @@ from debias.api.evaluation import combined
 from debias.models.wrappers import Member
 from debias.results.gate_outcome import Gate, Result
 from debias.results.policy import PROVENANCE
+from debias.testing.toy_forests import TASKS, toy_rows
 from support.audits import made
 
 NAMES = ["age", "income", "city", "customer_id", "noise", "weekday"]
@@ -271,6 +272,8 @@ def test_of_several_models_the_one_that_knows_least_of_the_rows_counts():
         )
     ]
     members = [Member(None, None, None, None, path=("vote", name)) for name in "abc"]
+    for member in members:
+        vars(member)["ensemble"] = toy_rows(TASKS[0]).ensemble
     for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
         together = combined([members[k] for k in order], [found[k] for k in order])
         assert together.provenance["status"] == "stated by the user"

@@ -185,6 +185,7 @@ def other_bags(model):
         ({"debias_in_bag": without_bags}, "no row is out of any bag: raise debias.InBagUnavailableError"),
         ({"debias_in_bag": other_bags}, "the bags do not reproduce.*in training order"),
         ({"debias_extract": with_fields(count=None)}, "debias_extract gives no `count`"),
+        ({"debias_training_weights": lambda model: True if toy.is_mine(model) else None}, "returns a bool: return"),
         ({"debias_reported_importance": lambda model: np.ones(4) if toy.is_mine(model) else None},
          "not the pair"),
         ({"debias_reported_importance": lambda model: (np.ones(3), "gain") if toy.is_mine(model) else None},

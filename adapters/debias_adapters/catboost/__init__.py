@@ -1,1 +1,1 @@
-"""The adapter of CatBoost."""
+"""Adapter of CatBoost."""

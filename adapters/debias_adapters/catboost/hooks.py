@@ -1,4 +1,4 @@
-"""CatBoost: regression, two classes and several, symmetric trees and others, numbers and one-hot categories."""
+"""Hooks for CatBoost models: regression and classification, all shapes of trees, numbers and one-hot categories."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelErro
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters.catboost import refit
 from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
-from debias_adapters.containers import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ OBJECTIVES = {"RMSE": SQUARED_ERROR, "Logloss": LOGISTIC, "CrossEntropy": LOGIST
 
 
 def remember_labels(model: Any, X: Any) -> None:
-    """Store the labels of categorical columns with a CatBoost model, which itself keeps only their hashes.
+    """Store the labels of categorical columns in a CatBoost model, which itself keeps their hashes only.
 
-    Needed before such a model is scored, unless its categories are integers from 0 to 4095. The labels go to the
-    model's metadata (``model.get_metadata()``) and into its files; predictions do not change.
+    Call it before such a model is scored, unless its categories are integers from 0 to 4095. The labels are stored in
+    the model's metadata (``model.get_metadata()``) and in its files; predictions do not change.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def remember_labels(model: Any, X: Any) -> None:
     Raises
     ------
     RowsError
-        A categorical column holds something else than str and int.
+        A categorical column holds values that are neither str nor int.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def remember_labels(model: Any, X: Any) -> None:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Read the JSON of the model: leaf values, training weights of leaves, splits."""
+    """Read the model's JSON: splits, leaf values and training weights of leaves."""
     if not _is_mine(model):
         return None
     source = _source(model)
@@ -76,7 +76,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     known, settings = _labels(model), model.get_all_params()
     names = tuple(model.feature_names_)
     weight = np.array(every.weight)
-    # Whole weights are numbers of rows, or sums of weights that were whole themselves, which the model does not tell.
+    # Whole weights are numbers of rows, or sums of whole sample weights: the model does not say which.
     whole = np.array_equal(weight, np.round(weight))
     rows = _summed_up(start, np.array(every.left), np.array(every.right), weight) if whole else None
     classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
@@ -98,6 +98,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=classes,
         routing_dtype=np.dtype(np.float32),
         sparse_absent=None if model.get_cat_feature_indices() else 0.0,
+        takes_tables=False,
         category_labels={k: _array(labels) for k, labels in known.items()} or None,
         rescaled=float(settings.get("model_shrink_rate", 0)) > 0,
         uniform_rows=not settings.get("class_weights") and settings.get("auto_class_weights", "None") in (None, "None"),
@@ -111,7 +112,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Ask for leaf indexes, and find the nodes that have them."""
+    """Return the nodes of the leaf indexes that CatBoost returns."""
     if not _is_mine(model):
         return None
     indexes = np.asarray(model.calc_leaf_indexes(_native(model, X))).reshape(len(X), -1)
@@ -135,13 +136,13 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins, by one thread; categories have to be text or whole numbers."""
-    if not _is_mine(model) or not is_plain(X):
+    """Return margins, with one thread. Categories have to be text or whole numbers."""
+    if not _is_mine(model):
         return None
     dtypes = X.dtypes if hasattr(X, "dtypes") else [X.dtype] * X.shape[1]
     floats = [str(dtype).startswith("float") for dtype in dtypes]
     if any(floats[feature] for feature in model.get_cat_feature_indices()):
-        return None  # codes that came as floats, which CatBoost takes in no container
+        return None  # CatBoost refuses codes of categories that are floats, in every container
     raw = model.predict(X, prediction_type="RawFormulaVal", thread_count=1)
     return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
 
@@ -171,34 +172,15 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any | None:
-    """Train one of the same class and parameters, with as many trees as the model has and no early stopping."""
+    """Refit with as many trees as the model has, without early stopping."""
     if not _is_mine(model):
         return None
-    stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
-    count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
-    settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
-    # What CatBoost chose by the numbers of rows and rounds, or because there was an evaluation set, stays as it was.
-    chosen = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
-    used = model.get_all_params()
-    settings |= {name: used[name] for name in chosen if name in used and name not in settings}
-    settings |= {
-        "iterations": model.tree_count_,
-        "cat_features": model.get_cat_feature_indices() or None,
-        "allow_writing_files": False,
-        "logging_level": "Silent",
-    }
-    for name in ("verbose", "silent", "verbose_eval", "metric_period"):
-        settings.pop(name, None)
-    if seed is not None:
-        settings.pop("random_state", None)
-        settings["random_seed"] = seed
-    refitted = type(model)(**{**settings, **(params or {})})
-    return refitted.fit(X, y, sample_weight=sample_weight)
+    return refit.refit_model(model, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
-    """Load ``.cbm`` files: CatBoost's own reader is the only one, so it is tried in a process of its own."""
+    """Load ``.cbm`` files. Only CatBoost can read them, so a separate process tries it first."""
     with open(path, "rb") as file:
         if file.read(4) != b"CBM1":
             return None
@@ -245,7 +227,7 @@ def _array(labels: list[Any]) -> NDArray[Any]:
 
 
 def _native(model: Any, X: NDArray[np.floating[Any]]) -> Any:
-    """Return rows as CatBoost takes them: labels or integers in the place of codes, text it never saw where missing."""
+    """Return rows as CatBoost takes them: codes become labels or integers, missing ones a text the model never saw."""
     categorical = model.get_cat_feature_indices()
     if not categorical:
         return X

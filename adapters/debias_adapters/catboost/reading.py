@@ -1,4 +1,4 @@
-"""CatBoost's JSON of a model as flat trees: symmetric and asymmetric ones, splits on borders and on one category."""
+"""Reader of CatBoost's JSON: symmetric and asymmetric trees, with splits on borders and on single categories."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 
 CODES = 4096
-"""Integer categories below this are found by their hashes, without being remembered."""
+"""Integer categories below this number are recognised by their hashes."""
 LABELS = "debias_labels"
-"""Key of the model's metadata under which labels of categories are remembered."""
+"""Key of the model's metadata under which `remember_labels` stores the labels of categories."""
 Split = tuple[int, float, bool, int | None]
 """Feature, border, whether missing values go left, hash of a category."""
 
 
 @dataclass
 class Nodes:
-    """The nodes of one tree, or of all; a split on a category has a hash and no threshold."""
+    """The nodes of one tree or of all trees. A split on a category has a hash instead of a threshold."""
 
     feature: list[int] = field(default_factory=list)
     threshold: list[float] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Nodes:
 
 
 def as_json(model: Any, pool: Any = None) -> dict[str, Any]:
-    """Return what ``save_model(format="json")`` writes; with a pool, the hashes of its categories are in it."""
+    """Return what ``save_model(format="json")`` writes. With a pool it contains the hashes of the pool's categories."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json", pool=pool)
@@ -61,7 +61,7 @@ def as_json(model: Any, pool: Any = None) -> dict[str, Any]:
 
 
 def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
-    """Return the trees, each with the library's own number of every leaf.
+    """Return the trees. Each leaf has the number that CatBoost gives it.
 
     Raises
     ------
@@ -77,11 +77,11 @@ def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
             return feature["flat_feature_index"], float(np.float32(split["border"])), missing_left, None
         if split["split_type"] == "OneHotFeature":
             feature = categories[split["cat_feature_index"]]
-            return feature["flat_feature_index"], 0.0, True, split["value"] % 2**32  # all but the one go left
+            return feature["flat_feature_index"], 0.0, True, split["value"] % 2**32  # all other categories go left
         raise UnsupportedModelError(
             f"this {source} splits on {split['split_type']}: a statistic of the response in each category (or on text "
-            "or an embedding), which is no set of values of one feature. Train it with one_hot_max_size= at least the "
-            "largest number of categories (up to 255) to have splits on the categories themselves"
+            "or an embedding), which is not a set of values of one feature. Train it with one_hot_max_size= at least "
+            "the largest number of categories (up to 255) to have splits on the categories themselves"
         )
 
     if "oblivious_trees" in stored:
@@ -90,7 +90,7 @@ def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
 
 
 def hashes(model: Any, feature: int, labels: list[Any]) -> dict[str, int]:
-    """Return CatBoost's hash of every label of a categorical feature, by the library itself.
+    """Return the hash of each label of a categorical feature, computed by CatBoost.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def hashes(model: Any, feature: int, labels: list[Any]) -> dict[str, int]:
 
 
 def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source: str) -> dict[str, Any]:
-    """Return TreeEnsemble's arrays of category sets, one code each.
+    """Return the arrays of category sets for TreeEnsemble. Each set holds one code.
 
     Parameters
     ----------
@@ -117,13 +117,13 @@ def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source:
     every : Nodes
         All nodes of all trees.
     known : dict of int to list
-        Labels remembered of categorical features; the others must be integer codes.
+        Stored labels of categorical features. The others must be integer codes.
     source : str
 
     Raises
     ------
     UnsupportedModelError
-        The label of a split is not known.
+        The label of a split is unknown.
     """
     splits = [(feature, found) for feature, found in zip(every.feature, every.hash, strict=True) if found is not None]
     if not splits:
@@ -137,8 +137,8 @@ def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source:
         if (feature, found) not in code:
             raise UnsupportedModelError(
                 f"this {source} keeps categories as hashes, and one that it splits on in feature "
-                f"{model.feature_names_[feature]!r} is the hash of no "
-                + ("label that was remembered" if feature in known else f"integer from 0 to {CODES - 1}")
+                f"{model.feature_names_[feature]!r} is not the hash of "
+                + ("a label that was stored" if feature in known else f"an integer from 0 to {CODES - 1}")
                 + ". Call debias_adapters.catboost.hooks.remember_labels(model, X_train) first: it stores the "
                 "labels with the model"
             )
@@ -156,7 +156,7 @@ def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source:
 
 
 def _symmetric(tree: dict[str, Any], read: Any) -> Nodes:
-    """Unfold a table of leaves: the first split is the root's, and the lowest bit of a leaf's number."""
+    """Unfold a table of leaves. The first split is that of the root, and the lowest bit of a leaf's number."""
     nodes, splits, weights = Nodes(), [read(split) for split in tree["splits"] or []], tree["leaf_weights"]
     values = np.reshape(tree["leaf_values"], (len(weights), -1)).tolist()
 
@@ -173,7 +173,7 @@ def _symmetric(tree: dict[str, Any], read: Any) -> Nodes:
 
 
 def _asymmetric(tree: dict[str, Any], read: Any) -> Nodes:
-    """Walk a nested tree; of the two children of a node, CatBoost numbers a leaf before the leaves of a subtree."""
+    """Walk a nested tree. Of two children, CatBoost numbers a leaf before the leaves of a subtree."""
     nodes, leaves = Nodes(), iter(range(2**31))
 
     def walk(stored: dict[str, Any]) -> int:

@@ -1,1 +1,1 @@
-"""The adapter of imbalanced-learn."""
+"""Adapter of imbalanced-learn."""

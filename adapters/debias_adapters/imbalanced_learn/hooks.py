@@ -1,4 +1,4 @@
-"""imbalanced-learn's BalancedRandomForestClassifier: a random forest, but for the rows each tree was grown on."""
+"""Hooks for imbalanced-learn's BalancedRandomForestClassifier, whose trees are grown on resampled classes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, ProvenanceError, UnsupportedModelError
+from debias.errors import UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.in_bag import InBag
 from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.imbalanced_learn import bags
 from debias_adapters.sklearn.reading import common_arrays, names_of, values_are_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SAMPLERS_TO_CHECK = 20
-_HELD_OUT = "Pass rows the model has not seen, with rows='held-out'."
+    from debias.trees.in_bag import InBag
 
 
-# The class is derived from scikit-learn's, whose adapter answers all other hooks; these two come before it.
+# The class inherits from scikit-learn's, whose adapter answers all other hooks. These two hooks are asked first.
 @debias.hookimpl(tryfirst=True)
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees; they did not see a uniform sample of the rows."""
+    """Concatenate the trees. Their rows are not a uniform sample of the training rows."""
     if not _is_mine(model):
         return None
     source = "imbalanced-learn BalancedRandomForestClassifier"
@@ -47,97 +46,18 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         criterion=str(model.criterion),
         mean_values=values_are_means(model),
         uniform_rows=False,
-        notes=(
-            "each tree was grown on classes of the sizes its sampler made: out-of-bag rows are mostly of large classes",
-        ),
+        notes=("each tree was grown on resampled classes: most out-of-bag rows are of large classes",),
     )
 
 
 @debias.hookimpl(tryfirst=True)
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Take the rows each sampler kept, and redraw the bootstrap samples of those."""
+    """Recover the rows that each sampler kept, and redraw the bootstrap samples from them."""
     if not _is_mine(model):
         return None
-    if sample_weight is not None or model.class_weight is not None:
-        raise InBagUnavailableError(
-            "the bags of a BalancedRandomForestClassifier with sample weights or class_weight are not recovered. "
-            + _HELD_OUT
-        )
-    kept = [np.asarray(sampler.sample_indices_, dtype=np.int64) for sampler in model.samplers_]
-    beyond = max(int(rows.max()) for rows in kept)
-    if beyond >= len(y):
-        raise InBagUnavailableError(
-            f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass the training rows whole and "
-            "in training order, or rows the model has not seen, with rows='held-out'."
-        )
-    _refuse_more_rows(model, np.asarray(y).astype(np.int64), kept)
-    out = np.zeros(len(model.classes_), dtype=bool)
-    times = [_times(model, tree, rows.size) for tree, rows in enumerate(kept)]
-    for rows, drawn in zip(kept, times, strict=True):
-        outside = np.ones(len(y), dtype=bool)
-        outside[rows[drawn > 0]] = False
-        out |= np.bincount(np.asarray(y)[outside].astype(np.int64), minlength=out.size) > 0
-    if not out.all():
-        raise InBagUnavailableError(
-            f"every tree of this BalancedRandomForestClassifier saw every row of class {model.classes_[~out][0]!r}, so "
-            f"that none is out of bag (sampling_strategy={model.sampling_strategy!r}, "
-            f"replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
-        )
-
-    def draw(tree: int) -> NDArray[np.float64]:
-        return np.bincount(kept[tree], weights=times[tree], minlength=len(y)).astype(np.float64)
-
-    def samples(tree: int) -> NDArray[np.float64]:
-        # What a sampler draws twice are two samples to the tree.
-        return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y)).astype(np.float64)
-
-    return InBag(draw, len(y), len(kept), samples=samples)
+    return bags.of_forest(model, y, sample_weight)
 
 
 def _is_mine(model: Any) -> bool:
     imblearn = sys.modules.get("imblearn.ensemble")
     return imblearn is not None and isinstance(model, imblearn.BalancedRandomForestClassifier)
-
-
-def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[np.int64]]) -> None:
-    """Refuse rows that follow those of training: no bag has their places, so they would all count as out of bag.
-
-    The model does not keep its number of rows, but its samplers draw other places from another number. If y is not
-    that of training, they draw others as well: that is left to the proof, which says what differs.
-    """
-    from sklearn.base import clone
-
-    for sampler, rows in zip(model.samplers_, kept, strict=True):
-        of_class = np.bincount(codes[rows], minlength=len(model.classes_))
-        if any(of_class[int(each)] != wanted for each, wanted in sampler.sampling_strategy_.items()):
-            return
-    places = np.arange(codes.size)[:, None]
-    for sampler, rows in list(zip(model.samplers_, kept, strict=True))[:SAMPLERS_TO_CHECK]:
-        again = clone(sampler)
-        try:
-            again.fit_resample(places, codes)
-        except ValueError:  # so many rows of a class are not there
-            again.sample_indices_ = None
-        if not np.array_equal(again.sample_indices_, rows):
-            raise ProvenanceError(
-                f"X has {codes.size} rows, and of so many with this y the samplers of the model would have drawn "
-                "others: rows were added to the training rows, or taken away. Pass the training rows whole and in "
-                "training order, or rows the model has not seen, with rows='held-out'."
-            )
-
-
-def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:
-    """Return how often the bootstrap of a tree drew each of the rows its sampler kept."""
-    if not model.bootstrap:
-        return np.ones(n_kept)
-    if isinstance(model.max_samples, float):  # a share of rows whose number the model does not keep
-        raise InBagUnavailableError(
-            "the bags of a BalancedRandomForestClassifier with max_samples as a fraction are not recovered. "
-            + _HELD_OUT
-        )
-    from sklearn.ensemble._forest import _generate_sample_indices as generate
-
-    n_drawn = n_kept if model.max_samples is None else min(int(model.max_samples), n_kept)
-    weights = (None,) if generate.__code__.co_argcount == 4 else ()  # of rows, since scikit-learn 1.9
-    drawn = generate(model.estimators_[tree].random_state, n_kept, n_drawn, *weights)
-    return np.bincount(drawn, minlength=n_kept).astype(np.float64)

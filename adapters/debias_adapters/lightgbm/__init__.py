@@ -1,1 +1,1 @@
-"""The adapter of LightGBM."""
+"""Adapter of LightGBM."""

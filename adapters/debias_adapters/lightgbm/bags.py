@@ -1,4 +1,4 @@
-"""The bags of LightGBM, replayed: its generator draws them from the seed and the number of rows alone."""
+"""Bags of LightGBM's forests, redrawn: they depend on the seed and the number of rows only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from debias_adapters.lightgbm.reading import ModelText
 
 ROWS_A_BLOCK = 1024
-"""Rows that share a generator."""
+"""Number of rows that share a random generator."""
 
 
 def replay(model: ModelText, n_rows: int, source: str) -> NDArray[np.bool_]:
-    """Return who was in the bag of each round.
+    """Return which rows were in the bag of each round.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ def replay(model: ModelText, n_rows: int, source: str) -> NDArray[np.bool_]:
     Raises
     ------
     InBagUnavailableError
-        The text has no settings, or ones under which bags depend on more than the seed.
+        The text has no settings, or the bags depend on more than the seed.
     """
     settings = model.settings
     if "bagging_seed" not in settings:
-        raise InBagUnavailableError(f"the text of this {source} has no settings to replay its bags from. {_HOLD_OUT}")
+        raise InBagUnavailableError(f"the text of this {source} has no settings to redraw its bags from. {_HOLD_OUT}")
     fraction, every = float(settings["bagging_fraction"]), int(settings["bagging_freq"])
     if every < 1 or fraction >= 1:
         raise InBagUnavailableError(f"this {source} was trained without bags: each tree saw every row. {_HOLD_OUT}")
@@ -55,7 +55,7 @@ def replay(model: ModelText, n_rows: int, source: str) -> NDArray[np.bool_]:
     ]
     if other:
         raise InBagUnavailableError(
-            f"this {source} was trained with {', '.join(other)}: such bags are not replayed. {_HOLD_OUT}"
+            f"this {source} was trained with {', '.join(other)}: such bags cannot be redrawn. {_HOLD_OUT}"
         )
     state = int(settings["bagging_seed"]) + np.arange(-(-n_rows // ROWS_A_BLOCK), dtype=np.uint64)
     rounds = len(model.trees) // model.n_outputs
@@ -77,7 +77,7 @@ def _draw(state: NDArray[np.uint64], n_rows: int) -> tuple[NDArray[np.float64], 
     for row in range(ROWS_A_BLOCK):
         state = (state * np.uint64(214013) + np.uint64(2531011)) & np.uint64(0xFFFFFFFF)
         drawn[:, row] = ((state >> np.uint64(16)) & np.uint64(0x7FFF)) / 32768.0
-        live = state.size if row < in_last else state.size - 1  # the last block's stops with its rows
+        live = state.size if row < in_last else state.size - 1  # the last block stops after its last row
         following[:live] = state[:live]
     return drawn.reshape(-1)[:n_rows], following
 

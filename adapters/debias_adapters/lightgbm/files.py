@@ -1,7 +1,7 @@
-"""LightGBM's model texts, checked whole before LightGBM reads them: it trusts what they say, or ends the process.
+"""Checks of LightGBM's model texts, made before LightGBM reads them: LightGBM does not check, or ends the process.
 
-The checks are also a grammar: names that stand once, lines that end in one way, words of digits only. A text that
-LightGBM could read otherwise than the checks did is refused.
+The checks also define a grammar: each name occurs once, lines end in one way, numbers consist of digits. A text that
+LightGBM might read in another way than these checks is refused.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias_adapters.lightgbm.trees import Trees, blocks_of, lines_of, read_trees
+from debias_adapters.lightgbm.reading import Trees, blocks_of, lines_of, read_trees
 
 if TYPE_CHECKING:
-    from debias_adapters.lightgbm.trees import Block
+    from debias_adapters.lightgbm.reading import Block
 
 MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000
@@ -26,27 +26,27 @@ _REAL = ("split_gain", "threshold", "leaf_value", "leaf_weight", "internal_value
 _ONE = ("num_leaves", "num_cat", "is_linear", "shrinkage")
 _LINEAR = ("leaf_const", "num_features", "leaf_features", "leaf_coeff")
 _DECISIONS = 12
-"""Two bits, and one of three ways to treat missing values."""
+"""Number of decision types: two bits, and three ways to treat missing values."""
 
 
 def checked(text: str, source: str) -> str:
-    """Return a model text as LightGBM may read it.
+    """Return a model text that is safe for LightGBM to read.
 
     Parameters
     ----------
     text : str
-        What ``model_to_string`` or ``save_model`` writes; the ends of its lines may be those of Windows.
+        What ``model_to_string`` or ``save_model`` writes. Lines may end as in Windows.
     source : str
         For messages.
 
     Raises
     ------
     UnsupportedModelError
-        The text is cut off, was edited, or has numbers that cannot be; the message says where.
+        The text is cut off, was edited, or has impossible numbers; the message says where.
     """
     text = text.replace("\r\n", "\n")
     if re.search(r"[\r\0]", text):
-        raise UnsupportedModelError(f"{source} is damaged: it has characters no model text has")
+        raise UnsupportedModelError(f"{source} is damaged: it has characters that no model text has")
     body, end, rest = text.partition("\nend of trees")
     head, blocks = blocks_of(body)
     if not end:
@@ -69,7 +69,7 @@ def checked(text: str, source: str) -> str:
 
 
 class _Wrong(ValueError):
-    """Something is not as LightGBM writes it."""
+    """The text is not as LightGBM writes it."""
 
 
 def _require(holds: object, what: str) -> None:
@@ -78,19 +78,19 @@ def _require(holds: object, what: str) -> None:
 
 
 def _lines(text: str) -> Block:
-    """Return the lines of a text by name; LightGBM takes the first of two, or the last."""
+    """Return the lines of a text by name. Names must be unique: LightGBM takes the first of two, or the last."""
     named = [line for line in text.split("\n") if line]
     found = lines_of(text)
-    _require(len(found) == len(named), "a name stands twice, or a line ends otherwise than lines do")
+    _require(len(found) == len(named), "a name occurs twice, or a line has a wrong end")
     return found
 
 
 def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
-    """Check what stands before the trees; return how many features and outputs there are."""
+    """Check the lines before the trees; return the numbers of features and outputs."""
     n_classes = _whole(head, "num_class", 1, MOST_OUTPUTS)
     n_outputs = _whole(head, "num_tree_per_iteration", 1, MOST_OUTPUTS)
     _require(n_classes == n_outputs, f"it has {n_classes} classes and {n_outputs} trees a round")
-    _require(n_trees % n_outputs == 0, f"{n_trees} trees are not whole rounds of {n_outputs}")
+    _require(n_trees % n_outputs == 0, f"{n_trees} trees are not a multiple of {n_outputs}")
     n_features = _whole(head, "max_feature_idx", 0, MOST_FEATURES - 1) + 1
     _whole(head, "label_index", 0, 2**31 - 1)
     for name in ("feature_names", "feature_infos", "monotone_constraints"):
@@ -108,13 +108,13 @@ def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
 
 def _check_lengths(sizes: list[str], blocks: list[str]) -> None:
     found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
-    if sizes != [""] and sizes != found:  # old texts have none
+    if sizes != [""] and sizes != found:  # old texts have no lengths
         at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
         raise _Wrong(f"tree {at} is not as long as the text says")
 
 
 def _checked_lines(block: str, number: int) -> Block:
-    """Return the lines of a tree, each of a name and a form LightGBM knows."""
+    """Return the lines of a tree; each must have a name and a form that LightGBM knows."""
     title, _, rest = block.partition("\n")
     here = f"tree {number}"
     _require(title == str(number), f"{here} is called {title[:20]!r}")
@@ -132,7 +132,7 @@ def _checked_lines(block: str, number: int) -> Block:
         else:
             _require(name in _LINEAR, f"{here} has a line {name[:40]!r}")
             continue
-        _require(re.fullmatch(form, text), f"{name} of {here} has words that are no numbers")
+        _require(re.fullmatch(form, text), f"{name} of {here} has words that are not numbers")
     linear = lines.get("is_linear", "0")
     _require(linear in ("0", "1"), f"is_linear of {here} is {linear}")
     float(lines.get("shrinkage", "1"))
@@ -141,19 +141,21 @@ def _checked_lines(block: str, number: int) -> Block:
 
 
 def _check_sets(lines: Block, here: str) -> None:
-    """Refuse a tree whose categorical splits name sets it does not have: LightGBM looks for them without asking."""
+    """Refuse a tree whose categorical splits name sets that it does not have: LightGBM does not check this."""
     n_sets = _whole(lines, "num_cat", 0, 2**31 - 1)
     _whole(lines, "num_leaves", 1, 2**31 - 1)
     bounds = [int(part) for part in lines["cat_boundaries"].split()] if n_sets else [0]
     words = [int(part) for part in lines["cat_threshold"].split()] if n_sets else []
-    _require(all(word < 2**32 for word in words), f"{here} has a set of categories that is no bits")
+    _require(all(word < 2**32 for word in words), f"{here} has a set of categories that is not 32 bits")
     ascending = all(a <= b for a, b in pairwise(bounds))
     if len(bounds) != n_sets + 1 or bounds[0] != 0 or bounds[-1] != len(words) or not ascending:
         raise _Wrong(f"{here} has sets of categories that are not where it says")
     decision = [int(part) for part in lines.get("decision_type", "").split()]
-    _require(all(0 <= kind < _DECISIONS for kind in decision), f"{here} decides in a way LightGBM does not know")
+    _require(
+        all(0 <= kind < _DECISIONS for kind in decision), f"{here} has a decision_type that LightGBM does not know"
+    )
     named = [float(part) for part in lines.get("threshold", "").split()]
-    for kind, which in zip(decision, named, strict=False):  # that both are as long as the tree is asked later
+    for kind, which in zip(decision, named, strict=False):  # their lengths are checked later
         if kind & 1 and not (which.is_integer() and 0 <= which < n_sets):
             raise _Wrong(f"{here} splits on a set of categories it does not have")
 
@@ -165,7 +167,7 @@ def _check_structure(trees: Trees, n_features: int) -> None:
     child = np.stack([trees.left[split], trees.right[split]]) + begin[tree[split]]
     behind = ((child > split) & (child < trees.start[tree[split] + 1])).all(axis=0)
     parents = np.bincount(child[:, behind].ravel(), minlength=tree.size)
-    parents[begin] += 1  # a root has none
+    parents[begin] += 1  # a root has no parent
     no_tree = np.concatenate([tree[split[~behind]], tree[parents != 1]])
     _require(not no_tree.size, f"the nodes of tree {no_tree.min(initial=tree.size)} form no tree")
     unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
@@ -173,13 +175,13 @@ def _check_structure(trees: Trees, n_features: int) -> None:
 
 
 def _check_settings(rest: str) -> None:
-    """Check the lines of the parameters of training, which LightGBM takes apart without asking whether it can."""
+    """Check the lines of the training parameters: LightGBM parses them without checks."""
     within = False
     for line in rest.split("\n"):
         if line == "end of parameters":
             return
         if within and line:
-            _require(re.fullmatch(r"\[\w+: .*\]", line), f"{line[:40]!r} is no parameter")
+            _require(re.fullmatch(r"\[\w+: .*\]", line), f"{line[:40]!r} is not a parameter")
         within = within or line == "parameters:"
     _require(not within, "its parameters have no end")
 

@@ -1,4 +1,4 @@
-"""LightGBM: the scikit-learn wrappers and raw Boosters, of every objective a row has a gradient of."""
+"""Hooks for LightGBM: scikit-learn wrappers and Boosters, of each objective with a gradient for single rows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.containers import is_plain
-from debias_adapters.lightgbm import bags as lightgbm_bags
-from debias_adapters.lightgbm import files as lightgbm_files
-from debias_adapters.lightgbm import refit as lightgbm_refit
-from debias_adapters.lightgbm.reading import ModelText, take_base
-from debias_adapters.lightgbm.trees import text_in_parts
+from debias_adapters.lightgbm import bags, files, refit
+from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
-"""Objectives whose margins are on the scale of y: their forests are means of y's, as any other library's."""
+"""Objectives whose margins are on the scale of y: forests of these average values of y."""
 
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Parse the model text: leaf values and counts stand there in full."""
+    """Parse the model text, which has leaf values and counts in full precision."""
     if not _is_mine(model):
         return None
     source = _source(model)
@@ -44,7 +41,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     trees, names = text.trees, text.head["feature_names"].split()
     value = trees.value[:, None]
     if text.is_forest and not averaged:
-        value /= len(trees) // text.n_outputs  # margins are means over trees: a sum of one round
+        value /= len(trees) // text.n_outputs  # margins are means over trees: divide, so that they become sums
     weight = _bag_weights(text) if text.is_forest else None
     return TreeEnsemble(
         tree_start=trees.start,
@@ -64,9 +61,11 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         named=names != [f"Column_{k}" for k in range(len(names))],
         classes=_classes(model, text.n_outputs),
         labelled=hasattr(model, "classes_"),
+        spaces_in_names=False,
         routing_dtype=np.dtype(np.float64),
         narrowed_kinds="iu" if hasattr(model, "booster_") else "iuO",
         sparse_absent=0.0,
+        takes_tables=False,  # a column of text in an Arrow or polars table ends the process
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
@@ -83,7 +82,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict leaf indices; a leaf's node id is its index after all inner nodes of its tree."""
+    """Predict leaf indices. The nodes of a tree are its inner nodes, followed by its leaves."""
     if not _is_mine(model):
         return None
     leaves = np.asarray(_booster(model).predict(X, pred_leaf=True, num_threads=1)).reshape(len(X), -1).astype(np.int32)
@@ -93,7 +92,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return margins; a forest's raw score is a sum, of which it predicts the mean."""
+    """Return margins. The raw score of a forest is a sum over trees; its prediction is the mean."""
     if not _is_mine(model):
         return None
     return _mean_of_forest(model, _booster(model).predict(X, raw_score=True, num_threads=1), len(X))
@@ -101,8 +100,8 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins; text in an Arrow or polars table would end the process, so LightGBM is given none."""
-    if not _is_mine(model) or not is_plain(X):
+    """Return margins."""
+    if not _is_mine(model):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,7 +110,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Replay the bags of a forest; refuse for boosted trees, whose every training row has been seen."""
+    """Redraw the bags of a forest. Refuse boosted trees, which have seen every training row."""
     if not _is_mine(model):
         return None
     source = _source(model)
@@ -122,17 +121,26 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if weight is None:
         raise InBagUnavailableError(
             f"this {source} was trained with weights of rows or classes, or with a loss that weighs rows by their "
-            "response, so that its node counts prove nothing. Pass rows the model has not seen, with rows='held-out'."
+            "response: node counts cannot prove the bags. Pass rows the model has not seen, with rows='held-out'."
         )
-    bags = lightgbm_bags.replay(text, len(y), source)
+    in_bag = bags.replay(text, len(y), source)
     if not _averages(text, text.objective(source) or _own_objective(model, source)):
-        # A standard error on out-of-bag rows needs node values that are means of the response.
+        # Standard errors on out-of-bag rows need node values that are means of the response.
         raise InBagUnavailableError(
             f"this {source} is a forest whose leaves are steps of a margin, not means of y; standard errors and tests "
-            "on its out-of-bag rows are not defined so far. Pass rows the model has not seen, with rows='held-out'."
+            "on its out-of-bag rows are not defined. Pass rows the model has not seen, with rows='held-out'."
         )
     given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
-    return InBag(lambda tree: bags[tree // text.n_outputs] * given, len(y), len(text.trees))
+    return InBag(lambda tree: in_bag[tree // text.n_outputs] * given, len(y), len(text.trees))
+
+
+@debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return whether the wrapper weighs classes."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(classes=weighed, multiplied=weighed)
 
 
 @debias.hookimpl
@@ -153,17 +161,21 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
-    """Train it again, by its wrapper, or by the parameters of a Booster."""
+    """Refit the wrapper, or a Booster with its parameters."""
     if not _is_mine(model):
         return None
-    refit = lightgbm_refit.refit_wrapper if hasattr(model, "booster_") else lightgbm_refit.refit_booster
-    return refit(model, _text(model), X, y, sample_weight, seed, params)
+    text = _text(model)
+    if not hasattr(model, "booster_"):
+        return refit.refit_booster(model, text, X, y, sample_weight, seed, params)
+    params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
+    return refit.refit_wrapper(model, text, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
-    """Load ``save_model`` text files, checked whole before LightGBM sees them."""
+    """Load text files of ``save_model``, which are checked before LightGBM reads them."""
     with open(path, "rb") as file:
         head = file.read(200)
     if not re.match(rb"tree\r?\nversion=", head):
@@ -174,7 +186,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
         ) from error
-    text = lightgbm_files.checked(path.read_bytes().decode(), str(path))
+    text = files.checked(path.read_bytes().decode(), str(path))
     try:
         return lightgbm.Booster(model_str=text)
     except lightgbm.basic.LightGBMError as error:
@@ -199,11 +211,11 @@ def _source(model: Any) -> str:
 
 
 def _is_forest(booster: Any) -> bool:
-    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)  # without reading every tree
+    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)  # without writing every tree
 
 
 def _mean_of_forest(model: Any, score: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return raw scores as margins: those of a forest are sums."""
+    """Return raw scores as margins. Those of a forest are sums over trees; return the means."""
     booster, raw = _booster(model), np.asarray(score, dtype=np.float64).reshape(n_rows, -1)
     return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
@@ -213,12 +225,12 @@ def _text(model: Any) -> ModelText:
 
 
 def _own_objective(model: Any, source: str) -> Objective:
-    """Return the objective of a wrapper that was given one as a function; a Booster does not keep it."""
+    """Return the objective function that was passed to a wrapper. A Booster does not keep it."""
     function = getattr(model, "objective", None)
     if not callable(function):
         raise UnsupportedModelError(
             f"this {source} was trained with an objective of your own, whose gradient the model does not keep. "
-            "Train the scikit-learn wrapper with objective=your_function: it carries the function"
+            "Train the scikit-learn wrapper with objective=your_function: it keeps the function"
         )
     several = getattr(model, "n_classes_", 2) > 2
 
@@ -230,7 +242,7 @@ def _own_objective(model: Any, source: str) -> Objective:
 
 
 def _averages(text: ModelText, objective: Objective) -> bool:
-    """Whether trees are means of y that are averaged, and not steps of a margin."""
+    """Whether leaf values are means of y, and not steps of a margin."""
     return text.is_forest and text.n_outputs == 1 and objective.name in MEANS_OF_Y and not objective.root
 
 
@@ -240,15 +252,16 @@ def _leaves_are_means(text: ModelText, objective: Objective) -> bool:
         objective.name == "squared_error"
         and all(float(text.settings.get(name, "1")) == 0 for name in changed)
         and not text.settings.get("monotone_constraints")
-        and not text.trees.sets  # cat_l2 shrinks what hangs on categories
+        and not text.trees.sets  # cat_l2 shrinks leaves below splits on categories
     )
 
 
 def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
-    """Return the in-bag weight of every node of a forest: its sum of hessians, where each row has the same.
+    """Return the in-bag weight of each node of a forest, or None if the model does not show it.
 
-    All trees of a forest are grown at one margin, so hessians differ only by weights of rows or by the response.
-    None if they do, unless the loss is such that the hessian is the weight.
+    All trees of a forest are grown at the same margin. Hessians then differ between rows only by sample weights or by
+    the response. If they do not differ, the weight is the count. If they do, it is known for squared error only, where
+    the hessian of a row is its weight.
     """
     trees = text.trees
     count = trees.count.astype(np.float64)
@@ -265,7 +278,7 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
 
 
 def _unweighted(text: ModelText) -> bool:
-    """Whether all leaves have as much hessian a row as the first one of their output."""
+    """Whether the hessian per row is the same in all leaves of an output."""
     trees = text.trees
     count, output = trees.count[trees.left < 0], trees.tree_of_leaf() % text.n_outputs
     some = count > 0

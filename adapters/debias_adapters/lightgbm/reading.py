@@ -1,4 +1,7 @@
-"""What stands in a LightGBM model text: its objective, the margin it starts from, its settings; and its trees."""
+"""Reader of LightGBM's model text: objective, constant margin, settings, and the trees.
+
+Each field is read for all trees at once, which is much faster than tree by tree.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.trees.objectives import Objective
-from debias_adapters.lightgbm.trees import Trees, blocks_of, lines_of, read_trees
+from debias_adapters.lightgbm.decimals import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
+
+    Block = dict[str, str]
+    """The lines of a tree by name."""
 
 OBJECTIVES = {
     "regression": "squared_error",
@@ -45,11 +51,17 @@ REFUSED = {
     "rank_xendcg": "a ranking loss compares rows of one query, so a row has no gradient of its own",
     "cross_entropy_lambda": "row weights are part of its link, and the model does not keep them",
 }
+MISSING_NONE, MISSING_ZERO = 0, 1
+WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "internal_count", "leaf_count")
+TEXT_AT_ONCE = 2**20
+"""Bytes of the first buffer of LightGBM's Python package; it writes a longer text twice."""
+FRAME_AT_MOST = TEXT_AT_ONCE // 8
+"""Most bytes beside the trees for which a text is requested in parts: each part repeats them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModelText:
-    """A model text, read.
+    """A parsed model text.
 
     Parameters
     ----------
@@ -57,11 +69,11 @@ class ModelText:
         The lines before the first tree.
     trees : Trees
     settings : dict of str to str
-        The parameters of training that stand after the trees; empty in texts that have none.
+        The training parameters, written after the trees; empty if the text has none.
     pandas_categories : list of list
         Labels of each categorical column of the training frame.
     shrinkage : float
-        Scale of the first tree.
+        Factor that the first tree was scaled by.
     """
 
     head: dict[str, str]
@@ -72,7 +84,7 @@ class ModelText:
 
     @classmethod
     def parse(cls, text: str | Iterable[str], source: str) -> ModelText:
-        """Read the text that ``model_to_string`` or ``save_model`` writes, or those of consecutive rounds."""
+        """Parse a text of ``model_to_string`` or ``save_model``, or the texts of consecutive rounds."""
         head, rest, blocks = "", "", list[dict[str, str]]()
         for part in [text] if isinstance(text, str) else text:
             body, _, rest = part.partition("\nend of trees")
@@ -91,25 +103,25 @@ class ModelText:
 
     @property
     def n_outputs(self) -> int:
-        """Trees a round."""
+        """Number of trees in a round."""
         return int(self.head["num_tree_per_iteration"])
 
     @property
     def is_forest(self) -> bool:
-        """Whether it was trained with ``boosting="rf"``: outputs are means of trees."""
+        """Whether the model was trained with ``boosting="rf"``: outputs are means over trees."""
         return "average_output" in self.head
 
     @property
     def folds_constant(self) -> bool:
-        """Whether the constant margin is folded into leaves: of the first round, or of every tree of a forest."""
+        """Whether leaves contain the constant margin: those of the first round, or of all trees of a forest."""
         if self.is_forest or self.settings.get("boost_from_average") == "0":
             return self.is_forest
-        # The learning rate scales a first tree of nothing but steps; dropout then scales either kind.
+        # A first tree without the constant is scaled by the learning rate; dropout scales both kinds again.
         of_steps = float(self.settings.get("learning_rate", 0.1))
         return self.shrinkage == 1 or (self.settings.get("boosting") == "dart" and self.shrinkage > of_steps)
 
     def objective(self, source: str) -> Objective | None:
-        """Return the objective; None if it was a function of the user's own."""
+        """Return the objective, or None if it was a function of the user."""
         name, *words = self.head.get("objective", "custom").split()
         if name in REFUSED:
             raise UnsupportedModelError(
@@ -144,12 +156,13 @@ class ModelText:
 
 
 def take_base(model: ModelText) -> NDArray[np.float64]:
-    """Take the constant margin out of the trees it is folded into, and return it, shape (n_outputs,).
+    """Subtract the constant margin from the trees that contain it, and return it, shape (n_outputs,).
 
-    That is the first tree of each output; in a forest, every tree. It is what the root of such a tree holds: the
-    constant itself, up to one step of the root where rows are sampled or where the loss is smallest elsewhere (huber,
-    fair). No centred score depends on it but through the response, which stays a function of y alone. Roots are written
-    with six digits; where the leaves average to the same, they have all.
+    LightGBM adds the constant to the first tree of each output, and to all trees of a forest. The value of the root of
+    such a tree is taken for it. That is the constant itself, or differs from it by one step of the root where rows are
+    sampled or where the loss has its minimum elsewhere (huber, fair). Centred scores depend on it only through the
+    response, which remains a function of y alone. The text has six digits of a root's value. If the mean of the leaves
+    agrees with these, it is used, as it has all digits.
     """
     n_outputs = model.n_outputs
     if not model.folds_constant:
@@ -161,6 +174,155 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
         for tree in folded:
             trees.value[trees.leaves(tree)] -= base[k]
     return base
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Nodes of all trees side by side, as in a TreeEnsemble. Inner nodes of a tree precede its leaves.
+
+    Parameters
+    ----------
+    start : array of int64 of shape (n_trees + 1,)
+    feature, threshold, left, right, missing_left, zero_is_missing, value, count, gain : arrays of shape (n_nodes,)
+    category_set : array of int32 of shape (n_nodes,)
+        For a split on categories, the index of its set in `sets`, which goes left; -1 elsewhere.
+    sets : list of array of int32
+    root_value : array of float64 of shape (n_trees,)
+        Value of the root in the text, with six digits.
+    blocks : list of dict of str to str
+        The lines of each tree.
+    """
+
+    start: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    missing_left: NDArray[np.bool_]
+    zero_is_missing: NDArray[np.bool_]
+    value: NDArray[np.float64]
+    count: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    category_set: NDArray[np.int32]
+    sets: list[NDArray[np.int32]]
+    root_value: NDArray[np.float64]
+    blocks: list[Block]
+
+    def __len__(self) -> int:
+        return self.start.size - 1
+
+    def leaves(self, tree: int) -> slice:
+        """Return the positions of the leaves of a tree."""
+        begin, end = int(self.start[tree]), int(self.start[tree + 1])
+        return slice(begin + (end - begin) // 2, end)
+
+    def tree_of_leaf(self) -> NDArray[np.int64]:
+        """Return the tree of each leaf, in the order of the trees."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start) // 2 + 1)
+
+    def hessians(self, trees: slice = slice(None)) -> NDArray[np.float64]:
+        """Return the sum of hessians of each leaf of some trees, by default of all.
+
+        Few models need them for all trees. For inner nodes the text has six digits only.
+        """
+        n_leaves = np.diff(self.start)[trees] // 2 + 1
+        return _of_leaves(self.blocks[trees], "leaf_weight", n_leaves).astype(np.float64)
+
+    def category_arrays(self) -> dict[str, Any]:
+        """Return the sets of categories as arguments of TreeEnsemble; empty without such splits."""
+        if not self.sets:
+            return {}
+        return {
+            "category_set": self.category_set,
+            "category_start": np.cumsum([0] + [each.size for each in self.sets]),
+            "category_codes": np.concatenate(self.sets),
+            "listed_left": np.ones(len(self.sets), dtype=bool),
+        }
+
+
+def text_in_parts(booster: Any) -> Iterator[str]:
+    """Yield the model text in parts that are so short that LightGBM's package need not write them twice."""
+    rounds = booster.current_iteration()
+    rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
+    first = booster.model_to_string(num_iteration=1)
+    of_round = len(first.partition("\nend of trees")[0]) - first.find("\nTree=")  # later rounds may be twice as long
+    frame = len(first) - of_round
+    at_once = max(1, (TEXT_AT_ONCE - frame) // (2 * of_round)) if frame <= FRAME_AT_MOST else max(1, rounds)
+    for begin in range(0, max(1, rounds), at_once):
+        yield booster.model_to_string(start_iteration=begin, num_iteration=min(at_once, rounds - begin))
+
+
+def blocks_of(body: str) -> tuple[str, list[str]]:
+    """Split a text at its trees: return what comes before the first tree, and the trees."""
+    head, *blocks = body.split("\nTree=")
+    return head, blocks
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """Return the values of lines ``name=value`` by name, and "yes" for a name without a value."""
+    found = {}
+    for line in text.split("\n"):
+        if not line:
+            continue
+        name, equals, value = line.partition("=")
+        found[name] = value if equals else "yes"
+    return found
+
+
+def read_trees(blocks: list[Block], source: str) -> Trees:
+    """Read the lines of all trees.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Leaves have linear models, or the entries of a field are not as many as the nodes of its tree.
+    """
+    if any(int(block.get("is_linear", 0)) for block in blocks):
+        raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
+    n_leaves = np.array([int(block["num_leaves"]) for block in blocks], dtype=np.int64)
+    inner = n_leaves - 1
+
+    def of_splits(name: str) -> NDArray[Any]:
+        return _numbers(blocks, name, inner)
+
+    threshold, decision = of_splits("threshold"), of_splits("decision_type")
+    left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
+    size = n_leaves + inner
+    start = np.concatenate(([0], np.cumsum(size)))
+    split = np.arange(start[-1]) - np.repeat(start[:-1], size) < np.repeat(inner, size)
+    leaf, n_inner = ~split, np.repeat(inner, inner)
+
+    def nodes(at_splits: Any, at_leaves: Any, dtype: Any) -> NDArray[Any]:
+        array = np.empty(split.size, dtype=dtype)
+        array[split], array[leaf] = at_splits, at_leaves
+        return array
+
+    categorical, missing = decision & 1 > 0, (decision >> 2) & 3
+    # Without a missing type LightGBM compares NaN as 0. A missing category is in no set.
+    missing_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
+    sets = [_bit_sets(block) for block in blocks]
+    first_set = np.repeat(np.cumsum([0] + [len(each) for each in sets])[:-1], inner)
+    return Trees(
+        start=start,
+        feature=nodes(of_splits("split_feature"), -1, np.int32),
+        threshold=nodes(threshold, 0, np.float64),
+        left=nodes(np.where(left < 0, n_inner - 1 - left, left), -1, np.int32),
+        right=nodes(np.where(right < 0, n_inner - 1 - right, right), -1, np.int32),
+        missing_left=nodes(missing_left, False, np.bool_),
+        zero_is_missing=nodes((missing == MISSING_ZERO) & ~categorical, False, np.bool_),
+        value=nodes(0, value, np.float64),
+        count=nodes(of_splits("internal_count"), _of_leaves(blocks, "leaf_count", n_leaves), np.int64),
+        gain=nodes(of_splits("split_gain"), 0, np.float64),
+        category_set=nodes(np.where(categorical, threshold + first_set, -1), -1, np.int32),
+        sets=[each for of_tree in sets for each in of_tree],
+        root_value=np.array(
+            [
+                float(block["internal_value"].partition(" ")[0]) if n else last
+                for block, n, last in zip(blocks, inner, value[np.cumsum(n_leaves) - 1], strict=True)
+            ]
+        ),
+        blocks=blocks,
+    )
 
 
 def _root_value(trees: Trees, tree: int) -> float:
@@ -175,3 +337,44 @@ def _labels(labels: list[Any]) -> NDArray[Any]:
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
     return array
+
+
+def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of leaves; 0 for a tree of one leaf, for which the text has the value only."""
+    alone = n_leaves == 1
+    if not alone.any():
+        return _numbers(blocks, name, n_leaves)
+    read = np.zeros(n_leaves.sum())
+    read[~np.repeat(alone, n_leaves)] = _numbers(blocks, name, np.where(alone, 0, n_leaves))
+    return read
+
+
+def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of all trees, one tree after another; tree t must have ``sizes[t]`` of them."""
+    values, found = read_lines(
+        [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
+    )
+    wrong = np.flatnonzero(found != sizes)
+    if wrong.size:
+        raise UnsupportedModelError(
+            f"the LightGBM model text has {found[wrong[0]]} entries of {name} for {sizes[wrong[0]]} nodes "
+            f"(tree {wrong[0]})"
+        )
+    if name not in WHOLE:
+        return values
+    whole = np.abs(values) < 2**31
+    if not whole.all():
+        raise UnsupportedModelError(f"the LightGBM model text has {values[~whole][0]} among its {name}")
+    return values.astype(np.int64)
+
+
+def _bit_sets(block: Block) -> list[NDArray[np.int32]]:
+    """Return the categories of each set of a tree, which are stored as bits of 32-bit words."""
+    if block.get("num_cat", "0") == "0":
+        return []
+    words = np.array(block["cat_threshold"].split(), dtype="<u4")
+    bounds = [int(part) for part in block["cat_boundaries"].split()]
+    return [
+        np.flatnonzero(np.unpackbits(words[a:b].view(np.uint8), bitorder="little")).astype(np.int32)
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Train a LightGBM model again on other rows, with the settings it was trained with."""
+"""Refits of LightGBM models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refit_wrapper(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Clone a scikit-learn wrapper and fit the clone, with the rounds that are in use and without early stopping."""
+    """Fit a clone of a scikit-learn wrapper, with the rounds that predictions use and without early stopping."""
     from sklearn.base import clone
 
     fresh = clone(model)
@@ -53,15 +53,15 @@ def refit_booster(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Train a Booster with the settings of another: its own, or those its text keeps."""
+    """Train a Booster with the settings of another one."""
     import lightgbm
 
     if text.head.get("objective") is None:
         raise UnsupportedModelError(
             "this LightGBM Booster was trained with an objective of your own, which it does not keep: it cannot be "
-            "trained again. Train the scikit-learn wrapper with objective=your_function"
+            "refitted. Train the scikit-learn wrapper with objective=your_function"
         )
-    if not model.params and params is None:  # LightGBM 4.6 reads parameters back from files, but not from strings
+    if not model.params and params is None:  # LightGBM 4.6 restores parameters from files, but not from strings
         raise UnsupportedModelError(
             "this LightGBM Booster kept no hyper-parameters; pass them as params={...} (params={} if it was trained "
             "with the defaults)"
@@ -71,7 +71,7 @@ def refit_booster(
         for name, value in model.params.items()
         if name not in (*ROUNDS, *STOPPING, "categorical_feature", "cat_feature", "categorical_column", "cat_column")
     }
-    if seed is not None:  # a text lists the seed of every part, and each would go before the one seed
+    if seed is not None:  # a text lists a seed for each purpose, and these would override the one seed
         settings = {name: value for name, value in settings.items() if not (name.endswith("_seed") or name in SEEDS)}
         settings["seed"] = seed
     X = checked(X)
@@ -82,7 +82,7 @@ def refit_booster(
 
 
 def checked(X: Any) -> Any:
-    """Return X as LightGBM may have it.
+    """Return X in a container that LightGBM takes.
 
     Parameters
     ----------
@@ -91,13 +91,12 @@ def checked(X: Any) -> Any:
     Returns
     -------
     array or pandas data frame
-        Tables of other libraries become arrays of numbers.
+        Tables of other libraries are converted to arrays of numbers.
 
     Raises
     ------
     RowsError
-        A column holds text: from a pandas frame LightGBM refuses it, from an Arrow or polars table it aborts the
-        process.
+        A column holds text. LightGBM refuses it in a pandas frame; in an Arrow or polars table it aborts the process.
     """
     import narwhals.stable.v2 as nw
 
@@ -126,7 +125,7 @@ def _rounds(text: ModelText) -> int:
 
 
 def _categorical(text: ModelText, X: Any) -> Any:
-    """Return which features are categories: pandas says it of its columns, else the model says it of its features."""
+    """Return the categorical features: by the dtypes of a pandas frame, otherwise by the settings of the model."""
     if text.pandas_categories and hasattr(X, "dtypes") and hasattr(X, "iloc"):
         return "auto"
     return [int(k) for k in text.settings.get("categorical_feature", "").split(",") if k] or "auto"

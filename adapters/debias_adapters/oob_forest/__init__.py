@@ -1,1 +1,1 @@
-"""The adapter of the OOB forest of debias itself."""
+"""Adapter of the OOBForest that debias provides."""

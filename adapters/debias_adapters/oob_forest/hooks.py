@@ -1,4 +1,4 @@
-"""The OOBForests of this package, known by the name of their class."""
+"""Hooks for the OOBForest estimators of this package, which are recognised by the name of their class."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 import debias
 from debias.errors import UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import SQUARED_ERROR
@@ -24,7 +25,7 @@ HOME = ("debias_plugins.oob_forest.base", "_OOBForest")
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Lay the trees end to end."""
+    """Concatenate the trees."""
     if not _is_mine(model):
         return None
     source = type(model).__name__
@@ -44,42 +45,42 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         objective=SQUARED_ERROR,
         classes=classes,
         routing_dtype=np.dtype(np.float64),
+        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns if names are missing that it was fitted with
         source=source,
         version=debias.__version__,
         criterion="squared_error" if classes is None else "gini",
         mean_values=True,
         n_train=model.n_samples_,
         notes=(
-            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: better judge it on "
-            "others, with rows='held-out'",
+            "an OOBForest chose its split features by its out-of-bag rows, so it has seen them: prefer other rows, "
+            "with rows='held-out'",
         ),
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply the forest."""
-    return model.apply(_unnamed(model, X)) if _is_mine(model) else None
+    """Return the leaves that the forest's apply returns."""
+    return model.apply(X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return class fractions, or means."""
+    """Return class fractions, or means in regression."""
     if not _is_mine(model):
         return None
-    X = _unnamed(model, X)
     return model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)[:, None]
 
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Predict by the forest itself."""
+    """Return what predict or predict_proba returns."""
     return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Redraw the bags; weights are those the forest was fitted with."""
+    """Redraw the bags. Weights are those that the forest was fitted with."""
     if not _is_mine(model):
         return None
     weight, factor = model._sample_weight, model._class_factor
@@ -96,6 +97,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return the sample weights that the forest keeps, and whether it weighs classes."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(getattr(model, "_sample_weight", None), classes=weighed, multiplied=weighed)
+
+
+@debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
     """Return ``feature_importances_``."""
     return (model.feature_importances_, "out-of-bag decrease in impurity") if _is_mine(model) else None
@@ -109,19 +119,11 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
-    """Fit a clone."""
-    return fitted(model, X, y, sample_weight, seed, {**(params or {})}) if _is_mine(model) else None
+    """Fit a clone of the estimator."""
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs) if _is_mine(model) else None
 
 
 def _is_mine(model: Any) -> bool:
     return any((each.__module__, each.__name__) == HOME for each in type(model).__mro__)
-
-
-def _unnamed(model: Any, X: NDArray[np.floating[Any]]) -> Any:
-    """Return X under the names the forest was fitted with, which it would warn about otherwise."""
-    if not hasattr(model, "feature_names_in_"):
-        return X
-    import pandas as pd
-
-    return pd.DataFrame(X, columns=model.feature_names_in_)

@@ -1,1 +1,1 @@
-"""The adapter of quantile-forest."""
+"""Adapter of quantile-forest."""

@@ -1,4 +1,4 @@
-"""quantile-forest: scikit-learn's regression forests that also keep the responses in their leaves."""
+"""Hooks for quantile-forest, whose models are scikit-learn's regression forests that also keep the leaf responses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from debias_adapters.sklearn.refit import fitted
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Again
 
-_NOTE = "scores are of the trees and their means, grown for squared error: the same for all quantiles"
+_NOTE = "scores are those of the trees and their mean predictions: they are the same for all quantiles"
 _OF_QUANTILES = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
 
 
 @debias.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
-    """Take off what is about quantiles: below is a forest of scikit-learn's, with its trees, seeds and settings."""
+    """Return the scikit-learn forest inside, with the same trees, seeds and settings."""
     kind = _plain_kind(model)
     if kind is None:
         return None

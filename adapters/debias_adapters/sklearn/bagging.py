@@ -1,4 +1,4 @@
-"""scikit-learn's bagging of trees: each tree on a sample of the rows and, if so set, of the features."""
+"""Hooks for scikit-learn's bagging of trees, which samples rows and, if so set, features for each tree."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.errors import UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.in_bag import InBag
 from debias.trees.objectives import SQUARED_ERROR
+from debias_adapters.sklearn import bags
 from debias_adapters.sklearn.reading import common_arrays, names_of, predicted, values_are_means
 from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from debias.trees.in_bag import InBag
 
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees; each knows the features it was given by their place among them."""
+    """Concatenate the trees. Each numbers only the features it was given: map them to those of the model."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -54,7 +57,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply each tree to the features it was given."""
+    """Apply each tree to its own features."""
     if not _is_mine(model):
         return None
     each = zip(model.estimators_, model.estimators_features_, strict=True)
@@ -63,7 +66,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Average the compiled predictions of the trees, as predict and predict_proba do."""
+    """Average the predictions of the compiled trees, as predict and predict_proba do."""
     if not _is_mine(model):
         return None
     each = zip(model.estimators_, model.estimators_features_, strict=True)
@@ -73,41 +76,25 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Predict by the estimator itself."""
+    """Return what predict or predict_proba returns."""
     return predicted(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Redraw each tree's rows from its seed."""
+    """Redraw the rows of each tree from its seed."""
     if not _is_mine(model):
         return None
-    kind = f"scikit-learn {type(model).__name__}"
-    if not model.bootstrap and model._max_samples >= model._n_samples:
-        raise InBagUnavailableError(
-            f"this {kind} was grown with bootstrap=False on all rows, so none is out of bag. Pass rows the model has "
-            "not seen, with rows='held-out'."
-        )
-    indices, weighted_draws = _index_draw(model, _seeds(model, kind))
-    fixed = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
-    by_class = _class_weight(model, y)
+    return bags.of_bagging(model, y, sample_weight)
 
-    def multiplicity(tree: int) -> NDArray[np.float64]:
-        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
 
-    def draw(tree: int) -> NDArray[np.float64]:
-        return multiplicity(tree) if by_class is None else multiplicity(tree) * by_class[y]
-
-    weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
-    excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
-    return InBag(
-        draw,
-        n_rows=model._n_samples,
-        n_trees=len(model.estimators_),
-        excluded=excluded,
-        multiplicity=multiplicity,
-        class_weight=by_class,
-    )
+@debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return the sample weights; only the trees know class weights."""
+    if not _is_mine(model):
+        return None
+    trees = model.estimators_[0].get_params()
+    return TrainingWeights(getattr(model, "_sample_weight", None), classes=trees.get("class_weight") is not None)
 
 
 @debias.hookimpl
@@ -118,11 +105,12 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
-    """Fit a clone."""
+    """Fit a clone of the estimator."""
     if not _is_mine(model):
         return None
-    return fitted(model, X, y, sample_weight, seed, {**(params or {})})
+    return fitted(model, X, y, sample_weight, seed, {**(params or {})}, n_jobs)
 
 
 def _is_mine(model: Any) -> bool:
@@ -145,55 +133,10 @@ def _trees(model: Any, source: str) -> list[Any]:
 
 
 def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values or predictions of a tree, a column a class of the model: a bag may lack some classes."""
+    """Return values or predictions of a tree with one column for each class of the model: a bag may lack classes."""
     value = value.reshape(len(value), -1)
     if not hasattr(model, "classes_") or len(tree.classes_) == len(model.classes_):
         return value
     spread = np.zeros((len(value), len(model.classes_)))
     spread[:, np.asarray(tree.classes_, dtype=np.int64)] = value
     return spread
-
-
-def _class_weight(model: Any, y: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Return what the trees weigh each class with: they are given all rows, so balance is that of all of y."""
-    class_weight = getattr(model.estimators_[0], "class_weight", None)
-    if class_weight is None:
-        return None
-    from sklearn.utils.class_weight import compute_sample_weight
-
-    by_class = np.ones(len(model.classes_))
-    by_class[y] = compute_sample_weight(class_weight, y)
-    return by_class
-
-
-def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
-    """Return the seed of every tree; a warm start keeps those of its last trees only, but draws them in one row."""
-    seeds, n_trees = np.asarray(model._seeds), len(model.estimators_)
-    if seeds.size < n_trees and isinstance(model.random_state, (int, np.integer)):
-        redrawn = np.random.RandomState(model.random_state).randint(np.iinfo(np.int32).max, size=n_trees)
-        if (redrawn[-seeds.size :] == seeds).all():
-            return redrawn
-    if seeds.size != n_trees:
-        raise InBagUnavailableError(
-            f"this {kind} was fitted in parts (warm_start) and keeps the seeds of its last {seeds.size} trees only, so "
-            "the bags of the others are lost. Pass rows the model has not seen, with rows='held-out'."
-        )
-    return seeds
-
-
-def _index_draw(model: Any, seeds: NDArray[np.int64]) -> tuple[Callable[[int], NDArray[np.int64]], bool]:
-    """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
-
-    They are since scikit-learn 1.9; before, they weighed the nodes.
-    """
-    from sklearn.ensemble._bagging import _generate_bagging_indices as generate
-
-    weighted_draws = generate.__code__.co_argcount == 8
-    weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
-    settings = (model.bootstrap_features, model.bootstrap, model.n_features_in_, model._n_samples)
-
-    def draw(tree: int) -> NDArray[np.int64]:
-        drawn = generate(int(seeds[tree]), *settings, model._max_features, model._max_samples, *weights)
-        return np.asarray(drawn[1])
-
-    return draw, weighted_draws

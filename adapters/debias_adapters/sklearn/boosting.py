@@ -1,4 +1,4 @@
-"""scikit-learn's GradientBoosting: scored on rows it has not seen; its bags, if any, cannot serve (docs/methods.md)."""
+"""Hooks for scikit-learn's GradientBoosting, scored on held-out rows; docs/methods.md says why not out of bag."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees stage by stage; leaves are stored before shrinkage."""
+    """Concatenate the trees stage by stage. Stored leaf values do not include the learning rate."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -48,25 +48,25 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Apply each tree."""
+    """Return the leaves that each tree's apply returns."""
     return apply_trees(_trees(model), X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return the raw output: margins of a classifier, predictions of a regressor, whose link is the identity."""
+    """Return margins of a classifier, and predictions of a regressor, whose link is the identity."""
     return _raw(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return the same of the user's rows."""
+    """Return the same for the user's rows."""
     return _raw(model, X) if _is_mine(model) else None
 
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Refuse: rows out of one boosted tree's sample were seen by the others."""
+    """Refuse: other trees have seen the rows that are not in the sample of one tree."""
     if not _is_mine(model):
         return None
     raise InBagUnavailableError.of_boosted(f"a scikit-learn {type(model).__name__}")
@@ -87,7 +87,7 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any | None:
-    """Fit a clone with the stages that are there, and without early stopping."""
+    """Fit a clone with as many stages as the model has, without early stopping."""
     if not _is_mine(model):
         return None
     settings = {"n_estimators": model.n_estimators_, "n_iter_no_change": None, **(params or {})}
@@ -114,7 +114,7 @@ def _base(model: Any, source: str) -> NDArray[np.float64]:
     if not isinstance(init, str) and (random or not isinstance(init, (DummyClassifier, DummyRegressor))):
         raise UnsupportedModelError(
             f"this {source} starts from init={type(init).__name__}, whose predictions are not one constant: what it "
-            "has of each feature is in no tree. Only init=None, 'zero' and constant Dummy estimators are supported."
+            "learned of each feature is in no tree. Only init=None, 'zero' and constant Dummy estimators are supported."
         )
     base: NDArray[np.float64] = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     return base.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Which input column each output column of a scikit-learn transformer is made of, by the transformer's structure."""
+"""Sources of the columns of scikit-learn's transformers: the input column that each output column is made of."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sources(transformer: Any, n_columns: int) -> NDArray[np.int64]:
     Raises
     ------
     UnsupportedModelError
-        An output column is made of several input columns (PCA, interactions), or it cannot be told.
+        An output column is made of several input columns (PCA, interactions), or its source is unknown.
     """
     if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
         return np.arange(n_columns)
@@ -39,14 +39,14 @@ def sources(transformer: Any, n_columns: int) -> NDArray[np.int64]:
         if found is not None:
             return found
     raise UnsupportedModelError(
-        f"the transformer {type(transformer).__name__} makes columns of several columns, or it cannot be told which "
-        "come from which: scores cannot be traced back to the columns of X. Score the model behind it on what it "
-        "sees, e.g. debias.score(pipeline[-1], pipeline[:-1].transform(X), y)."
+        f"the transformer {type(transformer).__name__} makes a column of several columns, or the source of a column is "
+        "unknown: scores cannot be traced back to the columns of X. Score the model behind it on the transformed rows, "
+        "e.g. debias.score(pipeline[-1], pipeline[:-1].transform(X), y)."
     )
 
 
 def _composed(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
-    """Follow the columns through transformers made of transformers."""
+    """Follow the columns through pipelines, unions and column transformers."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import FeatureUnion, Pipeline
 
@@ -72,14 +72,14 @@ def _composed(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
 
 
 def _one_input(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
-    """Return that all columns come from the only one there is."""
+    """Return 0 for each output column if there is one input column only."""
     if n_columns != 1 or not hasattr(transformer, "get_feature_names_out"):
         return None
     return np.zeros(len(transformer.get_feature_names_out()), dtype=np.int64)
 
 
 def _known(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
-    """Return the columns of encoders, scalers, imputers and selectors."""
+    """Return the sources for encoders, scalers, imputers and selectors."""
     from sklearn.base import OneToOneFeatureMixin
     from sklearn.feature_selection import SelectorMixin
     from sklearn.impute import MissingIndicator
@@ -102,7 +102,7 @@ def _known(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
         return same if transformer.encode == "ordinal" else np.repeat(same, transformer.n_bins_)
     if isinstance(transformer, SplineTransformer):
         return np.repeat(same, transformer.n_features_out_ // n_columns)
-    if isinstance(transformer, TargetEncoder):  # one column a class, if there are more than two
+    if isinstance(transformer, TargetEncoder):  # one column for each class if there are more than two
         return np.repeat(same, len(transformer.get_feature_names_out()) // n_columns)
     if isinstance(transformer, _BaseImputer):
         return _imputed(transformer, n_columns)
@@ -111,12 +111,12 @@ def _known(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
     if isinstance(transformer, FunctionTransformer):
         identity = transformer.func is None or transformer.feature_names_out == "one-to-one"
         return same if identity else None
-    # Normalizer divides by the length of the row, so its columns come from all of them.
+    # Normalizer divides by the norm of the row, so each of its columns comes from all columns.
     return same if isinstance(transformer, OneToOneFeatureMixin) and not isinstance(transformer, Normalizer) else None
 
 
 def _imputed(imputer: Any, n_columns: int) -> NDArray[np.int64]:
-    """Return the columns an imputer keeps, and those it has indicators for behind them; names tell both."""
+    """Return the columns an imputer keeps, followed by those of its indicators, by their names."""
     names = list(getattr(imputer, "feature_names_in_", [f"x{k}" for k in range(n_columns)]))
     indicated = [] if getattr(imputer, "indicator_", None) is None else imputer.indicator_.features_.tolist()
     kept = imputer.get_feature_names_out().tolist()

@@ -1,4 +1,4 @@
-"""scikit-learn's HistGradientBoosting: missing values, categories, early stopping; scored on rows it has not seen."""
+"""Hooks for scikit-learn's HistGradientBoosting, scored on held-out rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Flatten the trees; their features count the categorical ones first, their leaves are shrunk already."""
+    """Concatenate the trees. They number categorical features first; leaf values include the learning rate."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -61,7 +62,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict with the number of each node in the place of its value: there is no public way to the leaves."""
+    """Predict with the number of each node as its value: there is no public function that returns leaves."""
     if not _is_mine(model):
         return None
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
@@ -79,7 +80,7 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 
 @debias.hookimpl
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return margins, from behind the encoding of categories that `X` has gone through already."""
+    """Return margins; the categories in `X` are encoded already."""
     if not _is_mine(model):
         return None
     raw = np.zeros((len(X), model.n_trees_per_iteration_), order="F") + model._baseline_prediction
@@ -90,7 +91,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins, through the model's own encoding of categories."""
+    """Return margins; the model encodes the categories."""
     if not _is_mine(model):
         return None
     with quiet():
@@ -106,6 +107,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 
 @debias.hookimpl
+def debias_training_weights(model: Any) -> TrainingWeights | None:
+    """Return whether classes were weighed."""
+    if not _is_mine(model):
+        return None
+    weighed = getattr(model, "class_weight", None) is not None
+    return TrainingWeights(classes=weighed, multiplied=weighed)
+
+
+@debias.hookimpl
 def debias_refit(
     model: Any,
     X: Any,
@@ -114,7 +124,7 @@ def debias_refit(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any | None:
-    """Fit a clone with the rounds that are there, and without early stopping."""
+    """Fit a clone with as many rounds as the model has, without early stopping."""
     if not _is_mine(model):
         return None
     settings = {"max_iter": model.n_iter_, "early_stopping": False, **(params or {})}
@@ -129,7 +139,7 @@ def _is_mine(model: Any) -> bool:
 
 
 def _require_categories(model: Any, splits: NDArray[Any], source: str) -> None:
-    """Refuse a damaged model whose splits on categories are of other features than its bins: prediction trusts them."""
+    """Refuse a damaged model that splits by categories on features that its bins take for numbers."""
     n_features, binned = model.n_features_in_, np.asarray(model._bin_mapper.is_categorical_)
     of_model = np.zeros(n_features, bool) if model.is_categorical_ is None else np.asarray(model.is_categorical_)
     on_codes = splits["feature_idx"][splits["is_categorical"] != 0]
@@ -143,7 +153,7 @@ def _trees(model: Any) -> list[Any]:
 
 
 def _user_order(model: Any) -> NDArray[np.int64]:
-    """Return which feature of the user's each feature of the trees is."""
+    """Return the user's feature for each feature of the trees."""
     categorical = model.is_categorical_
     if categorical is None:
         return np.arange(model.n_features_in_)
@@ -151,7 +161,7 @@ def _user_order(model: Any) -> NDArray[np.int64]:
 
 
 def _labels(model: Any) -> dict[int, NDArray[Any]] | None:
-    """Return the labels behind the codes of each categorical feature; NaN is no label, and None is one like others."""
+    """Return the labels of the codes of each categorical feature. None is a label like others, NaN is not."""
     if model.is_categorical_ is None:
         return None
     found = model._preprocessor.named_transformers_["encoder"].categories_
@@ -162,9 +172,9 @@ def _labels(model: Any) -> dict[int, NDArray[Any]] | None:
 
 
 def _category_sets(trees: list[Any], nodes: NDArray[Any]) -> dict[str, Any]:
-    """Return the arrays of category sets: 256 bits a split, of codes that go left.
+    """Return the arrays of category sets: the codes that go left, stored as 256 bits for each split.
 
-    Codes that are not known are missing values to the model, which `category_labels` sees to.
+    The model treats unknown codes as missing values; `category_labels` does the same.
     """
     which = (nodes["is_categorical"] == 1) & (nodes["is_leaf"] == 0)
     if not which.any():

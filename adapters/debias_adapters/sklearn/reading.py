@@ -1,4 +1,4 @@
-"""What the adapters of scikit-learn's ensembles share: reading the compiled trees they are made of."""
+"""Reader of scikit-learn's compiled trees, shared by the adapters of all ensembles that are made of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MEAN_CRITERIA = {"squared_error", "friedman_mse", "poisson", "gini", "entropy", 
 
 
 def common_arrays(trees: list[Any]) -> dict[str, Any]:
-    """Return the arguments of TreeEnsemble that all compiled trees give alike.
+    """Return the arguments of TreeEnsemble that are the same for all ensembles of compiled trees.
 
     Parameters
     ----------
@@ -79,14 +79,14 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
 
 
 def names_of(model: Any) -> dict[str, Any]:
-    """Return TreeEnsemble's arguments on feature names."""
+    """Return the arguments `feature_names` and `named` of TreeEnsemble."""
     named = hasattr(model, "feature_names_in_")
     names = model.feature_names_in_ if named else [f"x{k}" for k in range(model.n_features_in_)]
     return {"feature_names": tuple(names), "named": named}
 
 
 def values_are_means(tree: Any) -> bool:
-    """Whether the node values of a tree estimator are means of the response of its rows, so that they prove y."""
+    """Whether the node values of a tree are means of the response of its rows, so that they can prove y."""
     return str(tree.criterion) in MEAN_CRITERIA and getattr(tree, "monotonic_cst", None) is None
 
 
@@ -105,7 +105,7 @@ def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.in
 def predicted(model: Any, X: Any) -> NDArray[np.float64]:
     """Return what predict_proba or predict returns for the user's rows, the columns of several responses side by side.
 
-    By one thread: the rows are few.
+    Use one thread: there are only few rows.
     """
     alone = copy(model)
     if hasattr(model, "n_jobs"):
@@ -118,7 +118,7 @@ def predicted(model: Any, X: Any) -> NDArray[np.float64]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back what a library warns of while it predicts for a few rows, such as columns without names."""
+    """Suppress warnings of a library while it predicts for the rows of a check, such as those about missing names."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -130,14 +130,14 @@ def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str)
     Raises
     ------
     UnsupportedModelError
-        It is another, or depends on a number the model does not keep.
+        The loss is not supported, or depends on a number that the model does not keep.
     """
     if loss == "log_loss":
         return SOFTMAX if n_outputs > 1 else LOGISTIC
     if loss == "quantile" and quantile is not None:
         return Objective("quantile", (float(quantile),))
     if not isinstance(loss, str) or loss not in LOSSES:
-        why = "; its threshold changes from stage to stage, and the model keeps the last" if loss == "huber" else ""
+        why = "; its threshold changes in each stage, and the model keeps only the last one" if loss == "huber" else ""
         raise UnsupportedModelError(
             f"this {source} has loss={loss!r}{why}. Supported are log_loss, quantile, {', '.join(LOSSES)}."
         )

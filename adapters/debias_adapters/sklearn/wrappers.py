@@ -1,4 +1,4 @@
-"""scikit-learn's estimators around estimators: pipelines, searches, calibration, votes and several responses."""
+"""Hooks for scikit-learn's meta-estimators: pipelines, searches, calibration, votes and multi-output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import debias
 from debias.errors import UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.sklearn import rewrap as _sklearn_rewrap
+from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.columns import sources
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
-    """Take one layer off."""
+    """Return the models inside a meta-estimator."""
     for (module, names), unwrap in WRAPPERS.items():
         loaded = sys.modules.get(module)
         kinds = tuple(getattr(loaded, name) for name in names if hasattr(loaded, name))
@@ -34,46 +34,45 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
 
 def _pipeline(model: Any) -> Unwrapped:
     name, last = model.steps[-1]
-    before, rewrap = model[:-1], partial(_sklearn_rewrap.pipeline, model)
+    before, rewrap = model[:-1], partial(refit.refit_pipeline, model)
     if not before.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
-    names = _names(model)
+    names, named = _names(model)
     inner = Inner(last, f"step {name!r}", transform=before.transform, columns=sources(before, len(names)))
-    return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap)
+    return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
 
 def _search(model: Any) -> Unwrapped:
     kind = type(model).__name__
     if not hasattr(model, "best_estimator_"):
         raise UnsupportedModelError(f"this {kind} has no best_estimator_: it was fitted with refit=False. Refit it.")
-    return Unwrapped(
-        kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(_sklearn_rewrap.best, model)
-    )
+    return Unwrapped(kind, (Inner(model.best_estimator_, "best_estimator_"),), rewrap=partial(refit.refit_best, model))
 
 
 def _attribute(name: str, model: Any) -> Unwrapped:
-    rewrap = partial(_sklearn_rewrap.attribute, name, model)
+    rewrap = partial(refit.refit_attribute, name, model)
     return Unwrapped(type(model).__name__, (Inner(getattr(model, name), name),), rewrap=rewrap)
 
 
 def _elimination(model: Any) -> Unwrapped:
-    names = _names(model)
+    names, named = _names(model)
     inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
-    return Unwrapped(type(model).__name__, (inner,), names, rewrap=partial(_sklearn_rewrap.whole, model))
+    rewrap = partial(refit.refit_whole, model)
+    return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
 
 
 def _calibrated(model: Any) -> Unwrapped:
-    """Return the models under the calibration; there is one for each fold, if it was fitted so."""
+    """Return the models that are calibrated: one, or one for each fold."""
     parts = model.calibrated_classifiers_
     inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
     note = "scores are of the trees before their probabilities are calibrated"
-    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(_sklearn_rewrap.whole, model))
+    return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(refit.refit_whole, model))
 
 
 def _transformed_target(model: Any) -> Unwrapped:
-    note = "scores are on the scale of the transformed response, which the trees were grown for"
+    note = "scores are on the scale of the transformed response, on which the trees were grown"
     inner = Inner(model.regressor_, "regressor_", response=partial(_transform_target, model.transformer_))
-    rewrap = partial(_sklearn_rewrap.transformed_target, _transform_target, model)
+    rewrap = partial(refit.refit_transformed_target, _transform_target, model)
     return Unwrapped("TransformedTargetRegressor", (inner,), note=note, rewrap=rewrap)
 
 
@@ -83,7 +82,7 @@ def _multi_output(model: Any) -> Unwrapped:
     inner = tuple(
         Inner(part, f"response {k}", response=partial(_one_of, k, len(parts))) for k, part in enumerate(parts)
     )
-    rewrap = partial(_sklearn_rewrap.members, [each.response for each in inner], model)
+    rewrap = partial(refit.refit_members, [each.response for each in inner], model)
     return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses", rewrap=rewrap)
 
 
@@ -92,7 +91,7 @@ def _vote(model: Any) -> Unwrapped:
     classes = hasattr(model, "classes_")
     if classes and model.voting != "soft":
         raise UnsupportedModelError(
-            f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add over votes. Score its "
+            f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add up over votes. Score its "
             "members, model.estimators_, one by one."
         )
     names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
@@ -105,7 +104,7 @@ def _vote(model: Any) -> Unwrapped:
         for name, each, w in zip(names, model.estimators_, share, strict=True)
     )
     note = f"scores are means over {len(inner)} members, by their weights in the vote"
-    rewrap = partial(_sklearn_rewrap.members, [response] * len(inner), model)
+    rewrap = partial(refit.refit_members, [response] * len(inner), model)
     return Unwrapped(kind, inner, note=note, rewrap=rewrap)
 
 
@@ -125,13 +124,13 @@ def _stack(model: Any) -> Unwrapped:
         for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
     )
     note = f"scores are sums over {len(inner)} members, times their coefficients"
-    prefit = isinstance(model.cv, str)  # the members were fitted outside, which fitting the stack does not do again
-    return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(_sklearn_rewrap.whole, model))
+    prefit = isinstance(model.cv, str)  # the members were fitted before: fitting the stack does not refit them
+    return Unwrapped(kind, inner, note=note, rewrap=None if prefit else partial(refit.refit_whole, model))
 
 
 def _chain(model: Any) -> Unwrapped:
     raise UnsupportedModelError(
-        f"a {type(model).__name__} feeds the responses it predicts to its next models as features, which are no "
+        f"a {type(model).__name__} passes predicted responses to its next models as features, and these are not "
         "columns of X. Score model.estimators_ one by one."
     )
 
@@ -151,7 +150,7 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
 }
-"""By the module a user who has such a model has imported."""
+"""Keys are modules that are loaded if the user has such a model, and names of classes in them."""
 
 
 def _require_fitted(model: Any) -> None:
@@ -164,13 +163,15 @@ def _require_fitted(model: Any) -> None:
         raise UnsupportedModelError(f"this {type(model).__name__} is not fitted; fit it first") from error
 
 
-def _names(model: Any) -> tuple[str, ...]:
-    """Return the names of the columns a model is given; numbered like scikit-learn's where it saw none."""
-    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be none
+def _names(model: Any) -> tuple[tuple[str, ...], bool]:
+    """Return the names of the columns a model was fitted to, and whether it saw any: else they are numbered."""
+    for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be None
         if step is not None and not isinstance(step, str):
             return _names(step)
     names = getattr(model, "feature_names_in_", None)
-    return tuple(f"x{k}" for k in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)
+    if names is None:
+        return tuple(f"x{k}" for k in range(model.n_features_in_)), False
+    return tuple(str(name) for name in names), True
 
 
 def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:

@@ -1,1 +1,1 @@
-"""The reader of skops files."""
+"""Reader of skops files."""

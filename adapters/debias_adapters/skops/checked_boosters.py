@@ -1,7 +1,8 @@
-"""What stands for the Boosters of XGBoost and LightGBM while a skops file is read: checks a state, then becomes one.
+"""Stand-ins for the Boosters of XGBoost and LightGBM, used while a skops file is read.
 
-The classes are named in the place of the libraries' own, so that whatever way a file takes to make a Booster, its bytes
-or its text are checked before native code sees them. They take no arguments: a file cannot call them.
+A stand-in checks the state of the Booster in the file, and then becomes a Booster. The reader puts these classes in the
+place of the libraries' own, so that bytes and text of a Booster are always checked before native code reads them. The
+classes take no arguments, so a file cannot call them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ INSTEAD_OF = {"xgboost.core.Booster": "XGBoostBooster", "lightgbm.basic.Booster"
 
 
 class XGBoostBooster:
-    """Becomes a Booster of XGBoost when its state is set."""
+    """Checks the state of an XGBoost Booster, and becomes that Booster."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Check the bytes of model and configuration."""
@@ -31,7 +32,7 @@ class XGBoostBooster:
 
 
 class LightGBMBooster:
-    """Becomes a Booster of LightGBM when its state is set."""
+    """Checks the state of a LightGBM Booster, and becomes that Booster."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Check the model text."""

@@ -1,4 +1,4 @@
-"""Models saved by skops, with a list of trusted types of our own: exact names, of what models of trees are made of."""
+"""Hook for models saved by skops, with a list of trusted types: the exact names of what tree models are made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import debias
 from debias.errors import UnsupportedModelError, UntrustedModelError
-from debias_adapters.sklearn.soundness import require_sound
+from debias_adapters.sklearn.files import require_sound
 from debias_adapters.skops import checked_boosters
 
 TRUSTED = frozenset(
@@ -35,14 +35,14 @@ TRUSTED = frozenset(
         "xgboost.sklearn.XGBRegressor",
     }
 )
-"""Beside the types skops trusts by itself. Their loading runs no code of the file's; what it holds is checked after."""
+"""Added to the types that skops trusts. Loading them runs no code from the file; their content is checked after."""
 MOST_EXPANDED = 100
-"""Times its size a file may unpack to, beyond the first 100 MB; models unpack to some five times theirs."""
+"""Largest ratio of unpacked size to file size, beyond the first 100 MB; for real models it is about five."""
 
 
 @debias.hookimpl
 def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
-    """Load a zip file with a ``schema.json``, if it holds no type that is not trusted."""
+    """Load a zip file with a ``schema.json`` if all its types are trusted."""
     if not zipfile.is_zipfile(path):
         return None
     with zipfile.ZipFile(path) as archive:
@@ -50,7 +50,7 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
             return None
         expanded = sum(member.file_size for member in archive.infolist())
     if expanded > 100_000_000 + MOST_EXPANDED * path.stat().st_size:
-        raise UnsupportedModelError(f"{path} claims to unpack to {expanded:,} bytes; no model is packed so well")
+        raise UnsupportedModelError(f"{path} claims to unpack to {expanded:,} bytes, more than a model does")
     try:
         import skops.io
     except ImportError as error:
@@ -77,7 +77,7 @@ _CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boos
 
 
 def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
-    """Check the schema; return the file or, if it holds Boosters, a copy in memory with our classes in their place."""
+    """Check the schema. Return the file, or a copy in memory with the checked classes if it holds Boosters."""
     with zipfile.ZipFile(path) as archive:
         schema = json.loads(archive.read("schema.json"))
         if not _prepare(schema):
@@ -91,7 +91,7 @@ def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
 
 
 def _prepare(schema: Any) -> bool:
-    """Check a schema, and put the checked classes where one of the others is named; return whether there was one."""
+    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there was one."""
     found, meant = False, dict[Any, Any]()
     waiting = [schema]
     while waiting:
@@ -105,7 +105,7 @@ def _prepare(schema: Any) -> bool:
         if name:
             here["__module__"], here["__class__"] = checked_boosters.__name__, name
             found = True
-        # skops builds what an id stands for once, from the first node of it: what others say is then not what is built.
+        # skops builds one object for an id, from the first node that has it, and ignores what other nodes with it say.
         if "__loader__" in here and "__id__" in here:
             says = (here["__loader__"], here["content"] if here["__loader__"] == "JsonNode" else None)
             if meant.setdefault(here["__id__"], says) != says:

@@ -1,1 +1,1 @@
-"""The adapter of XGBoost."""
+"""Adapter of XGBoost."""

@@ -1,8 +1,8 @@
-"""XGBoost's model documents, checked whole before XGBoost reads them: its reader and its predictor trust every number.
+"""Checks of XGBoost's model documents, made before XGBoost reads them: it does not check the numbers in them.
 
-A child of 2147483648 wraps to another node, a claim of 2,000,000,000 features takes all memory, arrays of other lengths
-are read beyond their ends. What XGBoost gets is either bytes that can be read in one way only (UBJSON without repeated
-names), or text that is written anew from what was checked (JSON).
+A child with number 2147483648 wraps around to another node, a claim of 2,000,000,000 features takes all memory, and
+arrays of wrong lengths are read beyond their ends. XGBoost gets bytes that can be read in one way only (UBJSON without
+repeated names), or a text that is written again from the checked content (JSON).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_FEATURES = 2_000_000
 MOST_OUTPUTS = 100_000
 MOST_CATEGORIES = 1 << 24
-"""XGBoost's own limit of codes: float32 holds no larger ones."""
+"""XGBoost's own limit of codes: float32 cannot hold larger ones exactly."""
 MOST_THREADS = 4096
 NO_PARENT = (2**31 - 1, -1)
 _WHOLE = {
@@ -43,7 +43,7 @@ _REAL = ("split_conditions", "loss_changes", "sum_hessian")
 
 
 class Sizes(NamedTuple):
-    """What a model says it has."""
+    """Sizes that a model claims."""
 
     features: int
     outputs: int
@@ -51,7 +51,7 @@ class Sizes(NamedTuple):
 
 
 def checked(data: bytes, source: str) -> bytearray:
-    """Return a model file as XGBoost may read it.
+    """Return a model file that is safe for XGBoost to read.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def checked(data: bytes, source: str) -> bytearray:
     Raises
     ------
     UnsupportedModelError
-        Something in it is not as XGBoost writes it; the message says what.
+        Its content is not as XGBoost writes it; the message says where.
     """
     if re.match(rb"\s*\{\s*[\"}]", data):
         document = _parsed(data, source)
@@ -71,16 +71,16 @@ def checked(data: bytes, source: str) -> bytearray:
         try:
             return bytearray(json.dumps(document, ensure_ascii=False).encode())
         except UnicodeEncodeError:
-            raise UnsupportedModelError(f"{source} is damaged: a text in it is no Unicode") from None
+            raise UnsupportedModelError(f"{source} is damaged: a text in it is not Unicode") from None
     _check(_binary(data, source), source)
     return bytearray(data)
 
 
 def checked_state(data: bytes, source: str) -> bytearray:
-    """Return the whole state of a Booster, its model and its configuration, as XGBoost may read it."""
+    """Return the state of a Booster, its model and its configuration, that is safe for XGBoost to read."""
     document = _binary(data, source)
     if not isinstance(document, dict) or document.keys() != {"Model", "Config"}:
-        raise UnsupportedModelError(f"{source} is damaged: it has not a model and a configuration")
+        raise UnsupportedModelError(f"{source} is damaged: it does not consist of a model and a configuration")
     _check(document["Model"], source)
     _guarded(_check_configuration, document["Config"], document["Model"]["learner"], source=source)
     return bytearray(data)
@@ -90,7 +90,7 @@ def _parsed(data: bytes, source: str) -> Any:
     def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise ValueError("a name stands twice in one object")
+            raise ValueError("a name occurs twice in one object")
         return found
 
     try:
@@ -111,7 +111,7 @@ def _check(document: Any, source: str) -> None:
 
 
 def _guarded(check: Any, *arguments: Any, source: str) -> None:
-    """Run a check; what is missing or of another type is told like what is wrong."""
+    """Run a check. Missing entries and wrong types are reported like wrong values."""
     try:
         check(*arguments)
     except UnsupportedModelError as error:
@@ -125,7 +125,7 @@ def _guarded(check: Any, *arguments: Any, source: str) -> None:
 
 
 class _Wrong(ValueError):
-    """Something is not as XGBoost writes it."""
+    """The document is not as XGBoost writes it."""
 
 
 def _require(holds: Any, what: str) -> None:
@@ -138,7 +138,7 @@ def _check_document(document: dict[str, Any]) -> None:
     _require(
         isinstance(document.get("version", []), list)
         and all(type(part) is int for part in document.get("version", [])),
-        "its version is no list of whole numbers",
+        "its version is not a list of whole numbers",
     )
     sizes = _check_sizes(learner["learner_model_param"])
     _check_texts(learner, sizes)
@@ -148,13 +148,13 @@ def _check_document(document: dict[str, Any]) -> None:
         raise UnsupportedModelError("a model with booster='gblinear', which is linear and has no trees")
     _require(grown["name"] in ("gbtree", "dart"), f"it has no booster {grown['name']!r}")
     inner = grown["gbtree"] if grown["name"] == "dart" else grown
-    _require(inner["name"] == "gbtree" or inner is grown, "a booster in a booster is no gbtree")
+    _require(inner["name"] == "gbtree" or inner is grown, "a booster inside a booster is not gbtree")
     model = inner["model"]
     _check_model(model, sizes)
     for holder in (grown, model):
         if "weight_drop" in holder:
             drop = _reals(holder["weight_drop"], "weight_drop")
-            _require(drop.size in (0, len(model["trees"])), "weight_drop has not one entry a tree")
+            _require(drop.size in (0, len(model["trees"])), "weight_drop does not have one entry for each tree")
             _require(np.isfinite(drop).all(), "weight_drop is not finite")
     _require(grown["name"] != "dart" or "weight_drop" in grown or "weight_drop" in model, "it has no weight_drop")
 
@@ -175,7 +175,7 @@ def _check_texts(learner: dict[str, Any], sizes: Sizes) -> None:
     pairs = attributes.items()
     _require(all(type(part) is str for pair in pairs for part in pair), "its attributes are not texts")
     for name in ("best_iteration", "best_score"):
-        _require(len(attributes.get(name, "")) < 40, f"{name} is no number")
+        _require(len(attributes.get(name, "")) < 40, f"{name} is not a number")
     for name in ("feature_names", "feature_types"):
         found = learner.get(name, [])
         _require(type(found) is list and all(type(each) is str for each in found), f"its {name} are not texts")
@@ -191,7 +191,7 @@ def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
             _reals(values, group)  # the position bias of lambdarank_unbiased
             continue
         for key, text in values.items():
-            _require(type(text) is str and len(text) < 100_000, f"{key} of its objective is no text")
+            _require(type(text) is str and len(text) < 100_000, f"{key} of its objective is not a text")
             if key in (
                 "num_class",
                 "num_pairsample",
@@ -199,7 +199,7 @@ def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
                 "ndcg_exp_gain",
                 "n_rel_degree",
             ):
-                _require(_is_whole(text), f"{key} of its objective is no whole number")
+                _require(_is_whole(text), f"{key} of its objective is not a whole number")
             if key == "num_class":
                 _require(int(text) in (0, sizes.outputs), f"its objective is of {text} classes")
             if key == "quantile_alpha" or key == "expectile_alpha":
@@ -209,7 +209,7 @@ def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
 
 def _check_model(model: dict[str, Any], sizes: Sizes) -> None:
     trees, of = model["trees"], model["gbtree_model_param"]
-    _require(type(trees) is list, "its trees are no list")
+    _require(type(trees) is list, "its trees are not a list")
     n_trees = _whole(of, "num_trees", 0, 2**31 - 1)
     _require(n_trees == len(trees), f"it says that it has {n_trees} trees, and has {len(trees)}")
     _whole(of, "num_parallel_tree", 0, max(1, n_trees))
@@ -240,12 +240,12 @@ class _Tree(NamedTuple):
 
 
 def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
-    """Check what one tree says of itself, and the lengths of its arrays; its links come later, with those of all."""
+    """Check the sizes that a tree claims, and the lengths of its arrays. Links of all trees are checked later."""
     of, here = tree["tree_param"], f"of tree {number}"
     _require(type(tree["id"]) is int and tree["id"] == number, f"the id {here} is {tree['id']!r}")
     n_nodes = _whole(of, "num_nodes", 1, 2**31 - 1)
     deleted = _whole(of, "num_deleted", 0, n_nodes - 1)
-    _require(_whole(of, "num_feature", 0, MOST_FEATURES) == sizes.features, f"num_feature {here} is another's")
+    _require(_whole(of, "num_feature", 0, MOST_FEATURES) == sizes.features, f"num_feature {here} is not the model's")
     width = _whole(of, "size_leaf_vector", 0, MOST_OUTPUTS)
     _require(width <= 1 or width == sizes.outputs, f"size_leaf_vector {here} is {width} for {sizes.outputs} outputs")
     arrays = {name: _wholes(tree[name], name, dtype) for name, dtype in _WHOLE.items()}
@@ -253,8 +253,8 @@ def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
         _require(array.size == n_nodes, f"{name} {here} has {array.size} entries for {n_nodes} nodes")
     for name in _REAL:
         if name == "sum_hessian" and name not in tree and width > 1:
-            continue  # XGBoost before 3.2 wrote none for vector leaves
-        _require(_reals(tree[name], name).size == n_nodes, f"{name} {here} has not one entry a node")
+            continue  # XGBoost before 3.2 did not write it for vector leaves
+        _require(_reals(tree[name], name).size == n_nodes, f"{name} {here} does not have one entry for each node")
     weights = _reals(tree["base_weights"], "base_weights").size
     _require(weights in (n_nodes, n_nodes * max(1, width)), f"base_weights {here} has {weights} entries")
     leaf = arrays["left_children"] == -1
@@ -272,22 +272,22 @@ def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
 
 
 def _check_sets(tree: dict[str, Any], kind: NDArray[Any], leaf: NDArray[np.bool_], here: str) -> None:
-    """Check that the sets of categories are within their array, one for each split on categories."""
+    """Check that each split on categories has one set of them, inside its array."""
     codes, nodes, begin, size = (_wholes(tree[name], name, dtype) for name, dtype in _SETS.items())
     _require(nodes.size == begin.size == size.size, f"the sets of categories {here} are not as many as their nodes")
     _require((nodes[1:] > nodes[:-1]).all(), f"categories_nodes {here} are not ascending")
     _require(((nodes >= 0) & (nodes < kind.size)).all(), f"categories_nodes {here} name a node that is not there")
     wrong = (begin < 0) | (size < 0) | (begin > codes.size) | (size > codes.size - begin)
     _require(not wrong.any(), f"a set of categories {here} is beyond their end")
-    _require(((codes >= 0) & (codes < MOST_CATEGORIES)).all(), f"a category {here} is no code")
+    _require(((codes >= 0) & (codes < MOST_CATEGORIES)).all(), f"a category {here} is not a code")
     of_sets = np.zeros(kind.size, dtype=bool)
     of_sets[nodes] = True
-    _require((of_sets | leaf)[kind == 1].all(), f"a split {here} is on categories, and has no set of them")
-    _require((kind[nodes[~leaf[nodes]]] == 1).all(), f"a split {here} has a set of categories, and is on none")
+    _require((of_sets | leaf)[kind == 1].all(), f"a split {here} is on categories but has no set of them")
+    _require((kind[nodes[~leaf[nodes]]] == 1).all(), f"a split {here} has a set of categories but is not on categories")
 
 
 def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
-    """Check the links of all trees at once: every node in use is the child of one, which it names as its parent."""
+    """Check the links of all trees at once: each node in use is the child of one node, which is its `parent`."""
     start = np.cumsum([0] + [tree.left.size for tree in trees])
     left, right, parent, feature = (np.concatenate([tree[k] for tree in trees]) for k in range(4))
     tree = np.repeat(np.arange(len(trees)), np.diff(start))
@@ -307,7 +307,7 @@ def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
     _require(np.isin(parent[level], NO_PARENT).all(), "a root has a parent")
     while level.size:
         np.add.at(found, level, 1)
-        _require(found[level].max() == 1, "the nodes of a tree form no tree")
+        _require(found[level].max() == 1, "the nodes of a tree do not form a tree")
         inner = level[split[level]]
         begin = start[tree[inner]]
         children = np.concatenate([begin + left[inner], begin + right[inner]])
@@ -325,7 +325,7 @@ def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
 
 
 def _check_labels(cats: dict[str, Any], sizes: Sizes) -> None:
-    """Check the labels of categorical columns, which XGBoost keeps from 3.1 on."""
+    """Check the labels of categorical columns, which XGBoost stores since 3.1."""
     encoded = cats.get("enc", [])
     _require(type(encoded) is list and len(encoded) in (0, sizes.features), "labels are not of as many features")
     counts = []
@@ -348,16 +348,16 @@ def _check_labels(cats: dict[str, Any], sizes: Sizes) -> None:
     order = _wholes(cats.get("sorted_idx", []), "sorted_idx", np.int32)
     expected = np.cumsum([0, *counts]) if encoded else np.zeros(0)
     _require(np.array_equal(ends, expected) or not (ends.size or sum(counts)), "feature_segments are not the labels'")
-    _require(order.size == sum(counts), "sorted_idx has not one entry a label")
+    _require(order.size == sum(counts), "sorted_idx does not have one entry for each label")
     for begin, n in zip(expected[:-1], counts, strict=True):
         part = np.sort(order[int(begin) : int(begin) + n])
-        _require(np.array_equal(part, np.arange(n)), "sorted_idx is no order of the labels")
+        _require(np.array_equal(part, np.arange(n)), "sorted_idx is not an order of the labels")
 
 
 def _check_configuration(
     config: Any, learner: dict[str, Any], of_model: tuple[str, ...] = ("learner_model_param",)
 ) -> None:
-    """Check that a configuration claims no other sizes than its model, and no numbers of threads that cannot be."""
+    """Check that a configuration claims the sizes of its model, and a possible number of threads."""
     there = config["learner"]
     for name in of_model:
         _require(there[name] == learner[name], f"{name} of the configuration is not the model's")
@@ -375,7 +375,7 @@ def _check_configuration(
 
 
 def _whole(of: dict[str, Any], name: str, least: int, most: int) -> int:
-    """Return a whole number that stands as text."""
+    """Return a whole number that is stored as text."""
     text = of[name]
     _require(type(text) is str and _is_whole(text), f"{name} is {str(text)[:40]!r}")
     number = int(text)
@@ -400,7 +400,7 @@ def _numbers(text: Any, name: str) -> list[float]:
 
 
 def _wholes(found: Any, name: str, dtype: Any) -> NDArray[Any]:
-    """Return an array of whole numbers, each of which the type can hold."""
+    """Return an array of whole numbers that fit into the type."""
     array = _flat(found, name)
     _require(
         array.dtype.kind in "iu" or not array.size, f"{name} is not of whole numbers, or has one that is too large"
@@ -417,7 +417,7 @@ def _reals(found: Any, name: str) -> NDArray[np.float64]:
 
 
 def _flat(found: Any, name: str) -> NDArray[Any]:
-    _require(isinstance(found, (list, np.ndarray)), f"{name} is no list")
-    array = np.asarray(found)  # of a list with anything but numbers, one that is of another kind
-    _require(array.ndim == 1, f"{name} is no list of numbers")
+    _require(isinstance(found, (list, np.ndarray)), f"{name} is not a list")
+    array = np.asarray(found)  # a list with anything but numbers becomes an array of another kind
+    _require(array.ndim == 1, f"{name} is not a list of numbers")
     return array

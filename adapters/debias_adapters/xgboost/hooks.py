@@ -1,4 +1,4 @@
-"""XGBoost: the scikit-learn wrappers and raw Boosters with trees, of every objective a row has a gradient of."""
+"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of each objective with a gradient for single rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.xgboost import files as xgboost_files
-from debias_adapters.xgboost import params as xgboost_params
-from debias_adapters.xgboost import reading as xgboost_model
-from debias_adapters.xgboost import refit as xgboost_refit
+from debias_adapters.xgboost import files, reading, refit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,23 +25,23 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Read the trees from the booster's own binary form."""
+    """Read the trees from the binary form of the booster."""
     if not _is_mine(model):
         return None
     source = f"XGBoost {type(model).__name__}"
     booster = _booster(model)
-    learner = xgboost_model.read_learner(booster, source)
-    trees = xgboost_model.read_trees(learner, _n_rounds(model, booster), source)
+    learner = reading.read_learner(booster, source)
+    trees = reading.read_trees(learner, _n_rounds(model, booster), source)
     own = _own_objective(model)
-    doubt = () if own else xgboost_model.doubt_of_objective(learner, trees, source)
-    objective = own or xgboost_model.read_objective(learner, source)
-    base = xgboost_model.read_base(learner, objective, source)
+    doubt = () if own else reading.doubt_of_objective(learner, trees, source)
+    objective = own or reading.read_objective(learner, source)
+    base = reading.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])
     return TreeEnsemble(
         tree_start=trees.start,
         feature=trees.feature,
-        # XGBoost sends x < threshold left, in float32: x <= the next float32 below is the same.
+        # XGBoost sends x < threshold left, in float32. That is x <= the largest float32 below.
         threshold=np.nextafter(trees.condition, np.float32(-np.inf)).astype(np.float64),
         left=trees.left,
         right=trees.right,
@@ -60,28 +57,29 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, learner),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
-        category_labels=xgboost_model.category_labels(learner) or None,
+        category_labels=reading.category_labels(learner) or None,
         missing_value=_missing(model),
         sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
         gain=trees.gain,
         cover=trees.cover,
+        cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)
         native_node=trees.native_node,
         trees_a_round=trees.a_round,
         rescaled=trees.rescaled,
         margin_replaces_base=True,
-        # Covers of such losses mix responses and weights, so that only the training rows as a whole can be told.
+        # Covers of such losses depend on response and weights: only all training rows together can be recognised.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*xgboost_params.notes(booster), *_notes(model, booster), *doubt),
+        notes=(*refit.notes(booster), *_notes(model, booster), *doubt),
         **trees.sets,
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict leaf indices; XGBoost's are node ids, those of pruned nodes among them."""
+    """Predict leaf indices. XGBoost numbers nodes with the pruned ones."""
     if not _is_mine(model):
         return None
     leaves = _predict(model, X, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
@@ -102,7 +100,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins; a Booster is given the DMatrix its users make."""
+    """Return margins. A Booster gets a DMatrix of the rows, as its users make one."""
     if not _is_mine(model):
         return None
     with warnings.catch_warnings():
@@ -116,7 +114,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
 
 @debias.hookimpl
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Refuse: rows out of one boosted tree's sample were seen by the others, and forests do not keep their bags."""
+    """Refuse: boosted trees have seen every row, and forests of XGBoost do not keep their bags."""
     if not _is_mine(model):
         return None
     booster = _booster(model)
@@ -124,7 +122,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if trees > 1:
         raise InBagUnavailableError(
             f"an XGBoost {type(model).__name__} of one round is a forest, but XGBoost does not keep its bags, and they "
-            "cannot be replayed outside it. Pass rows the model has not seen, with rows='held-out'."
+            "cannot be redrawn outside it. Pass rows the model has not seen, with rows='held-out'."
         )
     raise InBagUnavailableError.of_boosted(f"an XGBoost {type(model).__name__}")
 
@@ -150,30 +148,32 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
+    n_jobs: int | None,
 ) -> Any | None:
-    """Train it again, by its wrapper, or by the configuration of a Booster."""
+    """Refit the wrapper, or a Booster with its configuration."""
     if not _is_mine(model):
         return None
     rounds = _n_rounds(model, _booster(model))
     if hasattr(model, "get_booster"):
-        return xgboost_refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
+        params = params if n_jobs is None else {"n_jobs": n_jobs, **(params or {})}
+        return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
     source = "XGBoost Booster"
-    learner = xgboost_model.read_learner(model, source)
-    xgboost_model.doubt_of_objective(learner, xgboost_model.read_trees(learner, rounds, source), source)
-    return xgboost_refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
+    learner = reading.read_learner(model, source)
+    reading.doubt_of_objective(learner, reading.read_trees(learner, rounds, source), source)
+    return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
 def debias_restore(model: Any, params: Any) -> Any | None:
-    """Give a Booster from a file its hyper-parameters back, or make it the booster of a wrapper."""
+    """Restore the hyper-parameters of a Booster from a file, or make it the booster of a wrapper."""
     if not _is_mine(model):
         return None
-    return xgboost_params.restored(_booster(model), params)
+    return refit.restored(_booster(model), params)
 
 
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
-    """Load ``save_model`` files: JSON or UBJSON, checked whole before XGBoost sees them."""
+    """Load JSON or UBJSON files of ``save_model``, which are checked before XGBoost reads them."""
     with open(path, "rb") as file:
         head = file.read(200).lstrip()
     if path.suffix not in (".json", ".ubj", ".ubjson") or not head.startswith(b"{") or b"learner" not in head:
@@ -184,7 +184,7 @@ def debias_load_model(path: Path) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
         ) from error
-    data = xgboost_files.checked(path.read_bytes(), str(path))
+    data = files.checked(path.read_bytes(), str(path))
     try:
         return xgboost.Booster(model_file=data)
     except xgboost.core.XGBoostError as error:
@@ -195,7 +195,7 @@ def _is_mine(model: Any) -> bool:
     xgboost = sys.modules.get("xgboost")
     if xgboost is None:
         return False
-    wrapper = getattr(xgboost, "XGBModel", None)  # absent where scikit-learn is
+    wrapper = getattr(xgboost, "XGBModel", None)  # absent if scikit-learn is not installed
     return isinstance(model, xgboost.Booster) or (wrapper is not None and isinstance(model, wrapper))
 
 
@@ -208,7 +208,7 @@ def _booster(model: Any) -> Any:
 
 
 def _n_rounds(model: Any, booster: Any) -> int:
-    """Return the rounds that predictions use: wrappers stop at the best of early stopping, Boosters do not."""
+    """Return the number of rounds that predictions use. Wrappers use the best one of early stopping, Boosters all."""
     if hasattr(model, "get_booster") and booster.attr("best_iteration") is not None:
         return int(booster.attr("best_iteration")) + 1
     return int(booster.num_boosted_rounds())
@@ -230,7 +230,7 @@ def _notes(model: Any, booster: Any) -> tuple[str, ...]:
 
 
 def _own_objective(model: Any) -> Objective | None:
-    """Return the objective of a wrapper that was given one as a function."""
+    """Return the objective function that was passed to a wrapper."""
     function = getattr(model, "objective", None)
     if not callable(function):
         return None
@@ -245,7 +245,7 @@ def _own_objective(model: Any) -> Objective | None:
 
 def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
     n_classes, n_targets = (int(learner["learner_model_param"].get(name, 1)) for name in ("num_class", "num_target"))
-    if n_targets > 1:  # several targets, or several labels a row: their columns are numbers
+    if n_targets > 1:  # several targets, or several labels for each row: y has columns of numbers
         return None
     if hasattr(model, "classes_"):
         return np.asarray(model.classes_)
@@ -253,12 +253,12 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 
 
 def _missing(model: Any) -> float:
-    missing = model.missing if hasattr(model, "get_booster") else xgboost_params.given(model).get("missing")
+    missing = model.missing if hasattr(model, "get_booster") else refit.given(model).get("missing")
     return np.nan if missing is None else float(missing)
 
 
 def _user_matrix(booster: Any, X: Any) -> Any:
-    """Return the user's rows for a Booster; the names and types of an array are those it was trained with."""
+    """Return the user's rows as a DMatrix. An array gets the names and types of training."""
     import xgboost
 
     framed = hasattr(X, "columns")
@@ -281,7 +281,7 @@ def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[
         feature_names=booster.feature_names,
         feature_types=booster.feature_types,
         enable_categorical=True,
-        nthread=1,  # a few rows: to gather several threads takes longer where cores are busy
+        nthread=1,  # there are few rows: starting several threads takes longer if cores are busy
     )
     predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **what)
     return predicted

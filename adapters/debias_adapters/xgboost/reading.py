@@ -1,4 +1,4 @@
-"""What stands in an XGBoost model: its trees, its objective, the margin it starts from."""
+"""Reader of XGBoost's models: trees, objective, base margin, labels of categories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.trees.objectives import Objective
 from debias_adapters.xgboost import ubjson
-from debias_adapters.xgboost.nodes import Nodes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +48,7 @@ REFUSED = {
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Nodes of all trees that are in use, node arrays side by side as in a TreeEnsemble."""
+    """Nodes of all trees, without pruned ones, in arrays as in a TreeEnsemble."""
 
     start: NDArray[np.int64]
     output: NDArray[np.int32]
@@ -68,16 +67,16 @@ class Trees:
 
 
 def read_learner(booster: Any, source: str) -> dict[str, Any]:
-    """Return the learner of a booster, from its own binary form."""
+    """Return the learner of a booster, read from its binary form."""
     try:
         learner: dict[str, Any] = ubjson.read(bytes(booster.save_raw("ubj")))["learner"]
-    except sys.modules["xgboost"].core.XGBoostError as error:  # a Booster that was made, and never trained
+    except sys.modules["xgboost"].core.XGBoostError as error:  # a Booster that was never trained
         raise UnsupportedModelError(f"this {source} cannot be read: it has no trees; train it first") from error
     return learner
 
 
 def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
-    """Return the trees of the first rounds, without the nodes that were pruned after growth."""
+    """Return the trees of the first rounds, without pruned nodes."""
     grown = learner["gradient_booster"]
     if grown["name"] == "gblinear":
         raise UnsupportedModelError(f"this {source} has booster='gblinear': it is linear and has no trees")
@@ -87,7 +86,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     trees = model["trees"][:n_trees]
     if not trees:
         raise UnsupportedModelError(f"this {source} has no trees; train it first")
-    # Dropout scales whole trees; XGBoost 3.4 keeps the factors in the model, and 'dart' before did beside it.
+    # Dropout scales whole trees. XGBoost 3.4 stores the factors in the model, earlier 'dart' boosters beside it.
     scale = np.asarray(grown.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
     scale = scale if scale.size else np.ones(n_trees)
     if "sum_hessian" not in trees[0]:
@@ -102,7 +101,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
         start=nodes.start,
         output=np.asarray(model["tree_info"][:n_trees], dtype=np.int32),
         left=left,
-        right=np.where(leaf, -1, right),  # of a vector leaf, it is the leaf's place among the values
+        right=np.where(leaf, -1, right),  # of a vector leaf, it is the position of the leaf's values
         feature=np.where(leaf, -1, nodes.joined("split_indices")),
         condition=nodes.joined("split_conditions"),
         default_left=nodes.joined("default_left").astype(bool),
@@ -117,7 +116,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
 
 
 def read_objective(learner: dict[str, Any], source: str) -> Objective:
-    """Return the objective, or refuse one that has no gradient of a row at a constant margin."""
+    """Return the objective. Refuse one without a gradient for a single row at a constant margin."""
     name = learner["objective"]["name"]
     for prefix, reason in REFUSED.items():
         if name.startswith(prefix):
@@ -133,11 +132,11 @@ def read_objective(learner: dict[str, Any], source: str) -> Objective:
 
 
 def doubt_of_objective(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
-    """Refuse, or note, a model that says squared error and was trained with a function, which no model keeps.
+    """Refuse, or note, a model that was trained with an objective function but claims squared error.
 
-    Such training leaves XGBoost's default objective in place, and the base score at 0.5, still to be estimated. That
-    hessians are no whole numbers then tells that the loss was another; else it may be chance (labels 0 and 1, as many
-    of each).
+    No model keeps such a function. XGBoost then stores its default objective, and a base score of 0.5 that is still to
+    be estimated. If hessians are not whole numbers, the loss was another one: refuse. If they are, the base score may
+    be 0.5 by chance (as many labels 0 as 1): return a note.
     """
     of = learner["learner_model_param"]
     untouched = of.get("boost_from_average") == "1" and all(float(part) == 0.5 for part in _numbers(of["base_score"]))
@@ -145,12 +144,12 @@ def doubt_of_objective(learner: dict[str, Any], trees: Trees, source: str) -> tu
         return ()
     if np.array_equal(trees.cover, np.round(trees.cover)):
         return (
-            "the model starts from 0.5, as XGBoost's do that are trained with a function as objective, which they do "
-            "not keep; if so, its loss is not squared error, and these scores are not of its loss",
+            "the model starts from 0.5, like XGBoost models that were trained with a function as objective, which "
+            "they do not keep; if so, its loss is not squared error, and these scores are not those of its loss",
         )
     raise UnsupportedModelError(
-        f"this {source} was trained with a function as its objective, by its base score of 0.5 and its hessians, and "
-        "does not keep the function: its loss is not known. Train the scikit-learn wrapper with "
+        f"this {source} was trained with a function as its objective, as its base score of 0.5 and its hessians show, "
+        "and does not keep the function: its loss is unknown. Train the scikit-learn wrapper with "
         "objective=your_function: it can be scored as long as it is not saved to a file."
     )
 
@@ -158,7 +157,7 @@ def doubt_of_objective(learner: dict[str, Any], trees: Trees, source: str) -> tu
 def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDArray[np.float64]:
     """Return the margin before any tree, shape (n_outputs,).
 
-    XGBoost stores it as float32 on the scale of the response; as margins for softmax, logitraw and hinge.
+    XGBoost stores it as float32 on the scale of the response, but as margins for softmax, logitraw and hinge.
     """
     of = learner["learner_model_param"]
     text = of["base_score"]
@@ -176,7 +175,7 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
 
 
 def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
-    """Return the labels of each categorical column of the training frame, by feature: from XGBoost 3.1 on."""
+    """Return the labels of each categorical column of the training frame, by feature; XGBoost stores them since 3.1."""
     grown = learner["gradient_booster"]
     model = grown["gbtree"]["model"] if grown["name"] == "dart" else grown["model"]
     found = {}
@@ -191,6 +190,97 @@ def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
     return found
 
 
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Nodes of the trees that are in use: those that were not pruned.
+
+    Parameters
+    ----------
+    trees : list of dict
+        The trees of the model's document.
+    source : str
+    stored : array of int64 of shape (n_trees + 1,)
+        Where each tree begins, with pruned nodes.
+    kept : array of bool of shape (stored[-1],), or None
+        Nodes that can be reached from a root. Pruning leaves the others in the arrays. None if there are no others.
+    start : array of int64 of shape (n_trees + 1,)
+        Where each tree begins, without pruned nodes.
+    tree : array of int64 of shape (start[-1],)
+        The tree of each kept node.
+    """
+
+    trees: list[dict[str, Any]]
+    source: str
+    stored: NDArray[np.int64]
+    kept: NDArray[np.bool_] | None
+    start: NDArray[np.int64]
+    tree: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, trees: list[dict[str, Any]], source: str) -> Nodes:
+        """Find the nodes that are in use."""
+        stored = np.cumsum([0] + [tree["left_children"].size for tree in trees])
+        tree = np.repeat(np.arange(len(trees)), np.diff(stored))
+        whole = cls(trees, source, stored, None, stored, tree)
+        pruned = np.array([int(each["tree_param"]["num_deleted"]) > 0 for each in trees])
+        if not pruned.any():
+            return whole
+        kept = whole._reachable() | ~pruned[tree]
+        start = np.concatenate(([0], np.cumsum(kept)[stored[1:] - 1]))
+        return whole if kept.all() else cls(trees, source, stored, kept, start, tree[kept])
+
+    def joined(self, name: str) -> NDArray[Any]:
+        """Return a node array of all trees."""
+        parts = [tree[name] for tree in self.trees]
+        sizes = np.array([part.size for part in parts])
+        if not np.array_equal(sizes, np.diff(self.stored)):
+            tree = int(np.argmax(sizes != np.diff(self.stored)))
+            raise UnsupportedModelError(
+                f"this {self.source} is damaged: tree {tree} has {sizes[tree]} entries of {name} for "
+                f"{np.diff(self.stored)[tree]} nodes"
+            )
+        array: NDArray[Any] = np.concatenate(parts)  # concatenate returns native byte order
+        return array if self.kept is None else array[self.kept]
+
+    def children(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return both children of each node, numbered within its tree. Entries of leaves are those of the model."""
+        left, right = self.joined("left_children"), self.joined("right_children")
+        if self.kept is None:
+            return left, right
+        split, place = left >= 0, np.cumsum(self.kept) - 1
+        old, new = self.stored[self.tree[split]], self.start[self.tree[split]]
+        for child in (left, right):
+            child[split] = place[old + child[split]] - new
+        return left, right
+
+    def place(self, tree: int, node: int) -> int:
+        """Return the position of a node of a tree among the kept nodes; -1 if it was pruned."""
+        at = int(self.stored[tree]) + node
+        if self.kept is None:
+            return at
+        return int(self.kept[:at].sum()) if self.kept[at] else -1
+
+    def native_number(self) -> NDArray[np.int32] | None:
+        """Return the model's number of each node within its tree; None if no node was pruned."""
+        if self.kept is None:
+            return None
+        at = np.flatnonzero(self.kept)
+        return (at - self.stored[self.tree]).astype(np.int32)
+
+    def _reachable(self) -> NDArray[np.bool_]:
+        """Return the nodes that can be reached from a root, found level by level."""
+        left, right = self.joined("left_children"), self.joined("right_children")
+        found = np.zeros(self.tree.size, dtype=bool)
+        level = self.stored[:-1]
+        while level.size:
+            found[level] = True
+            split = level[left[level] >= 0]
+            begin = self.stored[self.tree[split]]
+            level = np.concatenate([begin + left[split], begin + right[split]])
+            level = level[~found[level]]  # a damaged model may have cycles
+        return found
+
+
 def _numbers(text: str) -> list[str]:
     return text.strip("[]").split(",")
 
@@ -198,7 +288,7 @@ def _numbers(text: str) -> list[str]:
 def _leaf_values(
     nodes: Nodes, leaf: NDArray[np.bool_], right: NDArray[np.int32], scale: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what each leaf adds to the margins, shape (n_nodes, width); 0 at other nodes."""
+    """Return what each leaf adds to the margins, shape (n_nodes, width); 0 at inner nodes."""
     (width,) = {max(1, int(tree["tree_param"]["size_leaf_vector"])) for tree in nodes.trees}
     value = np.zeros((leaf.size, width))
     if width == 1:
@@ -211,7 +301,7 @@ def _leaf_values(
 
 
 def _category_sets(nodes: Nodes, leaf: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the sets of categories that go right, as a TreeEnsemble takes them; nothing if no split has one."""
+    """Return the sets of categories that go right, as arguments of TreeEnsemble; empty without such splits."""
     which = np.full(leaf.size, -1, dtype=np.int32)
     codes: list[NDArray[np.int32]] = []
     for number, tree in enumerate(nodes.trees):

@@ -1,17 +1,54 @@
-"""Train an XGBoost model again on other rows, with the settings it was trained with."""
+"""Refits of XGBoost models, and the hyper-parameters they take.
+
+XGBoost's files do not keep hyper-parameters, so a user passes them with a loaded model. They are checked against the
+trees, and stored as an attribute of the Booster, so that copies and pickles have them too.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import UnsupportedModelError
-from debias_adapters.xgboost.params import ALIASES, ARE_KEPT, OF_WRAPPERS, given, require_known
+import numpy as np
+
+from debias.errors import RowsError, UnsupportedModelError, nearest
+from debias_adapters.xgboost import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
+
+ALIASES = {
+    "learning_rate": "eta",
+    "min_split_loss": "gamma",
+    "reg_alpha": "alpha",
+    "reg_lambda": "lambda",
+    "n_jobs": "nthread",
+    "random_state": "seed",
+}
+OF_WRAPPERS = frozenset(
+    {
+        "n_estimators",
+        "early_stopping_rounds",
+        "callbacks",
+        "enable_categorical",
+        "feature_types",
+        "feature_weights",
+        "importance_type",
+        "missing",
+        "validate_parameters",
+        "verbosity",
+    }
+)
+"""Parameters of the scikit-learn wrappers that ``xgboost.train`` does not take."""
+OF_SOME = frozenset(
+    {
+        *("rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"),
+        *("huber_slope", "quantile_alpha", "expectile_alpha", "tweedie_variance_power", "max_delta_step"),
+    }
+)
+"""Parameters that a configuration contains only for the booster or objective they belong to."""
+ARE_KEPT = "debias_params"
 
 
 def refit_wrapper(
@@ -23,7 +60,7 @@ def refit_wrapper(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Clone a scikit-learn wrapper and fit the clone, with `rounds` rounds and without early stopping."""
+    """Fit a clone of a scikit-learn wrapper, with `rounds` rounds and without early stopping."""
     from sklearn.base import clone
 
     _refuse_lost(model.get_booster(), params, type(model).__name__)
@@ -44,7 +81,7 @@ def refit_booster(
     seed: int | None,
     params: Mapping[str, Any] | None,
 ) -> Any:
-    """Train a Booster with the settings of another."""
+    """Train a Booster with the settings of another one."""
     import xgboost
 
     _refuse_lost(model, params, "Booster")
@@ -63,10 +100,83 @@ def refit_booster(
     return xgboost.train(settings, data, num_boost_round=rounds)
 
 
-def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> None:
-    """Refuse a model that came from a file: the format keeps trees and objective, and no other setting.
+def restored(booster: Any, params: Any) -> Any:
+    """Return a copy of a Booster with hyper-parameters, or an estimator with them that has the Booster's trees."""
+    import xgboost
 
-    Training sets an evaluation metric, loading does not; the other settings then stand at their defaults.
+    raw = bytearray(booster.save_raw("ubj"))
+    copy = xgboost.Booster(model_file=raw)
+    if isinstance(params, Mapping):
+        require_known(copy, params)
+        try:
+            copy.set_attr(**{ARE_KEPT: json.dumps(dict(params))})
+        except TypeError as error:
+            raise RowsError(f"params must be names and plain values ({error}); pass an unfitted estimator") from None
+        return copy
+    if not isinstance(params, xgboost.XGBModel):
+        raise RowsError(
+            f"params is a {type(params).__name__}: pass a mapping of names to values, or an unfitted estimator of "
+            "xgboost (XGBRegressor, XGBClassifier, ...)"
+        )
+    settings = params.get_params()
+    require_known(copy, {**settings, "objective": None if callable(params.objective) else params.objective})
+    fitted = type(params)(**settings)
+    copy.set_attr(**{ARE_KEPT: "{}"})
+    try:
+        fitted.load_model(bytearray(copy.save_raw("ubj")))
+    except TypeError as error:
+        raise RowsError(f"params is an {type(params).__name__}, but the model in the file is not: {error}") from None
+    if not callable(params.objective):
+        del settings["objective"]  # the file has it: with many classes it is not the estimator's default
+    return fitted.set_params(**settings)  # load_model has changed some
+
+
+def given(booster: Any) -> dict[str, Any]:
+    """Return the hyper-parameters that were restored to a Booster."""
+    found: dict[str, Any] = json.loads(booster.attr(ARE_KEPT) or "{}")
+    return found
+
+
+def notes(booster: Any) -> tuple[str, ...]:
+    """Return a note if hyper-parameters were restored to a Booster."""
+    if booster.attr(ARE_KEPT) is None:
+        return ()
+    return ("the file of this model kept no hyper-parameters: refits use those that the user passed",)
+
+
+def require_known(booster: Any, params: Mapping[str, Any]) -> None:
+    """Refuse names that XGBoost does not know, which it would ignore, and values that the trees contradict.
+
+    Raises
+    ------
+    RowsError
+    """
+    import xgboost
+
+    learner = json.loads(booster.save_config())["learner"]
+    known = {*_names(learner), *xgboost.XGBModel().get_params(), *ALIASES, *ALIASES.values(), *OF_WRAPPERS, *OF_SOME}
+    for name in params:
+        if name not in known:
+            raise RowsError(f"XGBoost has no hyper-parameter {name!r}.{nearest(str(name), known)}")
+    objective, stored = params.get("objective"), learner["objective"]["name"]
+    # A classifier sets this objective by the number of classes.
+    of_classes = (objective, stored) == ("binary:logistic", "multi:softprob")
+    if isinstance(objective, str) and objective != stored and not of_classes:
+        raise RowsError(f"params say objective={objective!r}, but the model has {stored!r}")
+    limit = params.get("max_depth")
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
+        raise RowsError(f"params say max_depth={limit!r}, which is not a number")
+    if limit:
+        source = "XGBoost Booster"
+        trees = reading.read_trees(reading.read_learner(booster, source), int(booster.num_boosted_rounds()), source)
+        if (found := _depth(trees.start, trees.left, trees.right)) > limit:
+            raise RowsError(f"params say max_depth={limit}, but the model has a tree of depth {found}")
+
+
+def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> None:
+    """Refuse a model that was loaded from a file, which keeps the trees and the objective but no other setting.
+
+    It is recognised by its evaluation metric: training sets one, loading does not. Other settings have their defaults.
     """
     if params is not None:
         require_known(booster, params)
@@ -78,7 +188,7 @@ def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> N
 
 
 def _settings(learner: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of training, which the configuration of a Booster spreads over sections."""
+    """Return the training parameters, which are spread over sections in the configuration of a Booster."""
     grown = learner["gradient_booster"]
     found: dict[str, Any] = {
         **_section(learner, "tree_train_param"),
@@ -111,7 +221,21 @@ def _section(learner: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _is_forest(model: Any) -> bool:
-    """Whether n_estimators counts parallel trees, and not rounds."""
+    """Whether `n_estimators` is the number of parallel trees, not of rounds."""
     import xgboost
 
     return isinstance(model, (xgboost.XGBRFRegressor, xgboost.XGBRFClassifier))
+
+
+def _names(section: dict[str, Any]) -> set[str]:
+    """Return the names in all sections of a configuration."""
+    return {each for name, value in section.items() for each in (_names(value) if isinstance(value, dict) else {name})}
+
+
+def _depth(start: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
+    depth = np.zeros(left.size, dtype=np.int64)
+    for begin, end in zip(start[:-1], start[1:], strict=True):
+        for node in range(begin, end):  # parents precede children
+            if left[node] >= 0:
+                depth[[begin + left[node], begin + right[node]]] = depth[node] + 1
+    return int(depth.max())

@@ -1,4 +1,4 @@
-"""Reader of the UBJSON that XGBoost writes: numeric arrays come back as views of the data, without a copy."""
+"""Reader of the UBJSON that XGBoost writes. Numeric arrays are views of the data."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def read(data: bytes) -> Any:
     Returns
     -------
     object
-        Dictionaries, lists, strings, numbers; arrays of one numeric type as read-only arrays in the byte order of the
-        format, which is big-endian.
+        Dictionaries, lists, strings and numbers. Arrays of one numeric type are read-only and big-endian, as the
+        format stores them.
 
     Raises
     ------
@@ -43,16 +43,16 @@ def read(data: bytes) -> Any:
     try:
         found, end = _READERS[data[0]](data, 1)
     except KeyError as error:
-        raise ValueError(f"not UBJSON: {chr(error.args[0])!r} stands where it is no marker") from None
+        raise ValueError(f"not UBJSON: {chr(error.args[0])!r} is not a marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
     if end != len(data):
-        raise ValueError(f"not UBJSON as XGBoost writes it: {len(data) - end} bytes are behind its end")
+        raise ValueError(f"not UBJSON as XGBoost writes it: {len(data) - end} bytes follow its end")
     return found
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
-    """Read how long something is; like every reader, return it and the place behind it."""
+    """Read a length. Like every reader, return the value and the position after it."""
     number = _COUNTS[data[at]]
     (size,) = number.unpack_from(data, at + 1)
     if size < 0:
@@ -83,7 +83,7 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
     if kind in _DTYPES:
         dtype = _DTYPES[kind]
         return np.frombuffer(data, dtype, size, at), at + size * dtype.itemsize
-    if size > len(data):  # nulls of one type take no bytes
+    if size > len(data):  # typed nulls take no bytes
         raise ValueError(f"not UBJSON: {size} items at byte {at}")
     for _ in range(size):
         item, at = _READERS[data[at]](data, at + 1) if kind is None else _READERS[kind](data, at)
@@ -95,8 +95,8 @@ def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     found = {}
     while data[at] != _OBJECT_ENDS:
         name, at = _string(data, at)
-        if name in found:  # of two readers one may take the first, one the last
-            raise ValueError(f"not UBJSON as XGBoost writes it: {name!r} stands twice in one object")
+        if name in found:  # one reader may take the first value, another the last
+            raise ValueError(f"not UBJSON as XGBoost writes it: {name!r} occurs twice in one object")
         found[name], at = _READERS[data[at]](data, at + 1)
     return found, at + 1
 

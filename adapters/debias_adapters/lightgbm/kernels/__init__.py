@@ -1,1 +1,1 @@
-"""Compiled loops that read decimals."""
+"""Compiled loops that read decimal numbers."""

@@ -1,20 +1,21 @@
-"""A compiled reader of decimal numbers that rounds as Python's does, or says that it cannot."""
+"""Compiled reader of decimal numbers: it rounds correctly, or says that it cannot."""
 
 import numpy as np
 from numba import njit
 
 DIGITS_AT_MOST = 18
-"""So many fit into 63 bits."""
+"""A number of so many digits fits into 63 bits."""
 UNSURE = 2.0**-94
-"""Relative error the product of a number and a power of ten stays far below: both are pairs of doubles."""
+"""Bound of the relative error of a number times a power of ten, where both are sums of two doubles."""
 
 
 @njit(cache=True, nogil=True)
 def read_numbers(data, high, low, values, begin, in_line):
-    """Read what stands in lines of ASCII: numbers apart from one another by white space.
+    """Read the numbers of lines of ASCII, separated by white space.
 
-    A word that is no plain number, or one whose rounding is in doubt, becomes NaN. `begin` gets where each word
-    begins, `in_line` how many words each line has. `high` + `low` are powers of ten, from as far below 1 as above.
+    A word that is not a plain number, or whose rounding is in doubt, becomes NaN. The position of each word is written
+    to `begin`, and the number of words of each line to `in_line`. `high` + `low` are the powers of ten from 10^-k to
+    10^k.
     """
     n, line, at, size = 0, 0, 0, data.size
     while at < size:
@@ -46,7 +47,7 @@ def read_numbers(data, high, low, values, begin, in_line):
                 plain = False
                 break
             at += 1
-        while at < size and data[at] > 32:  # what is left of a word that is not plain
+        while at < size and data[at] > 32:  # skip the rest of a word that is not a plain number
             plain = False
             at += 1
         value = _scaled(digits, exponent, high, low) if plain and any_digit else np.nan
@@ -57,7 +58,7 @@ def read_numbers(data, high, low, values, begin, in_line):
 
 @njit(cache=True, nogil=True)
 def _exponent(data, at):
-    """Return the place behind an exponent, the exponent, and whether it is one of up to three digits."""
+    """Return the position after an exponent, the exponent, and whether it has one to three digits."""
     negative = at < data.size and data[at] == 45
     at += at < data.size and (data[at] == 45 or data[at] == 43)
     first, shift = at, 0
@@ -69,7 +70,7 @@ def _exponent(data, at):
 
 @njit(cache=True, nogil=True)
 def _scaled(digits, exponent, high, low):
-    """Return digits x 10^exponent to the nearest double; NaN where it is in doubt which one that is."""
+    """Return digits x 10^exponent, correctly rounded; NaN if the rounding is in doubt."""
     if digits == 0:
         return 0.0
     at = exponent + high.size // 2

@@ -1,8 +1,9 @@
-"""The bootstrap samples of NumPy's RandomState, redrawn several times faster than it draws them.
+"""Compiled bootstrap samples, equal to those of NumPy's RandomState and several times faster.
 
-``RandomState(seed).randint(0, n_rows, n_drawn)`` is a fixed stream: NumPy promises never to change it. It is MT19937
-(Matsumoto and Nishimura 1998), seeded as Knuth does; every word is cut to the bits that ``n_rows - 1`` has, and drawn
-again where it is larger. Done for 624 words at a time this is vector code. Importing this module imports numba.
+``RandomState(seed).randint(0, n_rows, n_drawn)`` is a fixed stream: NumPy promises never to change it. The generator is
+MT19937 (Matsumoto and Nishimura 1998) with Knuth's seeding. Each word is masked to the bits of ``n_rows - 1``, and
+rejected if it is larger than that. The loops take 624 words at a time, which compiles to vector code. Importing this
+module imports numba.
 """
 
 import numpy as np
@@ -50,7 +51,7 @@ def bits_of(drawn, bits):
 
 @njit(cache=True, nogil=True)
 def _next(state, words):
-    """Step the generator by 624 words, and write them, tempered."""
+    """Advance the generator by 624 words, and write them after tempering."""
     for i in range(227):
         state[i] = state[i + 397] ^ _twisted(state[i], state[i + 1])
     for i in range(227, 623):

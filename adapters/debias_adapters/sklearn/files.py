@@ -1,7 +1,7 @@
-"""Compiled trees of scikit-learn from a file: scikit-learn itself copies their nodes, and trusts every number in them.
+"""Checks of scikit-learn's compiled trees that come from a file: scikit-learn itself does not check their numbers.
 
-All trees that can be reached from a model are checked, also those it would not be scored by: a selection of features
-before it, or an imputation, walks trees of its own.
+All trees that a model holds are checked, not only those that are scored: a feature selector or an imputer inside a
+pipeline may use trees too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOST_FEATURES = 2_000_000
 
 
 def require_sound(model: Any, source: str) -> None:
-    """Refuse a model that holds a compiled tree which is none.
+    """Refuse a model that holds a damaged tree.
 
     Parameters
     ----------
     model : object
-        As it was loaded.
+        The loaded model.
     source : str
         For messages.
 
@@ -53,13 +53,13 @@ def require_sound(model: Any, source: str) -> None:
 
 
 def _reachable(model: Any) -> Iterator[Any]:
-    """Yield all objects a model holds, itself first, each once."""
+    """Yield all objects that a model holds, each once, and the model first."""
     waiting, seen = [model], {}
     while waiting:
         here = waiting.pop()
         if id(here) in seen or isinstance(here, (str, bytes, bytearray, int, float, type)):
             continue
-        seen[id(here)] = here  # kept, so that no other gets its id
+        seen[id(here)] = here  # kept alive, so that no other object gets its id
         yield here
         if isinstance(here, np.ndarray):
             waiting += here.ravel().tolist() if here.dtype == object else []
@@ -94,7 +94,7 @@ def _fault_of_predictor(tree: Any) -> str | None:
 
 
 def _fault_of_binner(binner: Any) -> str | None:
-    """Categories become bits of 256, by loops that do not ask whether they can."""
+    """Return what is wrong with the categories of a binner; scikit-learn's loops need codes from 0 to 255."""
     categorical, known = np.asarray(binner.is_categorical_), binner.bin_thresholds_
     if categorical.dtype.kind not in "bu" or categorical.ndim != 1 or len(known) != categorical.size:
         return "has bins of other features"
@@ -106,7 +106,7 @@ def _fault_of_binner(binner: Any) -> str | None:
 def _fault(
     left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], split: NDArray[np.bool_], n_features: int
 ) -> str | None:
-    """Return what is wrong with the links of a tree; None if nothing is."""
+    """Return what is wrong with the links of a tree, or None."""
     at = np.flatnonzero(split)
     child = np.stack([left[at], right[at]]).astype(np.int64)
     if not ((child > at) & (child < left.size)).all():
