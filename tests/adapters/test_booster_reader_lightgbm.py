@@ -1,4 +1,4 @@
-"""The reader of LightGBM model texts, against the library's own JSON."""
+"""Tests of the reader of LightGBM's model texts, against the library's JSON."""
 
 import re
 

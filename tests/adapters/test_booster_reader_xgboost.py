@@ -1,4 +1,4 @@
-"""The reader of XGBoost's binary form, and the numbers its nodes are given."""
+"""Tests of the reader of XGBoost's binary form, and of the numbers of its nodes."""
 
 import json
 import struct

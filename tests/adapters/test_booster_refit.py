@@ -1,4 +1,4 @@
-"""A model that is trained again on its own rows with its own seed is the same model, bit by bit."""
+"""Tests of refits of boosters: on the same rows with the same seed the model is the same, bit by bit."""
 
 from __future__ import annotations
 

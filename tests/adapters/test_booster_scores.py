@@ -1,4 +1,4 @@
-"""Scores of boosted models against what defines them: gradients, losses, weights, bags, margins of rows.
+"""Tests of scores of boosted models against their definitions: gradients, losses, weights, bags, margins of rows.
 
 One file for all objectives and libraries, since they go through the same checks.
 """

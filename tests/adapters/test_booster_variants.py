@@ -1,4 +1,4 @@
-"""Every variant of XGBoost and LightGBM predicts in the common form what it predicts itself, leaf by leaf."""
+"""Tests of all variants of XGBoost and LightGBM: extracted trees predict what the library predicts, leaf by leaf."""
 
 from __future__ import annotations
 

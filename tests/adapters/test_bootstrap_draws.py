@@ -1,4 +1,4 @@
-"""The compiled bootstrap draws what NumPy draws, or is not used."""
+"""Tests of the compiled bootstrap: it draws what NumPy draws, or is not used."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The compiled reader of decimals, against Python's own."""
+"""Tests of the compiled reader of decimal numbers, against Python's float."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""CatBoost, imbalanced-learn and quantile-forest: what the plugin door lets in says what the libraries say."""
+"""Tests of the adapters of CatBoost, imbalanced-learn and quantile-forest, against the libraries."""
 
 from __future__ import annotations
 

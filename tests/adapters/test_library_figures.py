@@ -1,4 +1,4 @@
-"""The common form says what the library says: its importances, its predictions, its leaves."""
+"""Tests of extracted trees against the libraries: importances, predictions and leaves."""
 
 from __future__ import annotations
 

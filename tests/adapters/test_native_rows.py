@@ -1,4 +1,4 @@
-"""Every library, container and special value: rows are scored as the model itself reads them, or refused.
+"""Tests of each library, container and special value: rows are scored as the model reads them, or refused.
 
 What the library predicts for the rows as they are passed is the reference. Where it refuses a container or text in the
 place of categories, the reference is what it predicts for the same rows as it was trained; where it refuses these too,

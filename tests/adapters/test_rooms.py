@@ -1,4 +1,4 @@
-"""Tests of what stands where: a room a library in the adapters, and no library in the core."""
+"""Tests of the layout: one room for each library in the adapters, and no library in the core."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Bagging, boosting and forests of several responses: the common form says what scikit-learn says.
+"""Tests of bagging, boosting and forests of several responses, against scikit-learn.
 
 One file for all families, since they go through the same checks.
 """

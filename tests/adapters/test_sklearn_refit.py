@@ -1,4 +1,4 @@
-"""A model trained again has the same settings, new random states, and whatever was wrapped around it."""
+"""Tests of refits with scikit-learn: same settings, new random states, and the same wrappers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of models around models are those of the trees inside, in the user's columns."""
+"""Tests of meta-estimators: scores are those of the trees inside, in the user's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every family of models by every capability, as docs/support.md has it."""
+"""Tests of each family of models and each capability, as docs/support.md lists them."""
 
 from __future__ import annotations
 
