@@ -11,7 +11,9 @@ from debias.testing.toy_forests import TASKS, toy_rows
 from debias.trees.fingerprint import trees_sha256
 from debias.trees.shapley import shapley_values
 
-OF_TREES = sorted(name for name, scorer in scorers().items() if isinstance(scorer, debias.TreeScorer) and name != "native")
+OF_TREES = sorted(
+    name for name, scorer in scorers().items() if isinstance(scorer, debias.TreeScorer) and name != "native"
+)
 
 
 def without(rows):
