@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.results.audit_words import in_words, rank_in_words
+from debias.results.sentences import in_words, rank_in_words
 from debias.text import percent
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import write_text
-from debias.results import audit_words, untested
+from debias.results import sentences, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
@@ -161,11 +161,11 @@ class Audit:
             three features whose reported share is at least twice their debiased one and more than 1 percentage point
             above it, and how many more there are.
         """
-        return audit_words.summary(self)
+        return sentences.summary(self)
 
     def chance_in_words(self) -> str:
         """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
-        return audit_words.chance_in_words(self)
+        return sentences.chance_in_words(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.audit_words import z_that_is_found
+from debias.results.sentences import z_that_is_found
 from debias.text import percent_in_table, shown
 
 if TYPE_CHECKING:

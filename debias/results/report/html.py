@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.audit_words import headline, procedure_in_words, z_that_is_found
+from debias.results.sentences import headline, procedure_in_words, z_that_is_found
 from debias.results.console import cells
 from debias.results.report import figures
 from debias.results.report.svg import Styles, to_svg
