@@ -41,7 +41,7 @@ def command(seed: int, jobs: int, html: str) -> None:
         )
         for number, audit in enumerate(demo_audits(seed, jobs)):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
+            console.print(f"=> {on_noise(audit)}\n=> {audit.test_summary()}\n", highlight=False)
             if number == 0:
                 audit.to_html(html)
         console.print(f"The report on the forest, to open in a browser: {os.path.abspath(html)}", highlight=False)

@@ -163,9 +163,15 @@ class Audit:
         """
         return sentences.summary(self)
 
-    def chance_in_words(self) -> str:
-        """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
-        return sentences.chance_in_words(self)
+    def test_summary(self) -> str:
+        """Return in a few words how many features are indistinguishable from noise, by which test, at which error rate.
+
+        Returns
+        -------
+        str
+            The second entry of :meth:`summary`. If no feature was tested, why not and what to do.
+        """
+        return sentences.test_summary(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

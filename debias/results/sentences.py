@@ -1,6 +1,6 @@
-"""What an audit says, in sentences: which features the library ranks too high, and how sure that is.
+"""Sentences about an audit: which features are informative, and which the model ranks too high.
 
-Every sentence is true of the table as it stands: tests recompute each from the figures.
+Every sentence must be true of the table. The tests recompute each sentence from the figures.
 """
 
 from __future__ import annotations
@@ -18,52 +18,53 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
 
 ROWS_TO_JUDGE = 30
-"""With fewer rows the summary names no features."""
+"""With fewer rows than this, the summary names no inflated features."""
 INFLATED = 2.0
-"""A feature is called inflated if its reported share is at least this many times its debiased share,"""
+"""A feature is inflated if its reported share is at least this many times its debiased share,"""
 NOTABLE = 0.01
-"""and exceeds it by more than this."""
+"""and if its reported share is larger by more than this."""
 NOTABLE_TOGETHER = 0.1
-"""Features that exceed it by less are counted if they do so by more than this together."""
+"""Smaller excesses are mentioned only if their sum is larger than this."""
 MOST_NAMED = 3
-"""At most so many inflated features are named."""
+"""The summary names at most this many inflated features."""
 _EXCESS = "more than 1 percentage point above it"
 
 
 def summary(audit: Audit) -> list[str]:
-    """Return the lines of ``Audit.summary``."""
+    """Return the sentences of ``Audit.summary``."""
     n_rows = audit.main.n_rows or 0
     rows = counted(n_rows, f"{audit.rows_in_words} row")
-    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", chance_in_words(audit)]
+    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit)]
     if audit.reported is None:
         return lines
     if audit.main.rows == "train":
         return [
             *lines,
-            "On training rows the scores are biased as the reported importance is, so they cannot say which features "
-            "are ranked too high.",
+            "On training rows the scores have the same bias as the reported importance, so they cannot show which "
+            "features are ranked too high.",
         ]
     if n_rows < ROWS_TO_JUDGE:
-        few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
-        return [*lines, f"{few} too few to say which features are ranked too high."]
+        too_few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
+        return [*lines, f"{too_few} too few to say which features are ranked too high."]
     return lines + _inflation(audit, audit.reported)
 
 
-def chance_in_words(audit: Audit) -> str:
-    """Return the sentence of ``Audit.chance_in_words``."""
+def test_summary(audit: Audit) -> str:
+    """Return the sentences of ``Audit.test_summary``."""
     if not audit.tested:
         return f"No feature was tested: {audit.untested_because}."
     n_noise, n_features, n_rows = audit.verdict.count("indistinguishable"), audit.share.size, audit.main.n_rows
-    rows = "with this 1 row" if n_rows == 1 else f"with these {n_rows:,} rows"
-    share = ""
+    rows = "this 1 row" if n_rows == 1 else f"these {n_rows:,} rows"
+    sentences = [f"{verdict_count(audit)} on {rows}."]
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
-        they = "it has" if n_noise == 1 else "together they have"
-        share = f"; {they} {percent(audit.unsupported_share)} of the reported importance"
-    return f"{found_in_words(audit)} {rows}{share} ({procedure_in_words(audit)})."
+        they = "It has" if n_noise == 1 else "Together they have"
+        sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")
+    sentences.append(f"Test: {test_description(audit)}.")
+    return " ".join(sentences)
 
 
-def found_in_words(audit: Audit) -> str:
-    """Return how many features are indistinguishable from noise, as a clause."""
+def verdict_count(audit: Audit) -> str:
+    """Return how many features are indistinguishable from noise, as a sentence without its full stop."""
     n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
     if n_noise == 0:
         return f"{all_are(n_features, 'feature')} informative"
@@ -71,100 +72,103 @@ def found_in_words(audit: Audit) -> str:
     return f"{all_are(n_features, 'feature') if n_noise == n_features else some} indistinguishable from noise"
 
 
-def procedure_in_words(audit: Audit) -> str:
-    """Return how it was tested, and from which z on a feature is found."""
+def test_description(audit: Audit) -> str:
+    """Return the method and error rate of the test, and the z above which every feature is informative."""
     test: dict[str, Any] = audit.main.details.get("test", {})
-    how = {
-        "fwer": "family-wise error {}",
+    error_rate = {
+        "fwer": "family-wise error rate {}",
         "fdr": "false discovery rate {}",
         "fdr_by": "false discovery rate {} under any dependence",
-        None: "error rate {} for each feature by itself",
+        None: "error rate {} per feature, not adjusted for multiple testing",
     }[test.get("error")]
-    told = [how.format(f"{100 * test['alpha']:g}%") if "alpha" in test else f"decided by {audit.main.scorer} itself"]
+    parts = []
     if "n_permutations" in test:
-        told.append(counted(test["n_permutations"], "permutation"))
+        parts.append(counted(test["n_permutations"], "permutation"))
+    elif test.get("method") == "mirror":
+        parts.append("null distribution of mirrored scores")
     elif "method" in test:
-        told.append(f"{test['method']} standard errors")
-    limit = z_that_is_found(audit)
+        parts.append(f"{test['method']} standard errors")
+    if "alpha" in test:
+        parts.append(error_rate.format(f"{100 * test['alpha']:g}%"))
+    else:
+        parts.append(f"decision rule of {audit.main.scorer}")
+    limit = sufficient_z(audit)
     if limit is None:
-        return ", ".join(told)
+        return ", ".join(parts)
     above = math.ceil(100 * limit) / 100  # rounded up, so that it is true of every z above
-    return f"{', '.join(told)}; a feature with z above {above:.2f} is found"
+    return f"{', '.join(parts)}; every feature with z above {above:.2f} is informative"
 
 
-def z_that_is_found(audit: Audit) -> float | None:
-    """Return the z above which every feature is informative; None if that depends on the z of the others.
+def sufficient_z(audit: Audit) -> float | None:
+    """Return the z above which every feature is informative; None if that depends on the z of other features.
 
-    Family-wise it is the minimum detectable z. By a false discovery rate of permutations a feature needs others with
-    it, or more permutations.
+    For the family-wise error rate it is the minimum detectable z. For a false discovery rate with permutations, one
+    feature alone is not enough: it takes several features with high z, or more permutations.
     """
     test, threshold = audit.main.details.get("test", {}), audit.main.threshold
     alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and test.get("method") != "permutation")
     return threshold if alone and threshold is not None and threshold >= 0 else None
 
 
-def rank_in_words(values: NDArray[np.float64], k: int) -> str:
-    """Return the rank of an entry, 1 the largest: "is ranked 3 of 12"; equal entries share the best rank of them."""
+def rank_of(values: NDArray[np.float64], k: int) -> str:
+    """Return the rank of entry `k`, 1 for the largest: "rank 3 of 12". Equal entries share the best of their ranks."""
     rank, tied = 1 + int((values > values[k]).sum()), int((values == values[k]).sum()) > 1
-    return f"{'shares rank' if tied else 'is ranked'} {rank:,} of {values.size:,}"
-
-
-def in_words(share: float) -> str:
-    """Return a share in words: none, next to none, or its figure."""
-    return "no share at all" if share <= 0 else f"a share of {percent(share)}"
+    return f"{'tied for rank' if tied else 'rank'} {rank:,} of {values.size:,}"
 
 
 def reports_anything(audit: Audit) -> bool:
-    """Whether the library reports an importance above 0 for any feature."""
+    """Return whether the library reports an importance above 0 for any feature."""
     return audit.reported is not None and bool(audit.reported.any())
 
 
 def headline(audit: Audit) -> str:
-    """Return in a sentence how much of the reported importance is distinguishable from noise."""
+    """Return in one sentence which share of the reported importance is indistinguishable from noise."""
     if audit.main.rows == "train":
-        return "Scored on training rows: this audit cannot tell features from noise."
+        return "Scored on training rows: this audit cannot show which features are more than noise."
     if not audit.tested:
-        return "Nothing was tested: this audit shows scores, and no verdicts."
+        return "No feature was tested: this audit shows scores but no verdicts."
     if audit.unsupported_share is None or not reports_anything(audit):
-        return f"{found_in_words(audit)}."
+        return f"{verdict_count(audit)}."
     if "indistinguishable" not in audit.verdict:
-        return "All of the reported importance falls on features that are distinguishable from noise."
+        return "All of the reported importance belongs to informative features."
     part = percent(audit.unsupported_share)
     part = {"0%": "None", "100%": "All"}.get(part, capital(part))
-    return f"{part} of the reported importance falls on features that are indistinguishable from noise."
+    return f"{part} of the reported importance belongs to features that are indistinguishable from noise."
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
-    """Say which features have much more of the reported importance than of the debiased one."""
+    """Return sentences about the features whose reported share is much larger than their debiased share."""
     if not reports_anything(audit):
         return ["The model reports an importance of 0 for every feature."]
-    if not audit.share.any():  # of no importance at all there are no shares that could be smaller
-        return ["No feature has a debiased score above 0, so there are no shares to compare the reported ones with."]
+    if not audit.share.any():  # then there are no debiased shares that could be smaller
+        return ["No feature has a debiased score above 0, so there are no debiased shares to compare with."]
     share, names = audit.share, audit.main.feature_names
     doubled = (reported >= INFLATED * share) & (reported > 0)
     inflated = doubled & (reported - share > NOTABLE)
-    largest = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
+    largest_first = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
     lines = [
-        f"{shown(names[k])} {rank_in_words(reported, k)} by {audit.reported_kind} "
-        f"({percent(reported[k])} of the reported importance); debiased it has {in_words(share[k])}."
-        for k in largest[:MOST_NAMED]
+        f"{shown(names[k])} has {percent(reported[k])} of the reported importance ({rank_of(reported, k)} by "
+        f"{audit.reported_kind}), but {percent(share[k])} after debiasing."
+        for k in largest_first[:MOST_NAMED]
     ]
-    more = len(largest) - MOST_NAMED
-    if more > 0:
-        have = "feature has" if more == 1 else "features have"
-        lines.append(f"{more:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}.")
-    if not largest:
+    n_unnamed = len(largest_first) - MOST_NAMED
+    if n_unnamed > 0:
+        have = "feature has" if n_unnamed == 1 else "features have"
+        lines.append(
+            f"{n_unnamed:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}."
+        )
+    if not largest_first:
         lines.append(f"No feature has a reported share that is at least twice its debiased share and {_EXCESS}.")
     return lines + _slightly_inflated(audit, reported, doubled & ~inflated)
 
 
-def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], which: NDArray[np.bool_]) -> list[str]:
-    """Say what many small excesses amount to, if they amount to anything."""
-    total, debiased = float(reported[which].sum()), float(audit.share[which].sum())
+def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDArray[np.bool_]) -> list[str]:
+    """Return a sentence about many small excesses if their sum is notable."""
+    total, debiased = float(reported[slight].sum()), float(audit.share[slight].sum())
     if total - debiased <= NOTABLE_TOGETHER:
         return []
     return [
-        f"{which.sum():,} of {which.size:,} features have a reported share that is at least twice their debiased "
-        f"share, but at most 1 percentage point above it; together they have {percent(total)} of the reported "
-        f"importance, and debiased {in_words(debiased)}."
+        f"{slight.sum():,} of {slight.size:,} features have a reported share that is at least twice their debiased "
+        f"share, but at most 1 percentage point above it. Together they have {percent(total)} of the reported "
+        f"importance, but {percent(debiased)} after debiasing."
     ]

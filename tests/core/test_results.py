@@ -68,7 +68,7 @@ def test_the_summary_names_what_is_inflated(diabetes, models):
     X = X.assign(noise=np.random.default_rng(1).permutation(len(X)))
     lines = debias.audit(models("sklearn", n_estimators=200).fit(X, y), X, y).summary()
     assert lines[0].startswith("Scored on 442 out-of-bag rows: the training rows in training order")
-    assert any(line.startswith("noise is ranked ") for line in lines[1:])
+    assert any(line.startswith("noise has ") for line in lines[1:])
 
 
 def test_a_feature_the_model_was_not_told_the_name_of_takes_that_of_the_column(diabetes, models):
