@@ -259,10 +259,10 @@ def test_the_baseline_is_not_written_over(release, check, tmp_path):
     os.link(old, tmp_path / "hard.json")
     for other in ("old.json", "./old.json", "link.json", "hard.json"):
         for option in ("--json", "--html", "--junit", "--summary"):
-            ended(check(COMPARING, "--baseline", "old.json", option, other), 2, "and --baseline are one file")
-    ended(check(COMPARING, "--json", "debias.toml"), 2, "and --policy are one file")
-    ended(check("min_rows = 5", "--json", "a.json", "--junit", "./a.json"), 2, "and --json are one file")
-    ended(check("min_rows = 5", "--junit", release / "new.csv"), 2, "and DATA are one file")
+            ended(check(COMPARING, "--baseline", "old.json", option, other), 2, "and --baseline are the same file")
+    ended(check(COMPARING, "--json", "debias.toml"), 2, "and --policy are the same file")
+    ended(check("min_rows = 5", "--json", "a.json", "--junit", "./a.json"), 2, "and --json are the same file")
+    ended(check("min_rows = 5", "--junit", release / "new.csv"), 2, "and DATA are the same file")
     assert old.read_bytes() == before
     assert not (tmp_path / "a.json").exists()
     ended(check("min_rows = 5", "--json", "/dev/null", "--junit", "/dev/null"), 0, "The gate passed.")
@@ -345,7 +345,7 @@ def test_an_error_is_told_in_junit_where_an_earlier_run_passed(check, tmp_path):
 
 def test_what_ends_the_run_with_0_is_no_gate_that_passed(check, monkeypatch):
     monkeypatch.setattr("debias.results.gate._results", lambda *_: sys.exit(0))
-    ended(check("min_rows = 9999"), 3, "ended before its result was printed")
+    ended(check("min_rows = 9999"), 3, "ended before it printed its result")
 
 
 def shell(release, tmp_path, policy, rest):

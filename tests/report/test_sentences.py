@@ -565,8 +565,8 @@ def test_what_a_comparison_gives_as_reasons_is_true_of_the_traits():
     patterns = {
         r"many values \((\d+)\)": "n_values",
         r"correlated with (\S+) \((more than 0\.99|[\d.]+)\)": "correlation",
-        rf"interacts \(({PERCENT}) of its SHAP variance is not its own\)": "interaction",
-        rf"overfitted \(({PERCENT}) of its reported share is gone on unseen rows\)": "not_upheld",
+        rf"interacts \(({PERCENT}) of its SHAP variance depends on other features\)": "interaction",
+        rf"overfitted \(({PERCENT}) of its reported share is lost on unseen rows\)": "not_upheld",
     }
     used = Counter()
     for seed in range(200):
