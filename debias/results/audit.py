@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from debias.results import sentences, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, feature_index, shown, to_csv
+from debias.text import ROWS, counted, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,12 @@ class Audit:
     scores: dict[str, Scores]
     n_values: NDArray[np.int64] | None = None
     fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        counts = [f"{count:,} {verdict}" for verdict, count in Counter(self.verdict).items()]
+        rows = counted(self.main.n_rows or 0, f"{self.rows_in_words} row")
+        features = counted(self.share.size, "feature")
+        return f"<Audit of {self.main.settings['model']}: {rows}, {features} ({', '.join(counts)})>"
 
     @classmethod
     def of(

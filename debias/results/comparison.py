@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.text import CLOSE, percent
+from debias.text import CLOSE, counted, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,9 @@ class Comparison:
 
     scores: dict[str, Scores]
     traits: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.scores)}: {counted(len(self.traits), 'feature')}>"
 
     @property
     def table(self) -> pd.DataFrame:

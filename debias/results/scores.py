@@ -12,7 +12,7 @@ from debias.atomic_files import write_text
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import feature_index, shown, to_csv
+from debias.text import ROWS, counted, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,6 +78,10 @@ class Scores:
     selected: NDArray[np.bool_] | None = None
     threshold: float | None = None
     null: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {counted(self.n_rows or 0, f'{ROWS.get(self.rows, self.rows)} row')}"
+        return f"<Scores of {self.scorer}: {counted(len(self.feature_names), 'feature')}{rows}>"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``: the score and, if it was tested, the figures of the test."""
