@@ -190,14 +190,14 @@ def _read(path: Path) -> Mapping[str, Any]:
         if path.name == "pyproject.toml":
             raise PolicyError(f"{path} has no table [tool.debias] with rules.{_misplaced(content, table)}")
         return content
-    _refuse_rules_beside(path, content)
+    _refuse_rules_outside(path, content)
     rules = table["debias"]
     if not isinstance(rules, dict):
         raise PolicyError(f"{path}: tool.debias is not a table of rules")
     return cast("Mapping[str, Any]", rules)
 
 
-def _refuse_rules_beside(path: Path, content: Mapping[str, Any]) -> None:
+def _refuse_rules_outside(path: Path, content: Mapping[str, Any]) -> None:
     """Refuse entries outside of [tool.debias] that may be meant as rules but would be ignored."""
     for name, value in content.items():
         if name in _OF_PYPROJECT:

@@ -61,24 +61,24 @@ def most_important(audit: Audit, most: int) -> list[int]:
     """Return the features with the largest share, reported or debiased, sorted by debiased share."""
     share, score = audit.share, audit.main.values
     largest = share if audit.reported is None else np.maximum(share, audit.reported)
-    shown = np.lexsort((-score, -largest))[:most]
-    return [int(k) for k in shown[np.lexsort((-score[shown], -share[shown]))]]
+    features = np.lexsort((-score, -largest))[:most]
+    return [int(k) for k in features[np.lexsort((-score[features], -share[features]))]]
 
 
 def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
     """Draw debiased shares with their intervals and the reported shares, the largest on top."""
-    shown = most_important(audit, most)
-    place, verdicts = np.arange(len(shown)), audit.verdict
+    features = most_important(audit, most)
+    place, verdicts = np.arange(len(features)), audit.verdict
     total = np.maximum(audit.main.values, 0.0).sum() or 1.0
     if audit.main.standard_error is not None:
-        interval = audit.main.interval().to_numpy()[shown] / total
+        interval = audit.main.interval().to_numpy()[features] / total
         for row, (lower, upper) in enumerate(interval):
-            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[shown[row]]], lw=1.6, solid_capstyle="butt")
+            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[features[row]]], lw=1.6, solid_capstyle="butt")
     if audit.reported is not None:
-        axes.plot(audit.reported[shown], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
-    _dots(axes, audit, audit.share[shown], place, shown)
+        axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
+    _dots(axes, audit, audit.share[features], place, features)
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
+    _name_rows(axes, [audit.main.feature_names[k] for k in features])
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
 
@@ -86,16 +86,16 @@ def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
 def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
     """Draw the test statistic of each feature, and the band in which noise would lie."""
     assert audit.main.z is not None
-    shown = most_important(audit, most)
-    place = np.arange(len(shown))
-    low, high = _noise_band(audit, shown)
+    features = most_important(audit, most)
+    place = np.arange(len(features))
+    low, high = _noise_band(audit, features)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="90% of noise", zorder=0)
     axes.use_sticky_edges = False  # else bars end at the frame
-    _dots(axes, audit, audit.main.z[shown], place, shown)
+    _dots(axes, audit, audit.main.z[features], place, features)
     if audit.main.threshold is not None:
         label = "family-wise limit" if sufficient_z(audit) is None else "minimum detectable z"
         axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
-    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
+    _name_rows(axes, [audit.main.feature_names[k] for k in features])
     axes.set_xlabel("z (score divided by its spread)")
 
 
@@ -109,9 +109,9 @@ def noise_distribution(audit: Audit) -> str:
 def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     """Draw the rank of each feature by the reported importance and after debiasing."""
     assert audit.reported is not None
-    shown, verdicts = most_important(audit, most), audit.verdict
-    before = {k: rank for rank, k in enumerate(sorted(shown, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
-    for after, k in enumerate(shown):
+    features, verdicts = most_important(audit, most), audit.verdict
+    before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
+    for after, k in enumerate(features):
         verdict = verdicts[k]
         dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
         axes.plot(
@@ -123,7 +123,7 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
     axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
-    axes.set(xlim=(-1.35, 2.35), ylim=(len(shown) - 0.5, -1.5))
+    axes.set(xlim=(-1.35, 2.35), ylim=(len(features) - 0.5, -1.5))
     axes.axis("off")
 
 
@@ -157,12 +157,12 @@ def draw_values(audit: Audit, axes: Any) -> None:
 
 def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
     """Draw the scores of one scorer, the largest on top, with intervals if they have standard errors."""
-    shown = np.argsort(-scores.values, kind="stable")[:most]
-    place, values = np.arange(len(shown)), scores.values[shown]
+    features = np.argsort(-scores.values, kind="stable")[:most]
+    place, values = np.arange(len(features)), scores.values[features]
     if scores.standard_error is not None:
-        reach = scores.interval().to_numpy()[shown]
+        reach = scores.interval().to_numpy()[features]
         axes.hlines(place, reach[:, 0], reach[:, 1], color=MUTED, lw=1.4)
-    chosen = np.zeros(len(shown), bool) if scores.selected is None else scores.selected[shown]
+    chosen = np.zeros(len(features), bool) if scores.selected is None else scores.selected[features]
     for which, verdict in ((chosen, "informative"), (~chosen, "untested" if scores.selected is None else "")):
         name = verdict or "indistinguishable"
         if which.any():
@@ -173,7 +173,7 @@ def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
     if scores.selected is not None:
         axes.legend(loc="lower right", edgecolor=GRID)  # where the smallest scores are
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [scores.feature_names[k] for k in shown])
+    _name_rows(axes, [scores.feature_names[k] for k in features])
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
 
 
@@ -222,11 +222,11 @@ def _dots(
     audit: Audit,
     values: NDArray[np.float64],
     place: Any,
-    shown: list[int],
+    features: list[int],
     flipped: bool = False,
     size: float = 6.0,
 ) -> None:
-    verdicts = np.array(audit.verdict, dtype=object)[shown]
+    verdicts = np.array(audit.verdict, dtype=object)[features]
     for verdict, colour in COLOUR.items():
         which = verdicts == verdict
         if which.any():

@@ -90,7 +90,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         sentences=audit.summary(),
         facts=_facts(audit),
         figures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
-        table=_table(audit, _order(audit)[:most], every=most is None),
+        table=_table(audit, _order(audit)[:most], with_scores=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
         about_table=_about_table(audit),
@@ -152,28 +152,28 @@ def _order(audit: Audit) -> NDArray[np.int64]:
     return np.lexsort((-audit.main.values, -audit.share))
 
 
-def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[str, Any]:
-    """Return headings and rows of formatted text for some features, in the order given."""
+def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) -> dict[str, Any]:
+    """Return headings and rows of formatted text for some features, in their order."""
     main, verdict = audit.main, audit.verdict
-    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in which]}
+    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in features]}
     if audit.reported is not None:
-        columns["reported"] = cells("reported", audit.reported[which])
-    columns["debiased"] = cells("share", audit.share[which])
+        columns["reported"] = cells("reported", audit.reported[features])
+    columns["debiased"] = cells("share", audit.share[features])
     if main.standard_error is not None:
-        bounds = main.interval().to_numpy()[which] / (np.maximum(main.values, 0.0).sum() or 1.0)
+        bounds = main.interval().to_numpy()[features] / (np.maximum(main.values, 0.0).sum() or 1.0)
         columns["95% interval"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
     if main.z is not None and main.p_adjusted is not None:
-        columns["z"] = cells("z", main.z[which])
-        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[which])
+        columns["z"] = cells("z", main.z[features])
+        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[features])
     if audit.n_values is not None:
-        columns["values"] = [f"{count:,}" for count in audit.n_values[which]]
-    if every:
-        columns |= {name: cells(name, scores.values[which]) for name, scores in audit.scores.items()}
-    columns["verdict"] = [verdict[k] for k in which]
+        columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
+    if with_scores:
+        columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
+    columns["verdict"] = [verdict[k] for k in features]
     return {
         "headings": list(columns),
         "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "left_out": audit.share.size - len(which),
+        "left_out": audit.share.size - len(features),
     }
 
 
@@ -260,7 +260,13 @@ def _figure(
             figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
         svg = to_svg(figure, name, heading, caption, styles)
     which = np.array(figures.most_important(audit, MOST_IN_FIGURE), dtype=np.int64)
-    return {"name": name, "heading": heading, "caption": caption, "svg": svg, "table": _table(audit, which, False)}
+    return {
+        "name": name,
+        "heading": heading,
+        "caption": caption,
+        "svg": svg,
+        "table": _table(audit, which, with_scores=False),
+    }
 
 
 def _correlations(audit: Audit) -> str:
