@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("audit")
+@click.command("audit", epilog="\b\nExample: debias audit model.ubj heldout.csv --target outcome --html report.html")
 @input_options()
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
     type=click.Choice(["fwer", "fdr", "fdr_by"]),
     help="Kind of error rate: family-wise error or false discovery rate.",
 )
-@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
-@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report here.")
+@click.option(
+    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
+)
 def command(
     source: Source,
     form: str,
@@ -37,13 +43,10 @@ def command(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    r"""Compare the importance that MODEL reports with debiased scores on DATA, and test the scores.
+    """Compare the importance that MODEL reports with debiased scores on DATA, and test the scores.
 
     MODEL is a skops, XGBoost (.json, .ubj) or LightGBM (.txt) file, or an MLflow model directory. DATA is a CSV,
     Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest.
-
-    \b
-    Example: debias audit model.ubj heldout.csv --target outcome --html report.html
     """
     distinct_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():

@@ -28,7 +28,10 @@ MEASUREMENTS = ("speed", "significance", "rare-classes", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
-@click.command("bench")
+@click.command(
+    "bench",
+    epilog='\b\nExample: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"',
+)
 @click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
 @click.argument("more", nargs=-1, metavar="")
 @click.option(
@@ -63,7 +66,7 @@ def command(
     memory: bool,
     full: bool,
 ) -> None:
-    r"""Rerun an experiment of the papers, or measure speed.
+    """Rerun an experiment of the papers, or measure speed.
 
     A STUDY simulates data with known relevant features, fits and scores forests, and writes STUDY.csv, STUDY.md and
     STUDY.svg to the folder, with the figures of the paper for comparison. Each trial is saved, so the same command
@@ -73,9 +76,6 @@ def command(
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
     and `rare-classes` error rates on held-out rows of which few count.
-
-    \b
-    Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("check")
+@click.command(
+    "check",
+    epilog="\b\nExample: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json",
+)
 @input_options()
 @click.option(
     "--policy",
@@ -28,10 +31,16 @@ if TYPE_CHECKING:
 )
 @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), help="JSON of the audit of the old model.")
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
-@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit here.")
-@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report here.")
-@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML here.")
+@click.option(
+    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit to this file."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report to this file."
+)
+@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file.")
 @click.option(
     "--summary",
     envvar="GITHUB_STEP_SUMMARY",
@@ -51,12 +60,9 @@ def command(
     junit: str | None,
     summary: str | None,
 ) -> None:
-    r"""Audit a MODEL on DATA and check the audit against a policy; exit with 1 if a rule fails.
+    """Audit a MODEL on DATA and check the audit against a policy; exit with 1 if a rule fails.
 
     Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while loading or running.
-
-    \b
-    Example: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
     distinct_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})

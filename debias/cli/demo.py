@@ -10,7 +10,7 @@ from debias.cli.options import threads
 from debias.cli.output import errors, terminal
 
 
-@click.command("demo")
+@click.command("demo", epilog="\b\nExample: debias demo --html report.html")
 @click.option(
     "--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Seed of noise, split and models."
 )
@@ -23,12 +23,9 @@ from debias.cli.output import errors, terminal
     help="File for the report about the forest.",
 )
 def command(seed: int, jobs: int, html: str) -> None:
-    r"""Fit three models to real data plus two columns of noise, audit them, and write a report.
+    """Fit three models to real data plus two columns of noise, audit them, and write a report.
 
     The data are the diabetes data of scikit-learn; nothing is downloaded.
-
-    \b
-    Example: debias demo --html report.html
     """
     with errors():
         from debias.benchmarks.demo import BINARY, UNIQUE, demo_audits, on_noise

@@ -8,14 +8,10 @@ from debias.cli.options import format_option
 from debias.cli.output import errors, terminal
 
 
-@click.command("plugins")
+@click.command("plugins", epilog="\b\nExample: debias plugins --format json")
 @format_option
 def command(form: str) -> None:
-    r"""List the installed scorers and adapters, and the distributions that provide them.
-
-    \b
-    Example: debias plugins --format json
-    """
+    """List the installed scorers and adapters, and the distributions that provide them."""
     with errors():
         from rich.table import Table
         from rich.text import Text

@@ -13,17 +13,16 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("score")
+@click.command(
+    "score",
+    epilog="\b\nExample: debias score model.txt heldout.csv --target outcome --scorer \"mdi_oob(centre='none')\"\n"
+    "         debias score --no-model table.csv --target outcome --scorer gini_merit",
+)
 @input_options(data_required=False)
 @click.option("--no-model", is_flag=True, help="There is no MODEL: the scorer needs only DATA.")
 @click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
 def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
-    r"""Score the features of a MODEL on DATA with one scorer, or the features of DATA without a model.
-
-    \b
-    Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
-             debias score --no-model table.csv --target outcome --scorer gini_merit
-    """
+    """Score the features of a MODEL on DATA with one scorer, or the features of DATA without a model."""
     if no_model == (source.data is not None):
         raise click.UsageError("pass MODEL and DATA, or --no-model and only DATA")
     with errors():

@@ -104,7 +104,7 @@ def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | 
         now, before = (f"alpha={alpha:g}, error={error!r}" for alpha, error in error_rates)
         raise PolicyError(
             f"{rules[0]} compares verdicts, but the error rates differ: {now} now, {before} in the baseline. "
-            "Audit the old model again with the error rate of now"
+            "Audit the old model again with the current error rate"
         )
 
 
