@@ -103,7 +103,7 @@ def read_params(path: str) -> dict[str, Any]:
             f"{path} cannot be read as {'TOML' if path.endswith('.toml') else 'JSON'}: {error}"
         ) from None
     if not isinstance(params, dict):
-        raise click.UsageError(f"{path} has no hyper-parameters: it must contain one mapping of names to values")
+        raise click.UsageError(f"{path} has no hyper-parameters: it must be one mapping of names to values")
     return params
 
 
