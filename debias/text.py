@@ -1,4 +1,4 @@
-"""Text that people read: feature names with every character visible, and numbers in sentences."""
+"""Text for people: feature names with every character visible, and numbers in sentences."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data": "data"}
-"""What the kinds of evaluation rows are called in text."""
+"""Names of the kinds of evaluation rows in text."""
 CLOSE = 1e-9
-"""Shares are sums of rounded figures: what is so near to 1 is 1."""
+"""A share this close to 1 is 1: shares are sums of rounded figures."""
 
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Unicode's categories of control and format characters, lone surrogates, and what has no glyph or ends a line."""
+"""Unicode categories without a visible character: control, format, surrogate, unassigned, line separators."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?%?", re.IGNORECASE | re.ASCII)
 _FORMULA = re.compile(r"(^|[;,|])(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
 def shown(text: str, keep: str = "") -> str:
-    r"""Return text with characters that are not seen, or that change how others are, as Python's escapes of them.
+    r"""Return text with Python escapes for characters that are invisible or change how others are shown.
 
-    Two names that differ in such characters alone look alike, and one that turns the direction of writing shows
-    another order of letters than it has. Lone surrogates cannot be written at all.
+    Two names that differ only in such characters look equal, and a character that reverses the writing direction
+    shows letters in another order. Lone surrogates cannot be written to a file.
 
     Parameters
     ----------
     text : str
     keep : str
-        Characters that stay as they are.
+        Characters that are not escaped.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def shown(text: str, keep: str = "") -> str:
 
 
 def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Index[Any]:
-    """Return names as an index of pandas, whose strings hold no lone surrogates; objects do."""
+    """Return names as a pandas index: of strings, or of objects if a name has lone surrogates."""
     import pandas as pd
 
     try:
@@ -62,21 +62,21 @@ def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Inde
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names in a line, and how many more there are."""
     first = ", ".join(names[:most])
     return first if len(names) <= most else f"{first} and {len(names) - most} more"
 
 
 def message(text: str) -> str:
-    """Return a message for a terminal: lines after the first are indented, so that a name cannot begin one."""
+    """Return a message for a terminal. Lines after the first are indented, so that no name can begin a line."""
     return shown(text, keep="\n\t").replace("\n", "\n  ")
 
 
 def to_csv(frame: pd.DataFrame, index: bool = True) -> str:
-    """Return a data frame as CSV whose text a spreadsheet does not run: the index, the headings and columns of text.
+    """Return a data frame as CSV that is safe to open in a spreadsheet.
 
-    Text a spreadsheet would take for a formula gets an apostrophe before it, as the OWASP recommends; what is not seen
-    is escaped. Numbers stay as they are.
+    In the index, the headings and text columns, text that looks like a formula gets an apostrophe in front, as OWASP
+    recommends, and invisible characters are escaped. Numbers are unchanged.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _escaped(character: str) -> str:
 
 
 def percent(share: float, decimals: int = 1) -> str:
-    """Return a share as a percentage: 0% and 100% are what is nothing and all, and not what rounds to it.
+    """Return a share as a percentage. 0% and 100% are exact: no other share is rounded to them.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def percent(share: float, decimals: int = 1) -> str:
 
 
 def percent_in_table(share: float, decimals: int = 1) -> str:
-    """Return a share as a percentage for a column: as `percent`, with signs for words.
+    """Return a share as a percentage for a table: like `percent`, with < and > instead of words.
 
     Examples
     --------
@@ -133,23 +133,23 @@ def percent_in_table(share: float, decimals: int = 1) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is 1: "1 row", "1,200 rows"."""
+    """Return a number and its noun, in the plural unless the number is 1: "1 row", "1,200 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def all_are(number: int, noun: str) -> str:
-    """Return the beginning of a sentence about all of so many: "All 12 features are"."""
+    """Return the beginning of a sentence about all items: "All 12 features are"."""
     return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number:,} {noun}s are")
 
 
 def capital(text: str) -> str:
-    """Return a text as it begins a sentence."""
+    """Return a text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def _percent(share: float, decimals: int, none: str, less: str, more: str, whole: str) -> str:
     step = 0.1**decimals / 100
-    if share < 0:  # no share of anything, so shown as it is
+    if share < 0:  # not a share, so shown unchanged
         return f"{share:.{decimals}%}"
     if share == 0:
         return none

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.results.audit_words import in_words, rank_in_words
+from debias.results.sentences import rank_of
 from debias.text import percent
 
 if TYPE_CHECKING:
@@ -71,17 +71,17 @@ def demo_audits(seed: int = 0, n_jobs: int = 1) -> Iterator[Audit]:
 
 
 def on_noise(audit: Audit) -> str:
-    """Return a sentence about the noise column that the library ranks higher: its reported and its debiased share."""
+    """Return the reported and the debiased share of the noise column that the library ranks higher, in sentences."""
     assert audit.reported is not None
     names = list(audit.main.feature_names)
     reported = dict(zip(names, audit.reported, strict=True))
     noise = max((UNIQUE, BINARY), key=reported.__getitem__)
     below = sorted(name for name in names if reported[name] < reported[noise] and name not in (UNIQUE, BINARY))
+    k = names.index(noise)
+    above = f", above {', '.join(below)}" if below else ""
     return (
-        f"By {audit.reported_kind}, {noise} {rank_in_words(audit.reported, names.index(noise))} with "
-        f"{percent(reported[noise])}"
-        + (f", above {', '.join(below)}" if below else "")
-        + f"; debiased it has {in_words(audit.share[names.index(noise)])}."
+        f"{noise} has {percent(reported[noise])} of the reported importance: {rank_of(audit.reported, k)} by "
+        f"{audit.reported_kind}{above}. After debiasing it has {percent(audit.share[k])}."
     )
 
 

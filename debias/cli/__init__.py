@@ -1,4 +1,4 @@
-"""The command line. Results go to stdout, all else to stderr; a file a command, each imported by what it needs."""
+"""The command line: one file per command. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from debias.cli import audit, bench, check, demo, plugins, score
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="debias")
 def main() -> None:
-    """Tell which features of a trained tree model matter, and which only look as if they do."""
+    """Find out which features of a trained tree model really matter."""
     click.get_current_context().with_resource(safe_path())
 
 
-for each in (demo, audit, score, check, plugins, bench):
-    main.add_command(each.command)
+for module in (demo, audit, score, check, plugins, bench):
+    main.add_command(module.command)

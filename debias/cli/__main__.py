@@ -1,4 +1,4 @@
-"""``python -m debias.cli``."""
+"""The command line as ``python -m debias.cli``."""
 
 from debias.cli import main
 

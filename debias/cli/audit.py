@@ -1,4 +1,4 @@
-"""`debias audit`: the reported importance beside debiased scores."""
+"""`debias audit`: compare the reported importance with debiased scores."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("audit")
+@click.command("audit", epilog="\b\nExample: debias audit model.ubj heldout.csv --target outcome --html report.html")
 @input_options()
-@click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; may be given again.")
+@click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
 @click.option(
     "--error",
     default="fwer",
     show_default=True,
     type=click.Choice(["fwer", "fdr", "fdr_by"]),
-    help="Family-wise error, or false discovery rate.",
+    help="Kind of error rate: family-wise error or false discovery rate.",
 )
-@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON here.")
-@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report here.")
+@click.option(
+    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
+)
 def command(
     source: Source,
     form: str,
@@ -37,28 +43,25 @@ def command(
     json_file: str | None,
     html_file: str | None,
 ) -> None:
-    r"""Set the importance a MODEL reports beside debiased scores on DATA, and tell which are more than chance.
+    """Compare the importance that MODEL reports with debiased scores on DATA, and test the scores.
 
-    MODEL is a file of skops, XGBoost (.json, .ubj) or LightGBM (.txt), or an MLflow model directory; DATA a CSV,
-    Parquet or Feather table of rows the model has not seen, or of the training rows of a forest.
-
-    \b
-    Example: debias audit model.ubj heldout.csv --target outcome --html report.html
+    MODEL is a skops, XGBoost (.json, .ubj) or LightGBM (.txt) file, or an MLflow model directory. DATA is a CSV,
+    Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest.
     """
     distinct_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():
         import debias
         from debias.results.console import print_audit
 
-        fitted, X, y, given = source.read()
-        given |= {"alpha": alpha, "error": error}
-        found = debias.audit(fitted, X, y, list(scorers) or None, n_permutations=permutations, **given)
-        warn(found.warnings)
+        model, X, y, options = source.read()
+        options |= {"alpha": alpha, "error": error}
+        result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
+        warn(result.warnings)
         if json_file:
-            found.to_json(json_file)
+            result.to_json(json_file)
         if html_file:
-            found.to_html(html_file)
+            result.to_html(html_file)
         if form == "table":
-            print_audit(terminal(), found)
+            print_audit(terminal(), result)
         else:
-            click.echo(found.to_json() if form == "json" else found.to_csv(), nl=form == "json")
+            click.echo(result.to_json() if form == "json" else result.to_csv(), nl=form == "json")

@@ -1,4 +1,4 @@
-"""`debias bench`: the papers' experiments, and measurements of speed."""
+"""`debias bench`: rerun the experiments of the papers, and measure speed."""
 
 from __future__ import annotations
 
@@ -25,26 +25,31 @@ STUDY_NAMES = (
     "predictive-value",
 )
 MEASUREMENTS = ("speed", "significance", "rare-classes", "rivals", "replicates")
-"""Named here, and not only in the catalogue, so that `debias --help` imports no study."""
+"""The names are repeated here, so that `debias --help` does not import the studies."""
 
 
-@click.command("bench")
+@click.command(
+    "bench",
+    epilog='\b\nExample: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"',
+)
 @click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
 @click.argument("more", nargs=-1, metavar="")
-@click.option("--repeats", type=click.IntRange(1), help="Trials, or paired runs; each study has its own default.")
+@click.option(
+    "--repeats", type=click.IntRange(1), help="Number of trials or paired runs; the default depends on the study."
+)
 @click.option("--jobs", default=1, callback=threads, show_default=True, help="Processes; -1 for all cores.")
-@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of data and models.")
-@click.option("--scorers", multiple=True, metavar="EXPR...", help="Scorers to compare, instead of the study's.")
+@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Seed of data and models.")
+@click.option("--scorers", multiple=True, metavar="EXPR...", help="Scorers to compare, instead of those of the study.")
 @click.option("--out", default="bench", type=click.Path(file_okay=False), show_default=True, help="Folder to write to.")
-@click.option("--restart", is_flag=True, help="Throw away trials that an earlier run left in the folder.")
+@click.option("--restart", is_flag=True, help="Delete the trials of an earlier run in the folder.")
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False),
     help="Matrix for li-chip, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
 )
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; may be given again.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; can be repeated.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of 10,000,000 rows out of core.")
-@click.option("--full", is_flag=True, help="speed: up to 1,000,000 rows and 5,000 trees (an hour or so).")
+@click.option("--full", is_flag=True, help="speed: up to 1,000,000 rows and 5,000 trees (about an hour).")
 @click.pass_context
 def command(
     context: click.Context,
@@ -61,20 +66,19 @@ def command(
     memory: bool,
     full: bool,
 ) -> None:
-    r"""Rerun an experiment of the papers, or measure speed.
+    """Rerun an experiment of the papers, or measure speed.
 
-    A STUDY draws data whose truth is known, fits forests, scores them, and writes STUDY.csv, STUDY.md and STUDY.svg to
-    the folder, ours beside the paper's figures. Trials are kept as they come: the same command goes on where it was
-    stopped. A scorer is a name or expression, of any plugin, with @held-out or @train for rows other than out-of-bag
-    ones. `speed` prints ratios to the libraries' own calls, `replicates` to a bare loop of
-    refits, `rivals` to those of shap and of scikit-learn's permutation_importance, `significance` error rates, power
-    and cost, `rare-classes` error rates on held-out rows of few that count.
+    A STUDY simulates data with known relevant features, fits and scores forests, and writes STUDY.csv, STUDY.md and
+    STUDY.svg to the folder, with the figures of the paper for comparison. Each trial is saved, so the same command
+    continues an interrupted run. A scorer is a name or an expression from any plugin, with @held-out or @train to
+    score rows that are not out-of-bag.
 
-    \b
-    Example: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"
+    The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
+    `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
+    and `rare-classes` error rates on held-out rows of which few count.
     """
     if more and not scorers:
-        raise click.UsageError(f"what are {' '.join(more)}? Scorers follow --scorers")
+        raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
         "significance": {"repeats", "jobs", "out", "restart"},
@@ -83,9 +87,9 @@ def command(
     taken = measured if study in MEASUREMENTS else {*context.params} - {"memory", "full"}
     for name in sorted({*context.params} - taken - {"study", "more"}):
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"{study} takes no --{name}")
+            raise click.UsageError(f"{study} has no option --{name}")
     if drop and data is None:
-        raise click.UsageError("--drop is about the matrix of --data, and there is none")
+        raise click.UsageError("--drop needs a matrix: pass --data")
     from rich.console import Console
 
     with errors():

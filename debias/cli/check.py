@@ -1,4 +1,4 @@
-"""`debias check`: an audit against a policy."""
+"""`debias check`: check an audit against a policy."""
 
 from __future__ import annotations
 
@@ -17,21 +17,30 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("check")
+@click.command(
+    "check",
+    epilog="\b\nExample: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json",
+)
 @input_options()
 @click.option(
     "--policy",
     default="pyproject.toml",
     type=click.Path(exists=True, dir_okay=False),
     show_default=True,
-    help="TOML with rules, at its top or under [tool.debias].",
+    help="TOML file with rules, at its top or under [tool.debias].",
 )
 @click.option("--baseline", type=click.Path(exists=True, dir_okay=False), help="JSON of the audit of the old model.")
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
-@click.option("--permutations", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit here.")
-@click.option("--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report here.")
-@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML here.")
+@click.option(
+    "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the audit to this file."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report to this file."
+)
+@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file.")
 @click.option(
     "--summary",
     envvar="GITHUB_STEP_SUMMARY",
@@ -51,16 +60,13 @@ def command(
     junit: str | None,
     summary: str | None,
 ) -> None:
-    r"""Audit a MODEL on DATA and hold it against a policy; exit with 1 if a rule fails.
+    """Audit a MODEL on DATA and check the audit against a policy; exit with 1 if a rule fails.
 
-    Exit codes: 0 passed, 1 a rule failed, 2 wrong usage or policy, 3 could not load or run.
-
-    \b
-    Example: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json
+    Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while loading or running.
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
     distinct_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
-    with errors(), _told_in(junit):
+    with errors(), _errors_in(junit):
         import debias
         from debias.results.console import print_gate
         from debias.results.gate import read_audit
@@ -70,18 +76,18 @@ def command(
         old = None if baseline is None else read_audit(baseline)
         if rules.needs_baseline and old is None:
             raise click.UsageError(
-                f"{' and '.join(rules.needs_baseline)} in {policy} compare: pass --baseline AUDIT.json"
+                f"{' and '.join(rules.needs_baseline)} in {policy} need a baseline: pass --baseline AUDIT.json"
             )
-        fitted, X, y, given = source.read()
-        given |= {"alpha": alpha, "n_permutations": permutations}
-        found = debias.audit(fitted, X, y, **given)
-        warn(found.warnings)
-        gate = found.check(rules, old)
-        warn(tuple(text for text in gate.warnings if text not in found.warnings))
+        model, X, y, options = source.read()
+        options |= {"alpha": alpha, "n_permutations": permutations}
+        result = debias.audit(model, X, y, **options)
+        warn(result.warnings)
+        gate = result.check(rules, old)
+        warn(tuple(text for text in gate.warnings if text not in result.warnings))
         if json_file:
-            found.to_json(json_file)
+            result.to_json(json_file)
         if html_file:
-            found.to_html(html_file)
+            result.to_html(html_file)
         if junit:
             write(junit, gate.to_junit())
         if summary:
@@ -97,8 +103,8 @@ def command(
 
 
 @contextmanager
-def _told_in(junit: str | None) -> Iterator[None]:
-    """Write an error to the JUnit file if there is one: the file of an earlier run may say that all passed."""
+def _errors_in(junit: str | None) -> Iterator[None]:
+    """Write an error to the JUnit file: the file of an earlier run may say that all rules passed."""
     try:
         yield
     except Exception as error:

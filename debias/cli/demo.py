@@ -1,4 +1,4 @@
-"""`debias demo`: real data, two columns of noise, three models, a report."""
+"""`debias demo`: a demonstration on real data with two columns of noise."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from debias.cli.options import threads
 from debias.cli.output import errors, terminal
 
 
-@click.command("demo")
-@click.option("--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Of noise, split, models.")
-@click.option("--jobs", default=2, callback=threads, show_default=True, help="Threads.")
+@click.command("demo", epilog="\b\nExample: debias demo --html report.html")
+@click.option(
+    "--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Seed of noise, split and models."
+)
+@click.option("--jobs", default=2, callback=threads, show_default=True, help="Number of threads.")
 @click.option(
     "--html",
     default="debias-demo.html",
     type=click.Path(dir_okay=False, writable=True),
     show_default=True,
-    help="File for the report on the forest.",
+    help="File for the report about the forest.",
 )
 def command(seed: int, jobs: int, html: str) -> None:
-    r"""Train three models on real data plus two columns of noise, audit them, and write a report.
+    """Fit three models to real data plus two columns of noise, audit them, and write a report.
 
-    The data are scikit-learn's diabetes measurements; nothing is downloaded.
-
-    \b
-    Example: debias demo --html report.html
+    The data are the diabetes data of scikit-learn; nothing is downloaded.
     """
     with errors():
         from debias.benchmarks.demo import BINARY, UNIQUE, demo_audits, on_noise
@@ -34,14 +33,14 @@ def command(seed: int, jobs: int, html: str) -> None:
 
         console = terminal()
         console.print(
-            f"Diabetes data of 442 patients, with two columns added that know nothing of the response: {UNIQUE} (a "
-            f"different value in every row) and {BINARY}. The importance that each library reports, beside a score "
-            "on rows the trees have not seen:\n",
+            f"Diabetes data of 442 patients with two columns of random numbers added: {UNIQUE} (a different value in "
+            f"every row) and {BINARY}. The tables show the importance that each library reports, and debiased scores "
+            "on rows the trees have not seen.\n",
             highlight=False,
         )
         for number, audit in enumerate(demo_audits(seed, jobs)):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n=> {audit.chance_in_words()}\n", highlight=False)
+            console.print(f"=> {on_noise(audit)}\n=> {audit.test_summary()}\n", highlight=False)
             if number == 0:
                 audit.to_html(html)
-        console.print(f"The report on the forest, to open in a browser: {os.path.abspath(html)}", highlight=False)
+        console.print(f"Open the report about the forest in a browser: {os.path.abspath(html)}", highlight=False)

@@ -1,4 +1,4 @@
-"""Models and tables, read from files."""
+"""Input of the commands: models and tables from files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """Model and rows, as the arguments and options of a command name them."""
+    """Model and rows, as given by the arguments and options of a command."""
 
     model: str
     data: str | None
@@ -34,29 +34,29 @@ class Source:
 
     @property
     def files(self) -> dict[str, str | None]:
-        """What is read, by its name on the command line."""
+        """The input files by their names on the command line."""
         return {"MODEL": self.model, "DATA": self.data, "--params": self.params, "--train": self.train}
 
     def read(self) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
-        """Return model, X, y and what else to pass to :func:`debias.score`; without `data`, there is no model."""
+        """Return model, X, y and further arguments of :func:`debias.score`. Without `data` the model is None."""
         import debias
 
         model, data = (None, self.model) if self.data is None else (self._load(), self.data)
         ensemble = None if model is None else debias.extract(model)
         wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
         X, y, sample_weight = self._columns(data, wanted)
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "sample_weight": sample_weight,
             "rows": self.rows,
             "seed": self.seed,
             "n_jobs": self.jobs,
         }
         if self.train is not None:
-            given["train"] = self._columns(self.train, wanted)[:2]
-        return model, X, y, given
+            options["train"] = self._columns(self.train, wanted)[:2]
+        return model, X, y, options
 
     def _load(self) -> Any:
-        """Load the model twice: in a child that may crash, and if it did not, here."""
+        """Load the model in a child process, which may crash, and then in this process."""
         import debias
         from debias.models.files import load
         from debias.models.sandbox import check
@@ -64,16 +64,16 @@ class Source:
         path, allow_pickle = self.model, self.allow_pickle
         params = None if self.params is None else read_params(self.params)
         if allow_pickle:
-            click.echo(f"warning: --allow-pickle: if {path} is a pickle, code from it is run", err=True)
+            click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
         check(path, self.trust, allow_pickle)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = load(Path(path), self.trust, allow_pickle, params, guard=False)
-        warn(tuple(str(each.message) for each in caught if issubclass(each.category, debias.DebiasWarning)))
+        warn(tuple(str(entry.message) for entry in caught if issubclass(entry.category, debias.DebiasWarning)))
         return model
 
     def _columns(self, path: str, wanted: list[str] | None) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
-        """Read a table and take it apart; columns the model does not know are left out, and said to be."""
+        """Return X, y and weights of a table. Columns the model does not know are left out, with a note."""
         frame, target, weight = _read(path), self.target, self.weight
         for column in (target, weight):
             if column is not None and column not in frame.columns:
@@ -82,31 +82,33 @@ class Source:
         if wanted is not None and set(wanted) <= set(X.columns):
             unused = [str(column) for column in X.columns if column not in wanted]
             if unused:
-                click.echo(f"note: columns of {path} the model does not know are left out: {_listed(unused)}", err=True)
+                click.echo(
+                    f"note: columns of {path} that the model does not know are left out: {_listed(unused)}", err=True
+                )
                 X = X[wanted]
         return X, frame[target], None if weight is None else frame[weight]
 
 
 def read_params(path: str) -> dict[str, Any]:
-    """Read hyper-parameters: a JSON or TOML file with one mapping."""
+    """Return the hyper-parameters in a JSON or TOML file."""
     import json
     import tomllib
 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        found = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+        params = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(
             f"{path} cannot be read as {'TOML' if path.endswith('.toml') else 'JSON'}: {error}"
         ) from None
-    if not isinstance(found, dict):
-        raise click.UsageError(f"{path} holds no hyper-parameters: it must be one mapping of names to values")
-    return found
+    if not isinstance(params, dict):
+        raise click.UsageError(f"{path} has no hyper-parameters: it must be one mapping of names to values")
+    return params
 
 
 def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
-    """Read a table; where it has to be of numbers, columns that are none are left out, and said to be."""
+    """Return a table without the columns in `drop`. If `numeric`, other columns are left out too, with a note."""
     frame = _read(path)
     absent = [name for name in drop if name not in frame.columns]
     if absent:
@@ -117,7 +119,7 @@ def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     numbers = frame.select_dtypes("number")
     other = [str(name) for name in frame.columns if name not in numbers.columns]
     if other:
-        click.echo(f"note: columns of {path} that hold no numbers are left out: {_listed(other)}", err=True)
+        click.echo(f"note: columns of {path} that are not numeric are left out: {_listed(other)}", err=True)
     return numbers
 
 
@@ -126,19 +128,19 @@ def _read(path: str) -> pd.DataFrame:
 
     from debias.text import message
 
-    ending = next((each for each in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(each)), ".csv")
+    ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     try:
         if ending == ".csv":
             return pd.read_csv(path)
         return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise
-    except Exception as error:  # each reader has its own errors for a file that is not of its format
+    except Exception as error:  # each reader raises its own errors for a file of another format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
 
 
 def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:
-    """Read a table of Arrow's formats, checked whole: of a damaged one pandas would follow offsets out of memory."""
+    """Read a Parquet or Feather table and check it: with a damaged file pandas would read outside of its memory."""
     try:
         from pyarrow import feather, parquet
     except ImportError:
@@ -149,7 +151,7 @@ def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:
 
 
 def _listed(columns: Iterable[object]) -> str:
-    """Return names of columns; a table may have very many, and a name may hold anything."""
+    """Return the first column names as text; a table may have many columns, and names any characters."""
     from debias.text import listed, shown
 
     return shown(listed([str(name) for name in columns], 50))

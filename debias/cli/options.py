@@ -1,4 +1,4 @@
-"""The options of every command that reads a model and rows."""
+"""Options shared by the commands that read a model and rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from debias.cli.inputs import Source
 
 
 def threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
-    """Refuse a number of threads that is none."""
+    """Raise a BadParameter error if a number of threads is not valid."""
     if value < -1 or value == 0:
         raise click.BadParameter("pass 1 or more, or -1 for all cores")
     return value
@@ -25,18 +25,18 @@ format_option = click.option(
     type=click.Choice(["table", "json", "csv"]),
     default="table",
     show_default=True,
-    help="What to print.",
+    help="Format of the output.",
 )
 
 
 def input_options(data_required: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator: the command is called with a :class:`Source` and `form`, and with the options of its own."""
+    """Return a decorator for commands that take a :class:`Source`, `form` and options of their own."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def gathered(**given: Any) -> None:
-            source = Source(**{field.name: given.pop(field.name) for field in fields(Source)})
-            command(source, **given)
+        def gathered(**options: Any) -> None:
+            source = Source(**{field.name: options.pop(field.name) for field in fields(Source)})
+            command(source, **options)
 
         options = [
             click.argument("model", type=click.Path(exists=True)),
@@ -46,13 +46,13 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 "trust",
                 multiple=True,
                 metavar="NAME",
-                help="Type a skops file may hold; may be given again.",
+                help="Type that a skops file may contain; can be repeated.",
             ),
-            click.option("--allow-pickle", is_flag=True, help="Load pickles. They run code from the file."),
+            click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file."),
             click.option(
                 "--params",
                 type=click.Path(exists=True, dir_okay=False),
-                help="JSON or TOML: hyper-parameters, which XGBoost files do not keep.",
+                help="JSON or TOML file with hyper-parameters, which XGBoost files do not keep.",
             ),
             click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
             click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
@@ -61,16 +61,16 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 type=click.Choice(["auto", "oob", "held-out", "train"]),
                 default="auto",
                 show_default=True,
-                help="What the rows of DATA are to the model.",
+                help="Kind of the rows in DATA.",
             ),
             click.option(
                 "--train",
                 type=click.Path(exists=True, dir_okay=False),
-                help="Training rows beside held-out DATA, for scorers that need in-bag sums or train again.",
+                help="Training rows, in addition to held-out DATA, for scorers that need in-bag sums or refit.",
             ),
             format_option,
-            click.option("--seed", type=int, help="Seed, for scorers that draw."),
-            click.option("--jobs", default=1, callback=threads, show_default=True, help="Threads."),
+            click.option("--seed", type=int, help="Seed for scorers that draw random numbers."),
+            click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads."),
         ]
         for option in reversed(options):
             gathered = option(gathered)

@@ -1,4 +1,4 @@
-"""What the commands print and how they end: results to stdout, messages and errors to stderr."""
+"""Output and exit codes of the commands: results go to stdout, messages and errors to stderr."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 GATE_FAILED, COULD_NOT_RUN = 1, 3
 WIDE = 160
-"""Columns to print on where standard output is no terminal, and nothing has to fit."""
+"""Columns of the output if standard output is not a terminal."""
 
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """Print expected errors to stderr in a line, and exit with the code for "could not run" or "wrong usage".
+    """Print expected errors to stderr, and exit with the code for wrong usage or for "could not run".
 
-    Warnings are part of every result, and printed from there.
+    Python warnings are ignored here: every result has its warnings, and the commands print those.
     """
     from debias.errors import CompositionError, DebiasError, PolicyError
     from debias.text import message
@@ -41,18 +41,18 @@ def errors() -> Iterator[None]:
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except SystemExit as ended:  # by a table at a closed pipe, or by a plugin: its code would pass for a verdict
-            click.echo(f"error: the run was ended before its result was printed (exit code {ended.code})", err=True)
+        except SystemExit as ended:  # from a closed pipe or a plugin: its exit code must not look like a verdict
+            click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
-        except Exception:  # a fault of ours must not exit with 1, which is a failed gate
+        except Exception:  # a bug in debias must not exit with 1, which means a failed gate
             traceback.print_exc()
             sys.exit(COULD_NOT_RUN)
 
 
 def distinct_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Refuse to write a file that is read, or two outputs to one file; named as on the command line.
+    """Raise a UsageError if an output would overwrite an input or another output.
 
-    An audit written over the baseline would let the next run compare a model that failed with itself.
+    If an audit overwrote the baseline, the next run would compare a failed model with itself.
     """
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():
@@ -60,7 +60,7 @@ def distinct_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str |
             continue
         for other, taken in seen:
             if _same_file(path, taken):
-                raise click.UsageError(f"{name} and {other} are one file, {path}: write to another one")
+                raise click.UsageError(f"{name} and {other} are the same file, {path}: choose another file")
         seen.append((name, path))
 
 
@@ -71,14 +71,14 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def write(path: str, text: str, mode: str = "w") -> None:
-    """Write a file whole or not at all; in mode "a" add to one."""
+    """Write a file completely or not at all; in mode "a" append to it."""
     from debias.atomic_files import append_text, write_text
 
     (append_text if mode == "a" else write_text)(path, text)
 
 
 def warn(texts: tuple[str, ...]) -> None:
-    """Print warnings, a line each."""
+    """Print warnings, one per line."""
     from debias.text import shown
 
     for text in texts:
@@ -86,11 +86,11 @@ def warn(texts: tuple[str, ...]) -> None:
 
 
 def terminal() -> Console:
-    """Return standard output for tables; nothing is shown where it is closed."""
+    """Return a console on standard output; if that is closed, the console prints nothing."""
     from rich.console import Console
 
     if sys.stdout is None:
         return Console(file=io.StringIO(), width=WIDE)
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")  # names may have letters the terminal cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the terminal cannot show
     return Console() if sys.stdout.isatty() else Console(width=WIDE)

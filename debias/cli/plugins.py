@@ -1,4 +1,4 @@
-"""`debias plugins`: what is installed, and where it comes from."""
+"""`debias plugins`: the installed scorers and adapters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from debias.cli.options import format_option
 from debias.cli.output import errors, terminal
 
 
-@click.command("plugins")
+@click.command("plugins", epilog="\b\nExample: debias plugins --format json")
 @format_option
 def command(form: str) -> None:
-    r"""List scorers and adapters, and the distributions they come from.
-
-    \b
-    Example: debias plugins --format json
-    """
+    """List the installed scorers and adapters, and the distributions that provide them."""
     with errors():
         from rich.table import Table
         from rich.text import Text
@@ -23,15 +19,17 @@ def command(form: str) -> None:
         import debias
         from debias.text import to_csv
 
-        found = debias.plugins()
+        installed = debias.plugins()
         if form != "table":
             as_json = form == "json"
-            click.echo(found.to_json(orient="records", indent=2) if as_json else to_csv(found, index=False), nl=as_json)
+            click.echo(
+                installed.to_json(orient="records", indent=2) if as_json else to_csv(installed, index=False), nl=as_json
+            )
             return
         table = Table(box=None)
         for heading in ("name", "kind", "plugin", "from"):
             table.add_column(heading, overflow="fold")
-        for row in found.itertuples():
+        for row in installed.itertuples():
             cells = (row.name, row.kind, row.plugin, f"{row.distribution} {row.version}")
             table.add_row(*(Text(str(cell)) for cell in cells))
         terminal().print(table)

@@ -1,4 +1,4 @@
-"""`debias score`: one scorer."""
+"""`debias score`: the scores of one scorer."""
 
 from __future__ import annotations
 
@@ -13,32 +13,31 @@ if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("score")
+@click.command(
+    "score",
+    epilog="\b\nExample: debias score model.txt heldout.csv --target outcome --scorer \"mdi_oob(centre='none')\"\n"
+    "         debias score --no-model table.csv --target outcome --scorer gini_merit",
+)
 @input_options(data_required=False)
-@click.option("--no-model", is_flag=True, help="Give no MODEL: the scorer needs only DATA.")
+@click.option("--no-model", is_flag=True, help="There is no MODEL: the scorer needs only DATA.")
 @click.option("--scorer", default="mdi_oob", show_default=True, metavar="EXPR", help="Name, or name(option=value).")
 def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
-    r"""Score the features of a MODEL on DATA with one scorer, or of DATA alone.
-
-    \b
-    Example: debias score model.txt heldout.csv --target outcome --scorer "mdi_oob(centre='none')"
-             debias score --no-model table.csv --target outcome --scorer gini_merit
-    """
+    """Score the features of a MODEL on DATA with one scorer, or the features of DATA without a model."""
     if no_model == (source.data is not None):
-        raise click.UsageError("give MODEL and DATA, or --no-model and DATA alone")
+        raise click.UsageError("pass MODEL and DATA, or --no-model and only DATA")
     with errors():
         import debias
         from debias.results.console import print_scores
 
         if no_model and not isinstance(debias.scorer(scorer), debias.DataScorer):
-            raise click.UsageError(f"{scorer} scores a model: give MODEL and DATA, without --no-model")
+            raise click.UsageError(f"{scorer} scores a model: pass MODEL and DATA, without --no-model")
         for option, value in (("--params", source.params), ("--train", source.train)):
             if no_model and value is not None:
-                raise click.UsageError(f"{option} is about a model, and with --no-model there is none")
-        fitted, X, y, given = source.read()
-        found = debias.score(fitted, X, y, scorer, **given)
-        warn(found.warnings)
+                raise click.UsageError(f"{option} needs a model, but there is none with --no-model")
+        model, X, y, options = source.read()
+        scores = debias.score(model, X, y, scorer, **options)
+        warn(scores.warnings)
         if form == "table":
-            print_scores(terminal(), found)
+            print_scores(terminal(), scores)
         else:
-            click.echo(found.to_json(indent=2) if form == "json" else found.to_csv(), nl=form == "json")
+            click.echo(scores.to_json(indent=2) if form == "json" else scores.to_csv(), nl=form == "json")

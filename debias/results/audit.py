@@ -1,8 +1,9 @@
-"""The audit: what the library reports beside debiased scores, in a table and in sentences."""
+"""The audit: the reported importance and debiased scores of one model, with verdicts."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import write_text
-from debias.results import audit_words, untested
+from debias.results import sentences, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, feature_index, shown, to_csv
+from debias.text import ROWS, counted, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,22 +31,22 @@ class Audit:
     Parameters
     ----------
     reported : array of shape (n_features,), or None
-        The importance the library itself reports, scaled to sum 1; None if it reports none.
+        The importance that the library itself reports, scaled to sum 1; None if it reports none.
     reported_kind : str
-        What the library calls it.
+        Name of the reported importance in the library.
     scores : dict of str to Scores
-        By scorer name.
+        Scores by name of the scorer.
     n_values : array of int64 of shape (n_features,), or None
-        Number of distinct values of each feature on these rows, missing ones apart.
+        Number of distinct values of each feature on these rows, without missing values.
     fingerprints : dict of str to str
-        ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
+        SHA-256 digests: ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
     main_scorer : str
-        Name of the scorer that is tested, and of which the shares are made.
+        Name of the scorer that is tested, and from which the shares are computed.
 
     Notes
     -----
-    ``share`` is max(score, 0) of the main scorer over its sum: the same unit as `reported`. A feature whose share is 0
-    explains nothing of the response on rows the trees have not seen. How sure that is, `verdict` says.
+    ``share`` is max(score, 0) of the main scorer divided by its sum, so it has the same unit as `reported`. A feature
+    with share 0 explains nothing of the response on rows the trees have not seen; `verdict` has the result of the test.
     """
 
     reported: NDArray[np.float64] | None
@@ -54,6 +55,12 @@ class Audit:
     n_values: NDArray[np.int64] | None = None
     fingerprints: dict[str, str] = field(default_factory=dict)
     main_scorer: str = "mdi_oob"
+
+    def __repr__(self) -> str:
+        counts = [f"{count:,} {verdict}" for verdict, count in Counter(self.verdict).items()]
+        rows = counted(self.main.n_rows or 0, f"{self.rows_in_words} row")
+        features = counted(self.share.size, "feature")
+        return f"<Audit of {self.main.settings['model']}: {rows}, {features} ({', '.join(counts)})>"
 
     @classmethod
     def of(
@@ -65,7 +72,7 @@ class Audit:
         fingerprints: dict[str, str] | None = None,
         main_scorer: str = "mdi_oob",
     ) -> Audit:
-        """Make an audit of unscaled reported figures and scores."""
+        """Return an audit made from unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
@@ -74,12 +81,12 @@ class Audit:
 
     @property
     def main(self) -> Scores:
-        """The scores the shares are made of."""
+        """The scores that are tested, and from which the shares are computed: ``scores[main_scorer]``."""
         return self.scores[self.main_scorer]
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """max(score, 0) of the main scorer, scaled to sum 1 (all 0 if no score is positive), shape (n_features,)."""
+        """max(score, 0) of the main scorer, scaled to sum 1, shape (n_features,); all 0 if no score is positive."""
         positive = np.maximum(self.main.values, 0.0)
         return positive / positive.sum() if positive.sum() > 0 else positive
 
@@ -90,22 +97,22 @@ class Audit:
 
     @property
     def untested_because(self) -> str | None:
-        """Why every verdict is "untested" and what to do about it; None if the scores were tested."""
+        """Why every verdict is "untested" and what to do; None if the scores were tested."""
         return untested.reason_of(self.main)
 
     @property
     def verdict(self) -> list[str]:
-        """Feature by feature "informative", "indistinguishable" (from noise, with these rows) or "untested"."""
+        """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
         if self.main.selected is None:
             return ["untested"] * self.share.size
         return ["informative" if selected else "indistinguishable" for selected in self.main.selected]
 
     @property
     def unsupported_share(self) -> float | None:
-        """Share of the reported importance that falls on features indistinguishable from noise.
+        """Share of the reported importance that belongs to features indistinguishable from noise.
 
-        It falls as rows are added, so read it with ``main.n_rows`` and the minimum detectable z, ``main.threshold``.
-        None if nothing was tested or reported.
+        It gets smaller with more rows, so read it together with ``main.n_rows`` and the minimum detectable z,
+        ``main.threshold``. None if no feature was tested or no importance is reported.
         """
         if self.reported is None or self.main.selected is None:
             return None
@@ -113,7 +120,7 @@ class Audit:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What was proven about the rows, and which model and versions these are."""
+        """What is known about the rows, and the model, versions, seed and fingerprints."""
         return {
             **self.main.provenance,
             **self.main.settings,
@@ -124,28 +131,28 @@ class Audit:
 
     @property
     def rows_in_words(self) -> str:
-        """What the evaluation rows are called in text."""
+        """The kind of the evaluation rows as text: "out-of-bag", "held-out" or "training"."""
         return ROWS[str(self.main.rows)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know, each once."""
-        return tuple(dict.fromkeys(note for each in self.scores.values() for note in each.warnings))
+        """The warnings of all scores, each once."""
+        return tuple(dict.fromkeys(text for scores in self.scores.values() for text in scores.warnings))
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """Data frame with index ``feature``, sorted by share.
 
-        Columns ``reported``, ``share``, one a scorer, then of the main scorer ``standard_error``, ``z``, ``p_value``,
-        ``p_adjusted`` (NaN if it was not tested) and ``verdict``; of an audit without a test also
-        ``untested_because``. Sorted by ``z``, relevant features of few values come first more often than sorted by
-        share.
+        Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
+        ``standard_error``, ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Without a
+        test there is also ``untested_because``. Sort by ``z`` to see relevant features with few values near the top
+        more often.
         """
         import pandas as pd
 
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
         columns["share"] = self.share
-        columns |= {name: each.values for name, each in self.scores.items()}
+        columns |= {name: scores.values for name, scores in self.scores.items()}
         for name in ("standard_error", "z", "p_value", "p_adjusted"):
             figures = getattr(self.main, name)
             columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
@@ -156,20 +163,26 @@ class Audit:
         return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
-        """Return in sentences what was found, and what the library ranks too high.
+        """Return the result in sentences, with the features that the model ranks too high.
 
         Returns
         -------
         list of str
-            What the rows were; how many features are indistinguishable from noise, or why none was tested; at most
-            three features whose reported share is at least twice their debiased one and more than 1 percentage point
-            above it, and how many more there are.
+            What the rows are; how many features are indistinguishable from noise, or why no feature was tested; at
+            most three features whose reported share is at least twice their debiased share and more than 1 percentage
+            point above it, and how many more there are.
         """
-        return audit_words.summary(self)
+        return sentences.summary(self)
 
-    def chance_in_words(self) -> str:
-        """Return in a sentence how much of the reported importance may be chance, and what could have been found."""
-        return audit_words.chance_in_words(self)
+    def test_summary(self) -> str:
+        """Return the number of features indistinguishable from noise, and the test and error rate, in sentences.
+
+        Returns
+        -------
+        str
+            The second entry of :meth:`summary`. If no feature was tested, it says why and what to do.
+        """
+        return sentences.test_summary(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
@@ -185,24 +198,24 @@ class Audit:
             "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
-            "scores": {name: each.to_dict() for name, each in self.scores.items()},
+            "scores": {name: scores.to_dict() for name, scores in self.scores.items()},
         }
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
-        """Return the audit as JSON, and write it to `path` if one is given."""
+        """Return the audit as JSON, and write it to `path` if that is not None."""
         text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
         if path is not None:
             write_text(path, text + "\n")
         return text
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
-        """Return the audit as one self-contained HTML page, and write it to `path` if one is given.
+        """Return the audit as one self-contained HTML page, and write it to `path` if that is not None.
 
         Parameters
         ----------
         path : str or Path, optional
         title : str, optional
-            What stands on top; the kind of model by default.
+            Title of the page. By default it names the kind of model.
 
         Returns
         -------
@@ -221,10 +234,10 @@ class Audit:
         return text
 
     def to_csv(self, path: Any = None) -> str:
-        """Return the table as CSV, and write it to `path` if one is given.
+        """Return the table as CSV, and write it to `path` if that is not None.
 
-        A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
-        that are not seen are escaped. Numbers stay as they are. ``audit.table`` has the names as they are.
+        The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
+        invisible characters are escaped. Numbers are unchanged. ``audit.table`` has the original names.
         """
         text = to_csv(self.table)
         if path is not None:
@@ -237,19 +250,19 @@ class Audit:
         Parameters
         ----------
         policy : mapping of rules, or path of a TOML file
-            Rules are the parameters of :class:`debias.results.policy.Policy`.
+            The rules are the parameters of :class:`debias.results.policy.Policy`.
         baseline : Audit, optional
-            Of the model before, for rules that compare.
+            Audit of the previous model, for rules that compare.
 
         Returns
         -------
         Gate
-            ``gate.passed``, and one result a rule.
+            ``gate.passed``, and one result per rule.
 
         Raises
         ------
         PolicyError
-            The policy is wrong, or compares and there is no baseline.
+            The policy is wrong, or it compares and there is no baseline.
         RowsError
             The audit is of training rows.
         """
@@ -258,14 +271,14 @@ class Audit:
         return check(self, policy, baseline)
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw debiased shares with their intervals beside the reported ones.
+        """Draw debiased shares with their intervals, and the reported shares.
 
         Parameters
         ----------
         axes : matplotlib Axes, optional
-            New ones by default.
+            New axes by default.
         most : int
-            At most so many features.
+            Draw at most this many features.
 
         Returns
         -------
@@ -276,7 +289,7 @@ class Audit:
         return figures.on_axes(figures.draw_shares, self, axes, most)
 
     def _repr_html_(self) -> str:
-        """Show the audit in a notebook; without the packages of reports, its table."""
+        """Return the audit as HTML for a notebook, or only its table if a package for reports is missing."""
         from debias.results.report.html import fragment
 
         try:
@@ -286,14 +299,14 @@ class Audit:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Audit:
-        """Read what ``to_json`` returned.
+        """Return the audit that ``to_json`` wrote.
 
         Raises
         ------
         DebiasError
-            It is nothing that ``to_json`` returned, or of another schema version; the message says what is wrong where.
+            ``to_json`` did not write this text, or it has another schema version. The message says what is wrong.
         """
-        fields, scores, written = stored_results.read_audit(text)
-        audit = cls(scores={name: Scores(**each) for name, each in scores.items()}, **fields)
-        stored_results.check_read_audit(audit, written)
+        fields, scores, derived = stored_results.read_audit(text)
+        audit = cls(scores={name: Scores(**plain) for name, plain in scores.items()}, **fields)
+        stored_results.check_read_audit(audit, derived)
         return audit

@@ -1,4 +1,4 @@
-"""Whether scores and audits fit together: what a reader, a report or a gate may rely on."""
+"""Checks that the figures of scores and audits are consistent. Readers, reports and gates rely on them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 ROUNDING = 1e-6
-"""Shares sum to 1, and lie between 0 and 1, but for this."""
+"""Tolerance for shares: they sum to 1 and lie between 0 and 1."""
 OF_A_TEST = ("z", "p_value", "p_adjusted", "selected")
 
 
 def check_scores(scores: Scores) -> None:
-    """Raise a DebiasError unless there is one finite figure a feature in every array, and one feature a name."""
+    """Raise a DebiasError unless every array has one finite figure per feature, and names are unique."""
     names = scores.feature_names
     if not names:
         raise DebiasError("there is no feature")
@@ -34,34 +34,36 @@ def check_scores(scores: Scores) -> None:
         if figures is not None and ((figures < 0) | (figures > 1)).any():
             raise DebiasError(f"{name} has numbers outside 0 to 1")
     if scores.null is not None and (scores.null.ndim != 2 or not np.isfinite(scores.null).all()):
-        raise DebiasError("null is no table of finite numbers")
+        raise DebiasError("null is not a table of finite numbers")
     if scores.threshold is not None and not np.isfinite(scores.threshold):
         raise DebiasError(f"threshold is {scores.threshold}")
 
 
 def check_audit(audit: Audit) -> None:
-    """Raise a DebiasError unless all scores of an audit are of the same features and its verdicts follow from them."""
+    """Raise a DebiasError unless all scores of an audit have the same features and the verdicts follow from them."""
     if "mdi_oob" not in audit.scores:
-        raise DebiasError("scores has no 'mdi_oob', of which the shares are made")
+        raise DebiasError("scores has no 'mdi_oob', from which the shares are computed")
     main = audit.main
-    for name, each in audit.scores.items():
+    for name, scores in audit.scores.items():
         try:
-            check_scores(each)
+            check_scores(scores)
         except DebiasError as error:
             raise DebiasError(f"scores.{name}: {error}") from None
-        if each.feature_names != main.feature_names:
-            raise DebiasError(f"scores.{name} are of other features than scores.mdi_oob")
+        if scores.feature_names != main.feature_names:
+            raise DebiasError(f"scores.{name} has other features than scores.mdi_oob")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.abs(main.values).sum()):
-            raise DebiasError("scores.mdi_oob.values are too large to add, and shares are made of their sum")
+            raise DebiasError("scores.mdi_oob.values are too large to add, and shares need their sum")
     _check_figures("reported", audit.reported, len(main.feature_names))
     _check_figures("n_values", audit.n_values, len(main.feature_names))
     if audit.reported is not None:
         _check_shares(audit.reported)
     if main.rows not in ("oob", "held-out", "train") or not main.n_rows or main.n_rows < 1:
-        raise DebiasError(f"scores.mdi_oob are of {main.n_rows!r} rows of kind {main.rows!r}: there is no such audit")
+        raise DebiasError(f"scores.mdi_oob has {main.n_rows!r} rows of kind {main.rows!r}: there is no such audit")
     if not all(isinstance(main.provenance.get(name), str) for name in ("status", "detail")):
-        raise DebiasError("scores.mdi_oob.provenance does not say what is known of the rows: no status, or no detail")
+        raise DebiasError(
+            "scores.mdi_oob.provenance does not say what is known about the rows: no status, or no detail"
+        )
     _check_test(main)
 
 
@@ -82,19 +84,19 @@ def _check_shares(reported: Any) -> None:
 
 
 def _check_test(main: Scores) -> None:
-    """Raise unless what is selected is what the figures of the test say; without verdicts there was no test."""
+    """Raise unless the selected features follow from the figures of the test. Untested scores have no verdicts."""
     if main.selected is None:
         return
     test = main.details.get("test")
-    lacking = [name for name in OF_A_TEST if getattr(main, name) is None]
-    if lacking or not isinstance(test, dict):
-        lacking = lacking or ["details.test"]
-        raise DebiasError(f"scores.mdi_oob are tested, but have no {', '.join(lacking)}")
-    drawn = test.get("n_permutations", 1)
-    if isinstance(drawn, bool) or not isinstance(drawn, int) or drawn < 1:
-        raise DebiasError(f"scores.mdi_oob.details.test.n_permutations is no number of permutations: {drawn!r}")
+    missing = [name for name in OF_A_TEST if getattr(main, name) is None]
+    if missing or not isinstance(test, dict):
+        missing = missing or ["details.test"]
+        raise DebiasError(f"scores.mdi_oob is tested, but has no {', '.join(missing)}")
+    n_drawn = test.get("n_permutations", 1)
+    if isinstance(n_drawn, bool) or not isinstance(n_drawn, int) or n_drawn < 1:
+        raise DebiasError(f"scores.mdi_oob.details.test.n_permutations is not a number of permutations: {n_drawn!r}")
     alpha = test.get("alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
-        raise DebiasError(f"scores.mdi_oob.details.test.alpha is no error rate: {alpha!r}")
+        raise DebiasError(f"scores.mdi_oob.details.test.alpha is not an error rate: {alpha!r}")
     if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
         raise DebiasError(f"scores.mdi_oob.selected contradicts p_adjusted at alpha={alpha:g}")

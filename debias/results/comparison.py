@@ -1,11 +1,11 @@
-"""Scores side by side: where they disagree about a feature, and what about the feature may be the reason."""
+"""The comparison: several scores of one model, where they disagree, and possible reasons."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.text import CLOSE, percent
+from debias.text import CLOSE, counted, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 CORRELATED = 0.5
-"""Rank correlation with another feature from which on it is named as a reason,"""
+"""A rank correlation with another feature of at least this is a reason."""
 INTERACTING = 0.25
-"""share of the variance of a feature's SHAP values that the feature alone does not explain,"""
+"""So is this share of the variance of a feature's SHAP values that the feature alone does not explain,"""
 NOT_UPHELD = 0.5
-"""part of the reported share that is gone on the evaluation rows,"""
+"""this part of the reported share that is lost on the evaluation rows,"""
 MANY = 2.0
-"""and number of values, in multiples of the median over features,"""
+"""and a number of values of at least this multiple of the median over features,"""
 LEAST_MANY = 3
-"""but no fewer than this."""
+"""if it is at least this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,47 +31,49 @@ class Comparison:
     Parameters
     ----------
     scores : dict of str to Scores
-        By scorer name.
+        Scores by name of the scorer.
     traits : DataFrame of shape (n_features, 5)
         Index ``feature``; ``n_values``; ``correlation`` (largest absolute rank correlation with another feature) and
         ``correlated_with`` (that feature); ``interaction`` (share of the variance of the feature's SHAP values that the
-        feature alone does not explain, in the model; NaN if the model does not use it); ``not_upheld`` (part of the
-        share of the reported importance that it loses in the share of ``mdi_oob``; NaN without these two scores, and on
-        training rows).
+        feature alone does not explain; NaN if the model does not use the feature); ``not_upheld`` (part of its reported
+        share that the feature loses in its ``mdi_oob`` share; NaN without these two scores and on training rows).
     """
 
     scores: dict[str, Scores]
     traits: pd.DataFrame
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.scores)}: {counted(len(self.traits), 'feature')}>"
+
     @property
     def table(self) -> pd.DataFrame:
-        """Scores, one row a feature (index ``feature``), one column a scorer; the first scorer's largest on top."""
+        """Scores: one row per feature (index ``feature``), one column per scorer, sorted by the first scorer."""
         import pandas as pd
 
-        frame = pd.concat([each.to_frame() for each in self.scores.values()], axis=1)
+        frame = pd.concat([scores.to_frame() for scores in self.scores.values()], axis=1)
         return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
 
     @property
     def ranks(self) -> pd.DataFrame:
-        """Rank of each feature by each scorer, 1 the largest; ties share their mean rank."""
+        """Rank of each feature by each scorer, 1 for the largest score. Ties get their mean rank."""
         return self.table.rank(ascending=False)
 
     @property
     def rank_correlation(self) -> pd.DataFrame:
-        """Spearman correlation of each two scorers over features; NaN where all scores of one are equal."""
+        """Spearman correlation between scorers over features; NaN if all scores of one scorer are equal."""
         return self.table.corr(method="spearman")
 
     @property
     def disagreements(self) -> pd.DataFrame:
-        """Where scorers disagree, and what about the feature may be the reason.
+        """Features on which scorers disagree, and possible reasons.
 
         Returns
         -------
         DataFrame
-            One row a feature, the widest disagreement on top: ``highest`` and ``lowest`` rank (1 is the largest score)
-            and ``highest_by``, ``lowest_by`` the scorers that give them; ``spread``, their difference over the
-            largest possible; ``why``, the traits out of the ordinary. They are hints, not proofs: what a trait does
-            to a score is in docs/comparing.md.
+            One row per feature, the largest disagreement on top: ``highest`` and ``lowest`` rank (1 is the largest
+            score); ``highest_by`` and ``lowest_by``, the scorers that give these ranks; ``spread``, the difference of
+            the two ranks divided by the largest possible difference; ``why``, the unusual traits of the feature. These
+            are hints, not proofs: docs/comparing.md says how each trait affects a score.
         """
         import pandas as pd
 
@@ -97,9 +99,9 @@ def _reasons(trait: pd.Series[Any], median_values: float) -> list[str]:
     if trait["correlation"] >= CORRELATED:
         reasons.append(f"correlated with {trait['correlated_with']} ({_correlation(trait['correlation'])})")
     if trait["interaction"] >= INTERACTING:
-        reasons.append(f"interacts ({percent(trait['interaction'], 0)} of its SHAP variance is not its own)")
+        reasons.append(f"interacts ({percent(trait['interaction'], 0)} of its SHAP variance depends on other features)")
     if trait["not_upheld"] >= NOT_UPHELD:
-        reasons.append(f"overfitted ({percent(trait['not_upheld'], 0)} of its reported share is gone on unseen rows)")
+        reasons.append(f"overfitted ({percent(trait['not_upheld'], 0)} of its reported share is lost on unseen rows)")
     return reasons
 
 

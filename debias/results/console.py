@@ -1,4 +1,4 @@
-"""What a terminal shows of scores and audits: aligned tables with digits that matter, and sentences."""
+"""Output for a terminal: tables of scores, audits and gates, and sentences."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
 HIDDEN = {"standard_error", "p_value", "untested_because"}
-"""Columns of an audit a terminal has no room for; CSV, JSON and data frames have them, and sentences say the last."""
+"""Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 NARROW = 110
-"""Columns below which a terminal has no room for the scores beside their shares either."""
+"""A terminal with fewer columns than this has no room for the scores either."""
 TESTED = {"z", "p_adjusted", "verdict"}
 
 
 def print_audit(console: Console, audit: Audit) -> None:
-    """Print the table of an audit and what it says in sentences; warnings were shown when they arose."""
+    """Print the table and the summary of an audit. Its warnings were shown when they were raised."""
     print_table(console, audit)
     for line in audit.summary():
         console.print(_plain(line))
@@ -57,13 +57,13 @@ def print_table(console: Console, audit: Audit) -> None:
 
 
 def print_scores(console: Console, scores: Scores) -> None:
-    """Print scores, the largest first, with their unit and what was proven about the rows."""
+    """Print scores, the largest first, with their unit and what is known about the rows."""
     from rich.table import Table
 
     order = np.argsort(-scores.values, kind="stable")
     of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
     frame = scores.to_frame().iloc[order]
-    hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p says both
+    hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p-value implies both
     printed = [name for name in frame.columns if name not in hidden]
     console.print(_plain(f"{of}: {scores.scorer} ({scores.unit})"), style="bold")
     table = Table()
@@ -79,20 +79,21 @@ def print_scores(console: Console, scores: Scores) -> None:
 
 
 def print_gate(console: Console, gate: Gate) -> None:
-    """Print what became of each rule of a policy, and what changed against the baseline."""
+    """Print the result of each rule of a policy, and the changes from the baseline."""
     from rich.table import Table
 
     table = Table(show_lines=True)
     for heading in ("rule", "result", "value", "limit", "reason"):
         table.add_column(heading, overflow="fold")
-    for each in gate.results:
-        table.add_row(*(_plain(cell) for cell in (each.rule, each.status, each.value, each.limit, each.reason)))
+    for result in gate.results:
+        row = (result.rule, result.status, result.value, result.limit, result.reason)
+        table.add_row(*(_plain(cell) for cell in row))
     console.print(table)
     if gate.changes:
-        console.print(_plain("Standing against the baseline:"))
+        console.print(_plain("Changes from the baseline:"))
     for change in gate.changes:
         console.print(_plain(f"  {change.in_words()}"))
-    verdict = f"failed: {', '.join(each.rule for each in gate.failures)}" if gate.failures else "passed"
+    verdict = f"failed: {', '.join(result.rule for result in gate.failures)}" if gate.failures else "passed"
     console.print(_plain(f"The gate {verdict}."))
 
 
@@ -110,7 +111,7 @@ def _rows(scores: Scores) -> str:
 
 
 def _plain(text: str) -> Text:
-    """Return text that is shown as it is: a feature may be called [red], or hold what would move the cursor."""
+    """Return text without markup: a feature may be called [red] or have characters that move the cursor."""
     from rich.text import Text
 
     return Text(shown(text))
@@ -137,7 +138,7 @@ def _percent(values: object) -> list[str]:
 
 
 def _figures(values: object) -> list[str]:
-    """Format a column with as many decimals as give its largest entry four digits, the same for every entry."""
+    """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
     array = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(array).max(initial=0.0))
     if largest == 0:

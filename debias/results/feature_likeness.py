@@ -1,4 +1,4 @@
-"""Names of features that may mean the same: other letters, other punctuation, beginnings, abbreviations, slips."""
+"""Similar feature names: other case, other punctuation, shortened words, abbreviations, typing errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MISSPELT = 0.85
-"""Likeness of the letters of two names from which one is taken for a slip of the other."""
+"""Two names whose letters are at least this similar may differ by a typing error."""
 
 
 def alike(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that may mean what `name` means, the likeliest first.
+    """Return the names that may mean the same as `name`, the most similar first.
 
     Examples
     --------
@@ -28,22 +28,23 @@ def alike(name: str, names: Iterable[str]) -> list[str]:
     """
     words, matcher = _words(name), difflib.SequenceMatcher(None, autojunk=False)
     matcher.set_seq2("".join(words))
-    found = {}
+    similarity = {}
     for other in names:
-        others = _words(other)
-        matcher.set_seq1("".join(others))
-        if _near(matcher) or _shortened(words, others) or _shortened(others, words):
-            found[other] = matcher.ratio() if words else float(name.strip() == other.strip())
-    return sorted((other for other in found if found[other] > 0), key=lambda other: (-found[other], other))
+        other_words = _words(other)
+        matcher.set_seq1("".join(other_words))
+        if _near(matcher) or _shortened(words, other_words) or _shortened(other_words, words):
+            similarity[other] = matcher.ratio() if words else float(name.strip() == other.strip())
+    similar = [other for other in similarity if similarity[other] > 0]
+    return sorted(similar, key=lambda other: (-similarity[other], other))
 
 
 def _near(matcher: difflib.SequenceMatcher[str]) -> bool:
-    """Whether letters are as good as the same; bounds that are quick to find come first."""
+    """Return whether the letters are nearly the same. Upper bounds that are quick to compute come first."""
     return min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= MISSPELT and matcher.ratio() >= MISSPELT
 
 
 def _shortened(short: list[str], full: list[str]) -> bool:
-    """Whether one name may be a shorter form of the other."""
+    """Return whether one name may be a short form of the other."""
     if not short:
         return False
     letters = "".join(short)
@@ -51,14 +52,14 @@ def _shortened(short: list[str], full: list[str]) -> bool:
 
 
 def _words(name: str) -> list[str]:
-    """Return runs of letters and runs of digits, whatever their case and what stands between them."""
+    """Return the words and numbers of a name in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", name)
     text = re.sub(r"(?<=[^\W\d_A-Z])(?=[A-Z])", " ", text)  # customerId
     return re.findall(r"[^\W\d_]+|\d+", text.casefold())
 
 
 def _begin_words_of(few: list[str], many: list[str]) -> bool:
-    """Whether each word begins one of the others, in order: temp of temperature, cust id of customer id."""
+    """Return whether each word begins one of the other words, in order: temp, temperature; cust id, customer id."""
     left = iter(many)
     return all(any(word == other or _begins(word, other) for other in left) for word in few)
 
@@ -68,13 +69,13 @@ def _begins(word: str, other: str) -> bool:
 
 
 def _initials_of(short: str, words: list[str]) -> bool:
-    """Whether a name is made of the first letters of two words or more: dob of date of birth."""
+    """Return whether a name consists of the first letters of two or more words: dob, date of birth."""
     letters = [word for word in words if not word.isdigit()]
     return len(letters) > 1 and short == "".join(word[0] for word in letters)
 
 
 def _without_vowels_of(short: str, full: str) -> bool:
-    """Whether a name of three letters or more is another's with letters left out: tmp of temperature."""
+    """Return whether a name of at least three letters is another name without some letters: tmp, temperature."""
     if len(short) < 3 or short[:1] != full[:1] or set(short[1:]) & set("aeiou"):
         return False
     left = iter(full)

@@ -1,4 +1,4 @@
-"""The gate: an audit against a policy, rule by rule, with value, limit and reason."""
+"""The gate: checks of an audit against the rules of a policy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from debias.results.checks import check_audit
 from debias.results.feature_likeness import alike
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
+from debias.results.sentences import reports_anything
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
 
 NAMED = 5
-"""At most so many features are named in a reason."""
+"""A reason names at most this many features."""
 
 
 def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
@@ -32,7 +34,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     audit : Audit
     policy : Policy, mapping of rules, or path of a TOML file
     baseline : Audit, optional
-        Of the model before, for rules that compare.
+        Audit of the previous model, for rules that compare.
 
     Returns
     -------
@@ -41,11 +43,11 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     Raises
     ------
     PolicyError
-        The policy is wrong, or compares and there is no baseline, or none that was tested in the same way.
+        The policy is wrong, or it compares and the baseline is missing, untested or tested at another error rate.
     RowsError
         The audit is of training rows, on which noise looks important.
     DebiasError
-        The audit or the baseline does not fit together, or has figures that are not finite.
+        The figures of the audit or of the baseline contradict each other or are not finite.
 
     Examples
     --------
@@ -58,7 +60,7 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     >>> [result.status for result in gate.results]
     ['failed', 'passed']
     >>> gate.failures[0].reason
-    '442 evaluation rows, fewer than the 1000 asked for'
+    '442 evaluation rows, but the policy requires 1000'
     """
     rules = Policy.of(policy)
     _require_usable("the audit", audit)
@@ -72,33 +74,37 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
 
 
 def _require_usable(what: str, audit: Any) -> None:
-    """Raise unless this is an audit whose figures fit together, and not one of training rows."""
+    """Raise unless this is an audit with consistent figures, and not one of training rows."""
     from debias.results.audit import Audit
 
     if not isinstance(audit, Audit):
         raise PolicyError(
-            f"{what} is no Audit but a {type(audit).__name__}; debias.Audit.from_json reads one from JSON"
+            f"{what} is a {type(audit).__name__}, not an Audit; debias.Audit.from_json reads one from JSON"
         )
     try:
         check_audit(audit)
     except DebiasError as error:
-        raise DebiasError(f"{what} cannot be judged: {error}") from None
+        raise DebiasError(f"{what} cannot be checked: {error}") from None
     if audit.main.rows == "train":
-        raise RowsError("an audit of training rows passes no gate: on them noise looks important")
+        raise RowsError(
+            "an audit of training rows cannot pass a gate: on them noise looks important. "
+            "Audit rows the model has not seen"
+        )
 
 
 def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | None) -> None:
     if baseline is None:
-        raise PolicyError(f"{' and '.join(rules)} compare with a baseline: pass the audit of the old model")
-    for what, each in (("the audit", audit), ("the baseline", baseline)):
-        if (reason := _untold(each)) is not None:
-            raise PolicyError(f"{rules[0]} compares verdicts, and of {what} there are none: {reason}")
-    ways = [(each.main.details["test"]["alpha"], each.main.details["test"].get("error")) for each in (audit, baseline)]
-    if ways[0] != ways[1]:
-        now, before = (f"alpha={alpha:g}, error={error!r}" for alpha, error in ways)
+        raise PolicyError(f"{' and '.join(rules)} need a baseline: pass the audit of the old model")
+    for what, compared in (("the audit", audit), ("the baseline", baseline)):
+        if (reason := _no_verdicts(compared)) is not None:
+            raise PolicyError(f"{rules[0]} compares verdicts, but {what} has none: {reason}")
+    tests = [compared.main.details["test"] for compared in (audit, baseline)]
+    error_rates = [(test["alpha"], test.get("error")) for test in tests]
+    if error_rates[0] != error_rates[1]:
+        now, before = (f"alpha={alpha:g}, error={error!r}" for alpha, error in error_rates)
         raise PolicyError(
-            f"{rules[0]} compares verdicts, and they are of different error rates: {now} now, {before} in the "
-            "baseline. Audit the old model with those of now"
+            f"{rules[0]} compares verdicts, but the error rates differ: {now} now, {before} in the baseline. "
+            "Audit the old model again with the current error rate"
         )
 
 
@@ -106,25 +112,25 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
     n_rows = audit.main.n_rows or 0
     enough = rules.min_rows is None or n_rows >= rules.min_rows
     if rules.min_rows is not None:
-        words = f"{rules.min_rows} are asked for" if enough else f"fewer than the {rules.min_rows} asked for"
-        reason = f"{n_rows} evaluation rows, {words}"
+        required = f"the policy requires {rules.min_rows}"
+        reason = f"{n_rows} evaluation rows, {'and' if enough else 'but'} {required}"
         yield _result("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
     yield from _provenance(audit, rules.min_provenance)
     if rules.max_shift is not None:
         yield _shift(audit, rules.max_shift)
     if rules.max_unsupported_share is not None:
         yield _unsupported(audit, rules.max_unsupported_share, rules.min_rows if not enough else None)
-    untold = _untold(audit)
+    no_verdicts = _no_verdicts(audit)
     if rules.min_informative is not None:
         count, limit = audit.verdict.count("informative"), rules.min_informative
-        reason = f"{count} of {audit.share.size} features are informative" if untold is None else untold
-        yield _result("min_informative", untold is None and count >= limit, str(count), f">= {limit}", reason)
+        reason = f"{count} of {audit.share.size} features are informative" if no_verdicts is None else no_verdicts
+        yield _result("min_informative", no_verdicts is None and count >= limit, str(count), f">= {limit}", reason)
     for feature in rules.must_be_informative or ():
         yield _named("must_be_informative", feature, "informative", audit)
     for feature in rules.must_not_matter or ():
         result = _named("must_not_matter", feature, "indistinguishable", audit)
         if result.value == "indistinguishable" and result.status == "passed" and not enough:
-            reason = f"what matters may be missed with fewer than {rules.min_rows} rows"
+            reason = f"with fewer than {rules.min_rows} rows the test may miss a feature that matters"
             result = Result(result.rule, "not judged", result.value, result.limit, reason)
         yield result
     if rules.max_inflation is not None:
@@ -137,12 +143,12 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         yield _share_change(audit, baseline, rules.max_share_change)
 
 
-def _untold(audit: Audit) -> str | None:
-    """Return why the verdicts of an audit say nothing; None if they do."""
+def _no_verdicts(audit: Audit) -> str | None:
+    """Return why the audit has no verdicts that count, or None if it has."""
     if not audit.tested:
         return audit.untested_because
     if audit.main.threshold is None:
-        return "the test had too few permutations to find anything at its error rate"
+        return "the test had too few permutations: at its error rate no feature could be informative"
     return None
 
 
@@ -151,56 +157,56 @@ def _result(rule: str, passed: bool, value: str, limit: str, reason: str) -> Res
 
 
 def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
-    """Judge what is known of the rows; without a rule, rows that look like training rows fail all the same."""
+    """Check what is known about the rows. Rows that look like training rows fail even without a rule."""
     levels, status = list(PROVENANCE), audit.main.provenance["status"]
-    found = next((level for level in levels if status in PROVENANCE[level]), None)
+    level = next((name for name in levels if status in PROVENANCE[name]), None)
     reason = str(audit.main.provenance["detail"])
     if wanted is None:
-        if found is None or found == "stated":
-            hint = f'{reason}; min_provenance = "stated" in the policy lets such rows pass'
-            yield _result("min_provenance", False, found or status, ">= unknown", hint)
+        if level is None or level == "stated":
+            hint = f'{reason}; to accept such rows, set min_provenance = "stated" in the policy'
+            yield _result("min_provenance", False, level or status, ">= unknown", hint)
         return
-    passed = found is not None and levels.index(found) >= levels.index(wanted)
-    yield _result("min_provenance", passed, found or status, f">= {wanted}", reason)
+    passed = level is not None and levels.index(level) >= levels.index(wanted)
+    yield _result("min_provenance", passed, level or status, f">= {wanted}", reason)
 
 
 def _shift(audit: Audit, limit: float) -> Result:
-    rule, shift, asked = "max_shift", audit.provenance.get("shift"), f"<= {limit:g}"
+    rule, shift, allowed = "max_shift", audit.provenance.get("shift"), f"<= {limit:g}"
     if shift is None:
         at_training = audit.main.provenance["status"] in (*PROVENANCE["rows proven"], *PROVENANCE["proven"])
         if audit.main.rows == "oob" and at_training:
-            return _result(rule, True, "none", asked, "the rows are those of training: there is no shift")
-        return _result(rule, False, "none", asked, "whether the rows are like those of training cannot be told")
+            return _result(rule, True, "none", allowed, "these are the training rows, so there is no shift")
+        return _result(rule, False, "none", allowed, "the rows could not be compared with the training rows")
     if isinstance(shift, bool) or not isinstance(shift, (int, float)) or not math.isfinite(shift):
-        return _result(rule, False, str(shift), asked, "the shift of the rows is no number")
+        return _result(rule, False, str(shift), allowed, "the shift of the rows is not a number")
     names = [repr(name) for name in audit.provenance.get("shifted_features") or ()]
     reason = (
-        f"splits on {_first(names)} part these rows otherwise than the training rows (effect size w)"
+        f"splits on {_first(names)} divide these rows differently from the training rows (effect size w)"
         if names
-        else "splits on no feature part these rows otherwise than the training rows by more than chance"
+        else "the splits divide these rows as they divide the training rows, within chance"
     )
-    return _result(rule, shift <= limit, f"{shift:.2f}", asked, reason)
+    return _result(rule, shift <= limit, f"{shift:.2f}", allowed, reason)
 
 
 def _first(texts: list[str]) -> str:
-    """Return the first of some texts in a line, and how many more there are."""
+    """Return the first few texts as a list in one line, and how many more there are."""
     rest = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
     return ", ".join(texts[:NAMED]) + rest
 
 
 def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result:
-    rule, share, untold = "max_unsupported_share", audit.unsupported_share, _untold(audit)
-    if share is None or untold is not None or not _reports(audit):
-        return _result(rule, False, "none", f"<= {limit:.1%}", untold or _NOT_REPORTED)
+    rule, share, no_verdicts = "max_unsupported_share", audit.unsupported_share, _no_verdicts(audit)
+    if share is None or no_verdicts is not None or not reports_anything(audit):
+        return _result(rule, False, "none", f"<= {limit:.1%}", no_verdicts or _NOT_REPORTED)
     if rows_missing is not None:
-        reason = f"the share falls as rows are added, and there are fewer than {rows_missing}"
+        reason = f"the share gets smaller with more rows, and there are fewer than {rows_missing}"
         return Result(rule, "not judged", f"{share:.1%}", f"<= {limit:.1%}", reason)
     noise = [k for k, verdict in enumerate(audit.verdict) if verdict == "indistinguishable"]
     assert audit.reported is not None
     largest = sorted(noise, key=lambda k: -audit.reported[k])[:3]  # type: ignore[index]
     names = ", ".join(f"{audit.main.feature_names[k]} ({audit.reported[k]:.1%})" for k in largest)
     reason = f"{len(noise)} of {audit.share.size} features are indistinguishable from noise" + (
-        f", the largest {names}" if names else ""
+        f"; the largest shares: {names}" if names else ""
     )
     return _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
 
@@ -208,39 +214,35 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
 _NOT_REPORTED = "the library reports no importance for any feature of this model"
 
 
-def _reports(audit: Audit) -> bool:
-    return audit.reported is not None and bool(audit.reported.any())
-
-
 def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
-    """Judge the verdict of one feature that a rule names."""
+    """Check the verdict of one feature that a rule names."""
     name, names = feature.name, audit.main.feature_names
     rule = f"{rule}: {name}"
     if name in names:
         k = names.index(name)
-        untold = _untold(audit)
-        evidence = _evidence(audit, k) if untold is None else untold
-        return _result(rule, untold is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
+        no_verdicts = _no_verdicts(audit)
+        evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
+        return _result(rule, no_verdicts is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
     near = _like(name, names)
     reason = "the model has no such feature" + (f", but it has {_first(near)}" if near else "")
     if not feature.optional:
-        reason += "; {name = ..., optional = true} lets a model without it pass"
+        reason += "; to accept a model without it, write {name = ..., optional = true}"
     return _result(rule, feature.optional, "not in the model", wanted, reason)
 
 
 def _like(name: str, names: tuple[str, ...]) -> list[str]:
-    return [repr(each) for each in alike(name, names) or difflib.get_close_matches(name, names, n=1)]
+    return [repr(other) for other in alike(name, names) or difflib.get_close_matches(name, names, n=1)]
 
 
 def _evidence(audit: Audit, k: int) -> str:
     main = audit.main
-    assert main.z is not None and main.p_adjusted is not None  # noqa: PT018  # it was tested
+    assert main.z is not None and main.p_adjusted is not None  # noqa: PT018  # the audit is tested
     reported = "" if audit.reported is None else f", reported {audit.reported[k]:.1%}"
     return f"z = {main.z[k]:.2f}, adjusted p = {main.p_adjusted[k]:.3g}, debiased share {audit.share[k]:.1%}{reported}"
 
 
 def _inflation(audit: Audit, limit: float) -> Result:
-    if not _reports(audit):
+    if not reports_anything(audit):
         return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
     assert audit.reported is not None
     excess = audit.reported - audit.share
@@ -250,7 +252,7 @@ def _inflation(audit: Audit, limit: float) -> Result:
 
 
 def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
-    """Return rank, share and verdict by feature; all noise shares the rank after the last informative feature."""
+    """Return rank, share and verdict by feature. All noise has the rank after the last informative feature."""
     shares = sorted((-s for s, v in zip(audit.share, audit.verdict, strict=True) if v == "informative"))
     return {
         name: (1 + bisect_left(shares, -share) if verdict == "informative" else len(shares) + 1, float(share), verdict)
@@ -259,7 +261,7 @@ def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
 
 
 def _moved(before: tuple[int, float, str], after: tuple[int, float, str]) -> int:
-    """Return by how many places a feature moved; noise that stays noise does not move, whatever is found above it."""
+    """Return by how many ranks a feature moved. A feature that is noise in both audits did not move."""
     return 0 if before[2] == after[2] == "indistinguishable" else abs(after[0] - before[0])
 
 
@@ -278,45 +280,49 @@ def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:
     before, after = _standing(baseline), _standing(audit)
     moved = {name: _moved(before[name], after[name]) for name in after if name in before}
     over = sorted((name for name in moved if moved[name] > limit), key=lambda name: -moved[name])
-    told = [f"{name} from {before[name][0]} to {after[name][0]}" for name in over]
-    reason = f"ranks changed: {_first(told)}" if over else f"of {len(moved)} features in both models"
-    nothing = _nothing_compared(before, after)
-    passed, largest = nothing is None and not over, max(moved.values(), default=0)
-    return _result("max_rank_change", passed, str(largest), f"<= {limit}", nothing or reason)
+    changes = [f"{name} from {before[name][0]} to {after[name][0]}" for name in over]
+    reason = f"ranks changed: {_first(changes)}" if over else _compared(len(moved))
+    problem = _not_comparable(before, after)
+    passed, largest = problem is None and not over, max(moved.values(), default=0)
+    return _result("max_rank_change", passed, str(largest), f"<= {limit}", problem or reason)
 
 
 def _verdict_changes(audit: Audit, baseline: Audit, limit: int) -> Result:
     before, after = _standing(baseline), _standing(audit)
     both = [name for name in after if name in before]
-    turned = [name for name in both if before[name][2] != after[name][2]]
-    told = [f"{name} from {before[name][2]} to {after[name][2]}" for name in turned]
-    reason = f"verdicts changed: {_first(told)}" if turned else f"of {len(both)} features in both models"
-    nothing = _nothing_compared(before, after)
-    passed = nothing is None and len(turned) <= limit
-    return _result("max_verdict_changes", passed, str(len(turned)), f"<= {limit}", nothing or reason)
+    changed = [name for name in both if before[name][2] != after[name][2]]
+    changes = [f"{name} from {before[name][2]} to {after[name][2]}" for name in changed]
+    reason = f"verdicts changed: {_first(changes)}" if changed else _compared(len(both))
+    problem = _not_comparable(before, after)
+    passed = problem is None and len(changed) <= limit
+    return _result("max_verdict_changes", passed, str(len(changed)), f"<= {limit}", problem or reason)
 
 
-def _nothing_compared(before: dict[str, tuple[int, float, str]], after: dict[str, Any]) -> str | None:
-    """Return why two models have nothing in common that could change; None if they have."""
+def _compared(n_features: int) -> str:
+    return f"compared {counted(n_features, 'feature')} that both models have"
+
+
+def _not_comparable(before: dict[str, tuple[int, float, str]], after: dict[str, Any]) -> str | None:
+    """Return why two models have no features in common that could change, or None if they have."""
     if not any(name in after for name in before):
-        return "the models share no feature"
+        return "the two models have no feature in common"
     informative = [name for name in before if before[name][2] == "informative"]
     if informative and not any(name in after for name in informative):
-        return f"none of the features that were informative is in this model: {_first(informative)}"
+        return f"this model has none of the features that were informative before: {_first(informative)}"
     return None
 
 
 def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
     before, after = _standing(baseline), _standing(audit)
     shares = {name: (before.get(name, (0, 0.0))[1], after.get(name, (0, 0.0))[1]) for name in {**before, **after}}
-    name = max(shares, key=lambda each: abs(shares[each][1] - shares[each][0]))
+    name = max(shares, key=lambda feature: abs(shares[feature][1] - shares[feature][0]))
     change = abs(shares[name][1] - shares[name][0])
     reason = f"{name}: from {shares[name][0]:.1%} to {shares[name][1]:.1%}"
     return _result("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
 
 
 def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tuple[Result, ...]) -> Iterator[str]:
-    """Yield what fails no rule, and what a reader of a gate that passed must know all the same."""
+    """Yield what fails no rule but a reader must know even if the gate passed."""
     yield from audit.warnings
     names = audit.main.feature_names
     for rule in ("must_be_informative", "must_not_matter"):
@@ -324,13 +330,15 @@ def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tupl
             if feature.optional and feature.name not in names and (near := alike(feature.name, names)):
                 yield (
                     f"{rule}: the model has no feature {feature.name!r}, which is optional, but it has "
-                    f"{_first([repr(each) for each in near])}: is that the same?"
+                    f"{_first([repr(name) for name in near])}: is that the same feature?"
                 )
-    unsure = [each for each in results if each.status == "passed" and each.value == "indistinguishable"]
-    if unsure and "informative" not in audit.verdict:
+    passed_as_noise = [
+        result for result in results if result.status == "passed" and result.value == "indistinguishable"
+    ]
+    if passed_as_noise and "informative" not in audit.verdict:
         yield (
-            "no feature at all was found informative, so that one is indistinguishable from noise says little: "
-            "min_rows and min_informative ask for more"
+            "no feature at all is informative, so it means little that the named features are indistinguishable from "
+            "noise; require more with min_rows and min_informative"
         )
     yield from (f"{rule} = {limit:g} sets no limit" for rule, limit in _without_limit(audit, rules, baseline))
     if baseline is not None:
@@ -338,7 +346,7 @@ def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tupl
 
 
 def _without_limit(audit: Audit, rules: Policy, baseline: Audit | None) -> list[tuple[str, float]]:
-    """Return the rules whose limit lies where nothing can exceed it."""
+    """Return the rules with a limit that nothing can exceed."""
     bounds = {
         "max_unsupported_share": 1,
         "max_inflation": 1,
@@ -359,16 +367,16 @@ def _without_limit(audit: Audit, rules: Policy, baseline: Audit | None) -> list[
 
 def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Iterator[str]:
     if not rules.needs_baseline:
-        yield "there is a baseline, but no rule of the policy compares with it"
+        yield "a baseline was passed, but no rule of the policy uses it"
     if audit.fingerprints and audit.fingerprints == baseline.fingerprints:
-        yield "the baseline is of this very model on these very rows, so no rule that compares with it can fail"
+        yield "the baseline is of the same model on the same rows, so no rule that uses it can fail"
     if audit.main.rows != baseline.main.rows:
-        yield f"the baseline was scored on {baseline.rows_in_words} rows, and this audit on {audit.rows_in_words} ones"
+        yield f"the baseline was scored on {baseline.rows_in_words} rows, but this audit on {audit.rows_in_words} rows"
     names, old = audit.main.feature_names, baseline.main.feature_names
-    for here, there, where in ((names, old, "new to this model"), (old, names, "of the baseline gone")):
+    for here, there, where in ((names, old, "new in this model"), (old, names, "only in the baseline")):
         known = set(there)
         if only := [repr(name) for name in here if name not in known]:
-            yield f"features {where}, which max_verdict_changes and max_rank_change do not judge: {_first(only)}"
+            yield f"features {where}, which max_verdict_changes and max_rank_change do not compare: {_first(only)}"
 
 
 def read_audit(path: Any) -> Audit:
@@ -377,13 +385,13 @@ def read_audit(path: Any) -> Audit:
     Raises
     ------
     DebiasError
-        The file is none, or of another schema version.
+        The file does not hold an audit, or one of another schema version.
     """
     from debias.results.audit import Audit
 
-    with open(path, "rb") as file:  # a shell may have written it as UTF-16, which JSON tells by itself
+    with open(path, "rb") as file:  # a shell may have written UTF-16, which the JSON reader detects
         text = file.read()
     try:
         return Audit.from_json(text)
     except DebiasError as error:
-        raise DebiasError(f"{path} is {error}") from None
+        raise DebiasError(f"{path}: {error}") from None

@@ -1,4 +1,4 @@
-"""The outcome of a gate: what became of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations."""
+"""The outcome of a gate: the result of each rule, as JSON, CSV, JUnit XML, Markdown and GitHub annotations."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from debias.text import shown, to_csv
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one rule.
+    """The result of one rule.
 
     Parameters
     ----------
     rule : str
-        Its name, with that of the feature where it is about one.
+        Name of the rule, with the name of the feature if the rule is about one feature.
     status : {"passed", "failed", "not judged"}
     value, limit : str
-        What was found and what was asked for.
+        The value in the audit, and the limit of the policy.
     reason : str
-        A sentence.
+        Explanation in a sentence.
     """
 
     rule: str
@@ -35,7 +35,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Change:
-    """A feature whose standing differs from the baseline: rank (None: not in that audit), share, verdict."""
+    """A feature whose rank or verdict differs from the baseline. Each pair is (baseline, audit).
+
+    Parameters
+    ----------
+    feature : str
+    rank : tuple of int or None
+        None if that audit does not have the feature, as for the other pairs.
+    share : tuple of float or None
+    verdict : tuple of str or None
+    """
 
     feature: str
     rank: tuple[int | None, int | None]
@@ -43,7 +52,7 @@ class Change:
     verdict: tuple[str | None, str | None]
 
     def in_words(self) -> str:
-        """Return before and after in a line."""
+        """Return the values before and after in one line."""
         sides = [
             "not in the model" if rank is None else f"rank {rank}, {share:.1%}, {verdict}"
             for rank, share, verdict in zip(self.rank, self.share, self.verdict, strict=True)
@@ -58,15 +67,15 @@ class Gate:
     Parameters
     ----------
     results : tuple of Result
-        One a rule, or one for each feature a rule names.
+        One per rule, or one for each feature that a rule names.
     changes : tuple of Change
-        Features whose rank or verdict differs from the baseline, the largest change of share first.
+        Features whose rank or verdict differs from the baseline, with the largest change of share first.
     warnings : tuple of str
-        What a reader must know of the audit and of the policy, though it fails no rule.
+        What a reader must know about the audit and the policy, although it fails no rule.
 
     Notes
     -----
-    A gate is true if it passed: ``assert audit.check(policy)`` stops where a rule fails.
+    A gate is true if it passed, so ``assert audit.check(policy)`` raises if a rule fails.
     """
 
     results: tuple[Result, ...]
@@ -75,7 +84,7 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """Whether every rule passed. What is not judged, for want of rows, does not pass."""
+        """Whether every rule passed. A rule that is not judged, because there are too few rows, does not pass."""
         return bool(self.results) and all(result.status == "passed" for result in self.results)
 
     def __bool__(self) -> bool:
@@ -87,7 +96,7 @@ class Gate:
         return tuple(result for result in self.results if result.status == "failed")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the outcome as plain Python values."""
         return {
             "passed": self.passed,
             "results": [asdict(result) for result in self.results],
@@ -103,13 +112,13 @@ class Gate:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
-        """Return the results as CSV, a line a rule, of which a spreadsheet runs nothing."""
+        """Return the results as CSV, one line per rule. A spreadsheet runs nothing in it."""
         import pandas as pd
 
         return to_csv(pd.DataFrame([asdict(result) for result in self.results], dtype=object), index=False)
 
     def to_junit(self) -> str:
-        """Return the outcome as JUnit XML, a test case a rule; warnings are the error output of the suite."""
+        """Return the outcome as JUnit XML, one test case per rule. Warnings are the error output of the suite."""
         counts = {name: sum(r.status == name for r in self.results) for name in ("failed", "not judged")}
         totals = {"tests": str(len(self.results)), "failures": str(counts["failed"]), "errors": "0"}
         root = ElementTree.Element("testsuites", totals)
@@ -131,24 +140,27 @@ class Gate:
         n_failed = len(self.failures)
         title = "passed" if self.passed else f"failed ({n_failed} rule{'s' if n_failed > 1 else ''})"
         lines = [f"## debias check: {title}", "", "| rule | result | value | limit | reason |", "|---|---|---|---|---|"]
-        for each in self.results:
-            cells = (each.rule, mark[each.status], each.value, each.limit, each.reason)
+        for result in self.results:
+            cells = (result.rule, mark[result.status], result.value, result.limit, result.reason)
             lines.append(f"| {' | '.join(map(_for_markdown, cells))} |")
         if self.warnings:
             lines += ["", "Warnings:", "", *(f"- {_for_markdown(text)}" for text in self.warnings)]
         if self.changes:
-            lines += ["", "Standing against the baseline:", ""]
+            lines += ["", "Changes from the baseline:", ""]
             lines += [f"- {_for_markdown(change.in_words())}" for change in self.changes]
         return "\n".join(lines) + "\n"
 
     def to_annotations(self) -> list[str]:
-        """Return workflow commands of GitHub: an error a failure, then the warnings; no name can end or begin one."""
+        """Return GitHub workflow commands: an error for each failure, then the warnings.
+
+        No name can end a command or begin another.
+        """
         failures = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
         return failures + [f"::warning title=debias check::{_for_command(text)}" for text in self.warnings]
 
 
 def junit_of_error(text: str) -> str:
-    """Return JUnit XML of a gate that could not be judged: one test case, with an error."""
+    """Return JUnit XML for a gate that could not run: one test case with an error."""
     totals = {"tests": "1", "failures": "0", "errors": "1"}
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped="0")
@@ -158,7 +170,7 @@ def junit_of_error(text: str) -> str:
 
 
 def _in_line(result: Result) -> str:
-    return shown(f"{result.rule} {result.status}: {result.value}, asked for {result.limit}; {result.reason}")
+    return shown(f"{result.rule} {result.status}: {result.value}, required {result.limit}; {result.reason}")
 
 
 def _in_full(root: ElementTree.Element) -> str:
@@ -175,6 +187,6 @@ def _for_xml(text: str) -> str:
 
 
 def _for_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Return text escaped for Markdown, on one line."""
     plain = re.sub(r"\s+", " ", shown(text)).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*_{}\[\]|~])", r"\\\1", plain)

@@ -1,4 +1,4 @@
-"""What a scorer returns: the scores of the features, with all that is needed to understand them."""
+"""Scores: the result of one scorer, with its tests and everything needed to interpret it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from debias.atomic_files import write_text
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import feature_index, shown, to_csv
+from debias.text import ROWS, counted, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,42 +21,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scores:
-    """The scores of one scorer, with all that is needed to understand them.
+    """The scores of one scorer, with everything needed to interpret them.
 
     Parameters
     ----------
     values : array of shape (n_features,)
     feature_names : tuple of str
     scorer, unit : str
-        Name with options; what one unit is.
+        Name of the scorer with its options; unit of the scores.
     rows : str or None
-        Kind of the evaluation rows; "data" if the scorer needs only data; None if it looked at no rows.
+        Kind of the evaluation rows; "data" if the scorer needs only data; None if it used no rows.
     n_rows : int or None
         Number of evaluation rows.
     provenance : dict
-        What was proven about them.
+        What is known about the evaluation rows.
     details : dict
-        What the scorer reports beside: trees without rows, the base step of a running loss.
+        Further results of the scorer, such as trees without rows or the base step of a running loss.
     warnings : tuple of str
     settings : dict
         Model, versions, seed.
     standard_error : array of shape (n_features,), or None
-        Of `values`, the splits held: on out-of-bag rows by the infinitesimal jackknife, which sees that a row also
-        makes node means in the bags it is in; None where the score was not tested, or where those are permuted and
-        the leaves hold no means of y (medians, quantiles, clipped or shrunken means).
+        Standard error of `values`, with the splits fixed. On out-of-bag rows it comes from the infinitesimal
+        jackknife, because a row also contributes to the node means of the bags that contain it. None if the score was
+        not tested, or if out-of-bag rows are permuted and the leaves hold no means of y (medians, quantiles, clipped
+        or shrunken means).
     z : array of shape (n_features,), or None
-        The statistic of the test: a studentised score, whose node terms are multiplied by n_t / (n_t + 30) where the
-        model stores in-bag counts; so it is not values / standard_error.
+        Test statistic: a studentised score. Its node terms are multiplied by n_t / (n_t + 30) if the model stores
+        in-bag counts, so it is not values / standard_error.
     p_value, p_adjusted : array of shape (n_features,), or None
-        One-sided, for a score above 0; adjusted for the number of features as ``details["test"]`` says.
+        One-sided p-values, for a score above 0; `p_adjusted` is adjusted for the number of features as
+        ``details["test"]`` says.
     selected : array of bool of shape (n_features,), or None
-        Whether p_adjusted is at most alpha, or what the scorer itself decides (``guide``).
+        Whether p_adjusted is at most alpha, or the decision of a scorer with its own rule (``guide``).
     threshold : float or None
-        The z a feature must exceed to be found family-wise at alpha were it the only one: the minimum detectable z.
-        Of a scorer that decides by itself, the score from which on it selects.
+        The minimum detectable z: a feature must exceed it to be selected at the family-wise error rate alpha if no
+        other feature is informative. For a scorer with its own rule, the smallest score that it selects.
     null : array of shape (n_permutations, n_features), or None
-        z of the permuted responses. Of a meta-method, what the scorer inside gave in each replicate: scores of permuted
-        responses, or of copies.
+        z of the permuted responses. For a meta-method, the scores of the inner scorer in each replicate, for permuted
+        responses or for copies.
     """
 
     values: NDArray[np.float64]
@@ -77,8 +79,12 @@ class Scores:
     threshold: float | None = None
     null: NDArray[np.float64] | None = None
 
+    def __repr__(self) -> str:
+        rows = "" if self.rows is None else f", {counted(self.n_rows or 0, f'{ROWS.get(self.rows, self.rows)} row')}"
+        return f"<Scores of {self.scorer}: {counted(len(self.feature_names), 'feature')}{rows}>"
+
     def to_frame(self) -> pd.DataFrame:
-        """Return a data frame with index ``feature``: the score, and what there is of its significance."""
+        """Return a data frame with index ``feature``: the score and, if it was tested, the figures of the test."""
         import pandas as pd
 
         columns = {self.scorer: self.values}
@@ -93,13 +99,13 @@ class Scores:
         Parameters
         ----------
         level : float
-            Confidence.
+            Confidence level.
 
         Returns
         -------
         DataFrame
-            Index ``feature``, columns ``lower`` and ``upper``: score plus and minus a normal quantile of its standard
-            errors. It is conditional on the splits of these trees (docs/significance.md).
+            Index ``feature``, columns ``lower`` and ``upper``: the score minus and plus its standard error times a
+            normal quantile. The interval is conditional on the splits of these trees (docs/significance.md).
 
         Raises
         ------
@@ -112,10 +118,10 @@ class Scores:
         if self.standard_error is None:
             if self.z is not None:
                 raise DebiasError(
-                    f"{self.scorer} was tested without standard errors: the leaves hold no means of y, and the "
-                    "standard error of such a score on out-of-bag rows is not known. Use rows the model has not seen"
+                    f"{self.scorer} was tested without standard errors: the leaves hold no means of y, so the "
+                    "standard error on out-of-bag rows is not known. Use rows the model has not seen"
                 )
-            raise DebiasError(f"{self.scorer} was scored without standard errors; ask for them with test='auto'")
+            raise DebiasError(f"{self.scorer} was scored without standard errors. Score it with test='auto'")
         if not 0 < level < 1:
             raise DebiasError(f"level must be between 0 and 1, not {level!r}")
         reach = float(ndtri((1 + level) / 2)) * self.standard_error
@@ -124,28 +130,29 @@ class Scores:
         )
 
     def mirrored(self, alpha: float = 0.05) -> Scores:
-        """Return these scores with p-values against the mirror image of the non-positive ones.
+        """Return these scores with p-values from the non-positive scores and their mirror image.
 
-        The test of Janitza, Celik and Boulesteix (2018), for any score whose noise is symmetric about 0 and alike for
-        all features. The non-positive scores and their mirror image are the null, so there have to be many of them.
+        This is the test of Janitza, Celik and Boulesteix (2018). It is for scores whose noise is symmetric about 0 and
+        has the same distribution for all features. The non-positive scores and their mirror image are the null
+        distribution, so there must be many of them.
 
         Parameters
         ----------
         alpha : float
-            Features with a p-value of at most this are selected, one by one: no adjustment is made.
+            Select each feature with a p-value of at most this. There is no adjustment for multiple testing.
 
         Returns
         -------
         Scores
-            `p_value` and `selected` are set, other figures of significance None. `warnings` says so if fewer than 100
-            scores are not positive.
+            With `p_value` and `selected`; other figures of the test are None. With a warning if fewer than 100 scores
+            are not positive.
         """
         from debias import p_values
 
         p_value, null = p_values.mirrored_p_values(self.values)
-        found = int((self.values <= 0).sum())
-        what = "score is" if found == 1 else "scores are"
-        few = f"only {found} {what} not positive: the mirrored null is coarse below about 100"
+        n_not_positive = int((self.values <= 0).sum())
+        are = "score is" if n_not_positive == 1 else "scores are"
+        few = f"only {n_not_positive} {are} not positive: the mirrored null is coarse below about 100 such scores"
         return replace(
             self,
             standard_error=None,
@@ -155,19 +162,19 @@ class Scores:
             selected=p_value <= alpha,
             threshold=None,
             null=None,
-            warnings=(*self.warnings, few) if found < 100 else self.warnings,
+            warnings=(*self.warnings, few) if n_not_positive < 100 else self.warnings,
             details={**self.details, "test": {"method": "mirror", "alpha": float(alpha), "null_size": int(null.size)}},
         )
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw the scores, the largest on top, with 95% intervals where they have standard errors.
+        """Draw the scores, the largest on top, with 95% intervals if they have standard errors.
 
         Parameters
         ----------
         axes : matplotlib Axes, optional
-            New ones by default.
+            New axes by default.
         most : int
-            At most so many features.
+            Draw at most this many features.
 
         Returns
         -------
@@ -178,16 +185,16 @@ class Scores:
         return figures.on_axes(figures.draw_scores, self, axes, most)
 
     def _repr_html_(self) -> str:
-        """Show the scores in a notebook, the largest first."""
+        """Return the scores as an HTML table for a notebook, the largest first."""
         frame = self.to_frame()
         largest_first = frame.sort_values(frame.columns[0], ascending=False, kind="stable")
         return str(largest_first.rename(index=shown).to_html())
 
     def to_csv(self, path: Any = None) -> str:
-        """Return the data frame as CSV, and write it to `path` if one is given.
+        """Return the data frame as CSV, and write it to `path` if that is not None.
 
-        A spreadsheet runs none of it: a name it would take for a formula has an apostrophe before it, and characters
-        that are not seen are escaped. Numbers stay as they are. :meth:`to_frame` has the names as they are.
+        The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
+        invisible characters are escaped. Numbers are unchanged. :meth:`to_frame` has the original names.
         """
         text = to_csv(self.to_frame())
         if path is not None:
@@ -208,17 +215,17 @@ class Scores:
         return plain
 
     def to_json(self, indent: int | None = None) -> str:
-        """Return JSON that ``Scores.from_json`` reads back without loss."""
+        """Return JSON that ``Scores.from_json`` reads without loss."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Scores:
-        """Read what ``to_json`` wrote.
+        """Return the scores that ``to_json`` wrote.
 
         Raises
         ------
         DebiasError
-            It is nothing that ``to_json`` wrote, or of another schema version; the message says what is wrong where.
+            ``to_json`` did not write this text, or it has another schema version. The message says what is wrong.
         """
         scores = cls(**stored_results.read_scores(text))
         stored_results.check_read_scores(scores)

@@ -1,4 +1,4 @@
-"""Scores and audits as JSON is read: every field of its type and size, or a clear refusal."""
+"""Reading of scores and audits from JSON: every field is checked for type and size."""
 
 from __future__ import annotations
 
@@ -21,27 +21,33 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 4
 DEEPEST = 50
-"""Levels to which what has no fixed form (details, settings, provenance) may be nested."""
+"""Fields without a fixed form (details, settings, provenance) may be nested to this many levels."""
 AGREE = 1e-9
-"""Shares are those that follow from the scores but for this: another version of NumPy may add in another order."""
+"""Tolerance for shares computed from the scores: another version of NumPy may add in another order."""
 DERIVED = ("share", "verdict", "unsupported_share", "provenance", "warnings")
-"""What is written beside an audit for other readers, and follows from the rest."""
+"""Fields of an audit that follow from the others. They are written for other programs."""
 WORDS = ("untested_because",)
-"""Sentences written beside an audit, which another version may put otherwise, or not have."""
+"""Sentences in an audit. Another version may word them differently or not have them."""
 
 
 def read_scores(text: str | bytes) -> dict[str, Any]:
-    """Return the fields of scores in JSON; raise a DebiasError if it is none that ``Scores.to_json`` wrote."""
-    return _scores_fields(_parsed(text, "scores"), "")
-
-
-def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
-    """Return the fields of an audit in JSON, those of its scores by name, and what was written beside.
+    """Return the fields of scores in JSON.
 
     Raises
     ------
     DebiasError
-        It is no audit that ``Audit.to_json`` wrote, or of another schema version.
+        ``Scores.to_json`` did not write this text, or it has another schema version.
+    """
+    return _scores_fields(_parsed(text, "scores"), "")
+
+
+def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
+    """Return the fields of an audit in JSON, the fields of its scores by name, and the derived fields.
+
+    Raises
+    ------
+    DebiasError
+        ``Audit.to_json`` did not write this text, or it has another schema version.
     """
     plain = _parsed(text, "audit")
     names = ("reported", "reported_kind", "n_values", "fingerprints", "scores")
@@ -57,49 +63,49 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
         },
     }
     scores = {}
-    for name, each in _mapping(plain["scores"], "scores").items():
-        _require_version(_mapping(each, f"scores.{name}"), "scores")
-        scores[name] = _scores_fields(each, f"scores.{name}.")
+    for name, plain_scores in _mapping(plain["scores"], "scores").items():
+        _require_version(_mapping(plain_scores, f"scores.{name}"), "scores")
+        scores[name] = _scores_fields(plain_scores, f"scores.{name}.")
     return fields, scores, {name: plain[name] for name in DERIVED}
 
 
 def check_read_scores(scores: Scores) -> None:
-    """Raise a DebiasError if scores that were read do not fit together."""
+    """Raise a DebiasError if the figures of scores contradict each other."""
     try:
         check_scores(scores)
     except DebiasError as error:
-        raise _no_audit(str(error)) from None
+        raise _malformed(str(error)) from None
 
 
 def check_read_audit(audit: Audit, written: dict[str, Any]) -> None:
-    """Raise a DebiasError if an audit that was read does not fit together, or with what was written beside."""
+    """Raise a DebiasError if the figures of an audit contradict each other or the derived fields in the file."""
     try:
         check_audit(audit)
     except DebiasError as error:
-        raise _no_audit(str(error)) from None
+        raise _malformed(str(error)) from None
     if not _agree(written["share"], audit.share.tolist()):
-        raise _no_audit("share is not what follows from scores.mdi_oob")
+        raise _malformed("share does not follow from scores.mdi_oob")
     if not _agree(written["unsupported_share"], audit.unsupported_share):
-        raise _no_audit("unsupported_share is not what follows from reported and scores.mdi_oob")
+        raise _malformed("unsupported_share does not follow from reported and scores.mdi_oob")
     if written["verdict"] != audit.verdict:
-        raise _no_audit("verdict contradicts scores.mdi_oob.selected")
+        raise _malformed("verdict contradicts scores.mdi_oob.selected")
     provenance, known = _mapping(written["provenance"], "provenance"), audit.provenance
     differing = [name for name in provenance if name in known and provenance[name] != known[name]]
     if differing:
-        raise _no_audit(f"provenance.{differing[0]} contradicts scores.mdi_oob")
+        raise _malformed(f"provenance.{differing[0]} contradicts scores.mdi_oob")
 
 
 def _parsed(text: str | bytes, what: str) -> dict[str, Any]:
     try:
         plain = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_once)
     except RecursionError:
-        raise _no_audit("it is nested too deep") from None
-    except (ValueError, TypeError) as error:  # no JSON, no text; a number of thousands of digits
-        raise _no_audit(f"it cannot be read as JSON: {error}") from None
+        raise _malformed("it is nested too deeply") from None
+    except (ValueError, TypeError) as error:  # not JSON, not text, or a number of thousands of digits
+        raise _malformed(f"it cannot be read as JSON: {error}") from None
     if not isinstance(plain, dict):
-        raise _no_audit("it is no JSON object")
+        raise _malformed("it is not a JSON object")
     if what == "audit" and "schema_version" in plain and "scores" not in plain and "feature_names" in plain:
-        raise _no_audit("it holds the scores of one scorer (debias score)")
+        raise _malformed("it holds the scores of one scorer (debias score)")
     _require_version(plain, what)
     return plain
 
@@ -107,17 +113,19 @@ def _parsed(text: str | bytes, what: str) -> dict[str, Any]:
 def _require_version(plain: dict[str, Any], what: str) -> None:
     version = plain.pop("schema_version", None)
     if version is None:
-        raise _no_audit("it has no schema_version")
+        raise _malformed("it has no schema_version")
     if isinstance(version, bool) or not isinstance(version, int):
-        raise _no_audit(f"its schema_version is {_shown(version)}")
+        raise _malformed(f"its schema_version is {_shown(version)}")
     if version != SCHEMA_VERSION:
         what = "an audit" if what == "audit" else "scores"
         how = (
-            "written by a newer debias: update this one"
+            "A newer debias wrote it: update debias"
             if version > SCHEMA_VERSION
-            else "written by an older debias: write it again with this one, from the old model and its rows"
+            else "An older debias wrote it: write it again with this version, from the old model and its rows"
         )
-        raise DebiasError(f"{what} of schema version {version}, {how}, which reads schema version {SCHEMA_VERSION}")
+        raise DebiasError(
+            f"{what} of schema version {version}, but this debias reads schema version {SCHEMA_VERSION}. {how}"
+        )
 
 
 def _scores_fields(plain: dict[str, Any], at: str) -> dict[str, Any]:
@@ -133,37 +141,37 @@ def _or_none(read: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 
 def _text(value: Any, at: str) -> str:
     if not isinstance(value, str):
-        raise _no_audit(f"{at} is no text: {_shown(value)}")
+        raise _malformed(f"{at} is not text: {_shown(value)}")
     return value
 
 
 def _texts(value: Any, at: str) -> tuple[str, ...]:
-    return tuple(_text(each, at) for each in _list(value, at))
+    return tuple(_text(item, at) for item in _list(value, at))
 
 
 def _list(value: Any, at: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _no_audit(f"{at} is no list: {_shown(value)}")
+        raise _malformed(f"{at} is not a list: {_shown(value)}")
     return value
 
 
 def _mapping(value: Any, at: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _no_audit(f"{at} is no JSON object: {_shown(value)}")
+        raise _malformed(f"{at} is not a JSON object: {_shown(value)}")
     return value
 
 
 def _tree(value: Any, at: str) -> dict[str, Any]:
-    """Return an object that may hold anything, but not nested without end nor numbers that are not finite."""
+    """Return an object of any form, but with finite numbers and limited nesting."""
     level: list[Any] = [_mapping(value, at)]
     for _ in range(DEEPEST):
-        inside = [each for one in level for each in (one.values() if isinstance(one, dict) else one)]
-        if not all(_finite(each) for each in inside if isinstance(each, (int, float))):
-            raise _no_audit(f"{at} has numbers that are not finite")
-        level = [each for each in inside if isinstance(each, (dict, list))]
+        below = [item for node in level for item in (node.values() if isinstance(node, dict) else node)]
+        if not all(_finite(item) for item in below if isinstance(item, (int, float))):
+            raise _malformed(f"{at} has numbers that are not finite")
+        level = [item for item in below if isinstance(item, (dict, list))]
         if not level:
             return dict(value)
-    raise _no_audit(f"{at} is nested too deep")
+    raise _malformed(f"{at} is nested too deeply")
 
 
 def _finite(number: float) -> bool:
@@ -179,13 +187,13 @@ def _number(value: Any, at: str) -> float:
 
 def _numbers(value: Any, at: str) -> NDArray[np.float64]:
     if not set(map(type, _list(value, at))) <= {int, float}:
-        raise _no_audit(f"{at} is no list of numbers")
+        raise _malformed(f"{at} is not a list of numbers")
     try:
         figures = np.array(value, dtype=np.float64)
     except OverflowError:
-        raise _no_audit(f"{at} has numbers that are not finite") from None
+        raise _malformed(f"{at} has numbers that are not finite") from None
     if not np.isfinite(figures).all():
-        raise _no_audit(f"{at} has numbers that are not finite")
+        raise _malformed(f"{at} has numbers that are not finite")
     return figures
 
 
@@ -194,21 +202,21 @@ def _whole(value: Any, at: str) -> int:
 
 
 def _whole_numbers(value: Any, at: str) -> NDArray[np.int64]:
-    if not set(map(type, _list(value, at))) <= {int} or any(not 0 <= each < 2**63 for each in value):
-        raise _no_audit(f"{at} is no whole number from 0, or no list of such")
+    if not set(map(type, _list(value, at))) <= {int} or any(not 0 <= item < 2**63 for item in value):
+        raise _malformed(f"{at} is not a whole number of at least 0, or a list of them")
     return np.array(value, dtype=np.int64)
 
 
 def _yes_or_no(value: Any, at: str) -> NDArray[np.bool_]:
     if not set(map(type, _list(value, at))) <= {bool}:
-        raise _no_audit(f"{at} is no list of true and false")
+        raise _malformed(f"{at} is not a list of true and false")
     return np.array(value, dtype=bool)
 
 
 def _table(value: Any, at: str) -> NDArray[np.float64]:
-    rows = [_numbers(each, at) for each in _list(value, at)]
+    rows = [_numbers(row, at) for row in _list(value, at)]
     if len({row.size for row in rows}) > 1:
-        raise _no_audit(f"{at} has rows of different lengths")
+        raise _malformed(f"{at} has rows of different lengths")
     return np.array(rows, dtype=np.float64)
 
 
@@ -231,19 +239,19 @@ _OF_SCORES: dict[str, Callable[[Any, str], Any]] = {
     "threshold": _or_none(_number),
     "null": _or_none(_table),
 }
-"""How each field of scores is read."""
+"""The function that reads each field of scores."""
 
 
 def _require(plain: dict[str, Any], names: tuple[str, ...], at: str) -> None:
-    lacking = [name for name in names if name not in plain]
-    if lacking:
-        raise _no_audit(f"it has no {at}{lacking[0]}")
+    missing = [name for name in names if name not in plain]
+    if missing:
+        raise _malformed(f"it has no {at}{missing[0]}")
 
 
 def _refuse_unknown(plain: dict[str, Any], names: tuple[str, ...], at: str) -> None:
     unknown = [name for name in plain if name not in names]
     if unknown:
-        raise _no_audit(f"{at}{unknown[0]} is no field of schema version {SCHEMA_VERSION}")
+        raise _malformed(f"{at}{unknown[0]} is not a field of schema version {SCHEMA_VERSION}")
 
 
 def _agree(written: Any, follows: Any) -> bool:
@@ -257,16 +265,16 @@ def _agree(written: Any, follows: Any) -> bool:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _no_audit(f"it holds {name}, which is no JSON")
+    raise _malformed(f"it holds {name}, which is not JSON")
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _no_audit(f"it has {twice!r} twice in one object")
-    return found
+        raise _malformed(f"it has {twice!r} twice in one object")
+    return entries
 
 
 def _shown(value: Any) -> str:
@@ -276,5 +284,5 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def _no_audit(what: str) -> DebiasError:
-    return DebiasError(f"no audit or scores written by debias (to_json, debias audit --json): {what}")
+def _malformed(problem: str) -> DebiasError:
+    return DebiasError(f"not an audit or scores written by debias (to_json, debias audit --json): {problem}")

@@ -1,4 +1,4 @@
-"""Why scores were not tested and what to do about it, kept with the scores for who reads "untested"."""
+"""Reasons why scores were not tested. A reason is stored with the scores and says what to do."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from debias.results.scores import Scores
 
-NOT_ASKED = "no test was asked for (test=None). Audit again with test='auto', which is the default"
+NOT_ASKED = "no test was requested (test=None). Audit again with test='auto', the default"
 TRAINING_ROWS = (
-    "these are training rows, and the trees were fitted to them, so every score is above chance. Audit rows the model "
-    "has not seen, or the training rows of a forest with bags, with rows='oob'"
+    "these are training rows. The trees were fitted to them, so the score of noise is above 0 too. Audit rows the "
+    "model has not seen. Of a bagged forest you can audit the training rows with rows='oob'"
 )
-UNKNOWN = "the scores were made without a test. Audit the model with debias.audit, or score it with test='auto'"
-NO_VERDICT = "the test gave no verdict on these rows. Audit other rows, which the model has not seen"
+UNKNOWN = "the scores were computed without a test. Audit the model with debias.audit, or score it with test='auto'"
+NO_VERDICT = "the test gave no verdict on these rows. Audit other rows that the model has not seen"
 
 
 def with_reason(scores: Scores, reason: str) -> Scores:
-    """Return scores that say why they were not tested; `reason` is a clause, then sentences of what to do."""
+    """Return the scores with the reason why they were not tested: a clause, then sentences that say what to do."""
     return replace(scores, details={**scores.details, "untested_because": reason.rstrip(".")})
 
 
-def unless_tested(scores: Scores, said: list[str]) -> Scores:
-    """Return scores that say why the test gave no verdict, by what it `said`; those it gave verdicts on as they are."""
+def unless_tested(scores: Scores, warnings: list[str]) -> Scores:
+    """Return tested scores unchanged, others with the reason: the warnings of the test that gave no verdict."""
     if scores.selected is not None or "untested_because" in scores.details:
         return scores
-    return with_reason(scores, "; ".join(said) or NO_VERDICT)
+    return with_reason(scores, "; ".join(warnings) or NO_VERDICT)
 
 
 def reason_of(scores: Scores) -> str | None:
-    """Return why scores were not tested and what to do; None if they were."""
+    """Return why scores were not tested and what to do, or None if they were tested."""
     return None if scores.selected is not None else str(scores.details.get("untested_because", UNKNOWN))

@@ -2,11 +2,12 @@
 An id column: harmless noise, or a leak?
 ========================================
 
-Two columns that should not be in a model, on scikit-learn's diabetes data. ``row`` is a random row number: it knows
-nothing, but has a different value in every row, and impurity-based importance likes that. ``visit`` is a number that
-was given out in order, in a file where patients with a worse outcome tend to come first: it leaks the response.
+This example adds two columns that should not be in a model to scikit-learn's diabetes data. ``row`` is a random row
+number: it has no information, but a different value in every row, and impurity-based importance prefers that.
+``visit`` is a consecutive number in a file where patients with a worse outcome tend to come first, so it leaks the
+response.
 
-Both look alike in the importances that the forest reports. Debiased, they come apart.
+Both look similar in the importances that the forest reports. The debiased scores separate them.
 """
 
 import matplotlib.pyplot as plt
@@ -23,20 +24,20 @@ X["visit"] = np.argsort(np.argsort(-y + rng.normal(scale=3 * y.std(), size=len(y
 forest = RandomForestRegressor(200, random_state=0, n_jobs=2).fit(X, y)
 
 # %%
-# The training rows are all it takes: each is scored in the trees that did not see it.
+# The audit needs only the training rows: each tree is scored on its out-of-bag rows.
 audit = debias.audit(forest, X, y, seed=0, n_jobs=2)
 audit.table[["reported", "share", "p_adjusted", "verdict"]].round(3)
 
 # %%
-# ``row`` falls from among the real measurements to nothing. ``visit`` stays: it does tell something of the response.
-# In the picture a diamond is the reported share, a point the debiased one with its 95% interval; an orange cross is
-# indistinguishable from noise.
+# ``row`` was among the real measurements and is now at the bottom. ``visit`` stays, because it does have information
+# about the response. In the figure a diamond is the reported share, and a point the debiased share with its 95%
+# interval. An orange cross is indistinguishable from noise.
 audit.plot(plt.figure(figsize=(7, 5)).subplots())
 plt.tight_layout()
 
 # %%
-# A score cannot know which columns will be there when the model is used: that ``visit`` is found informative is true,
-# and is the problem. What should never matter belongs into a policy, and a gate then says so:
+# A score cannot know which columns will be available when the model is used: ``visit`` is informative, and this is the
+# problem. List features that must never matter in a policy, and a gate checks them:
 gate = audit.check({"must_not_matter": ["row", "visit"]})
 for result in gate.results:
     print(f"{result.status}: {result.reason}")

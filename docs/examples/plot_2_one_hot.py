@@ -2,9 +2,9 @@
 A pipeline with one-hot columns
 ===============================
 
-Wages of 534 people (the data CPS1985 of the R package AER). Most columns are categories, which a pipeline
-encodes one-hot; the forest then knows two dozen features where the user knows ten. debias scores the pipeline in the
-columns that go into it: what an encoder makes of one is summed before anything is tested.
+Wages of 534 people (the data CPS1985 of the R package AER). Most columns are categories, and a pipeline encodes them
+one-hot. The forest then has two dozen features, but the table has ten columns. debias scores the columns of the
+table: the scores of all encoded columns of one column are summed before the test.
 """
 
 import matplotlib.pyplot as plt
@@ -28,13 +28,13 @@ encoder = make_column_transformer(
 model = make_pipeline(encoder, RandomForestRegressor(200, min_samples_leaf=3, random_state=0, n_jobs=2)).fit(X, y)
 
 # %%
-# What the forest reports is about encoded columns, one bar each:
+# The forest reports one importance for each encoded column:
 reported = pd.Series(model[-1].feature_importances_, model[0].get_feature_names_out()).sort_values()
 reported.plot.barh(figsize=(7, 5), title="reported by the forest", color="grey")
 plt.tight_layout()
 
 # %%
-# The audit is about the columns of the table:
+# The audit has one score for each column of the table:
 audit = debias.audit(model, X, y, seed=0, n_jobs=2)
 audit.table[["reported", "share", "p_adjusted", "verdict"]].round(3)
 
@@ -43,6 +43,6 @@ audit.plot(plt.figure(figsize=(7, 4.5)).subplots())
 plt.tight_layout()
 
 # %%
-# Age and experience are nearly copies of each other, so they share what either has to say. Asked together:
+# Age and experience are nearly equal, so they share their importance. Test them together:
 together = debias.audit(model, X, y, groups={"age and experience": ["age", "experience"]}, seed=0, n_jobs=2)
 together.table[["reported", "share", "p_adjusted", "verdict"]].round(3)

@@ -2,9 +2,9 @@
 A boosted model, on rows it has not seen
 ========================================
 
-Every tree of a boosted model is fitted to what the trees before it left over, so no training row is fresh to it, also
-not one that a single tree did not draw. Scores on training rows are as biased as the gain it reports. debias recognises
-training rows, in any order, and refuses them; it scores rows that were held out.
+Every tree of a boosted model is fitted to the residuals of the trees before it. All training rows influence it, even
+rows that this tree did not draw. Scores on training rows are as biased as the reported gain. debias recognises
+training rows, in any order, and raises an error. Score held-out rows instead.
 """
 
 import matplotlib.pyplot as plt
@@ -35,8 +35,9 @@ audit.plot(plt.figure(figsize=(7, 4.5)).subplots())
 plt.tight_layout()
 
 # %%
-# The ten measurements are strongly correlated (radius, perimeter and area most of all), and the model uses one for
-# another: "indistinguishable" says that *this model* gains nothing demonstrable from a column beside the others, not
-# that the column says nothing of the disease. ``debias.compare`` shows which columns stand in for which.
+# The ten measurements are strongly correlated (especially radius, perimeter and area), and the model uses one in place
+# of another. "Indistinguishable" means that *this model* has no clear gain from a column in addition to the others. It
+# does not mean that the column has no information about the disease. ``debias.compare`` shows which columns are
+# correlated.
 comparison = debias.compare(model, X_test, y_test, seed=0, n_jobs=2)
 comparison.traits.round(2)

@@ -2,10 +2,10 @@
 A gate between two versions of a model
 ======================================
 
-Applications for a credit card (the data CreditCard of the R package AER). Version 1 of a model that predicts whether a
-card is granted is in use. Version 2 was trained on a newer table, into which somebody joined the monthly expenditure on
-the card: a column that is there only once the card has been granted. Its accuracy is splendid. A gate that holds its
-audit against that of version 1 stops it.
+Applications for a credit card (the data CreditCard of the R package AER). Version 1 of a model that predicts whether
+a card is granted is in use. Version 2 was trained on a newer table that includes the monthly expenditure on the card.
+This column exists only after the card has been granted. The accuracy of version 2 is very high. A gate compares its
+audit with that of version 1 and stops it.
 """
 
 import matplotlib.pyplot as plt
@@ -34,24 +34,26 @@ print(f"accuracy of version 1: {version_1.score(X.loc[test, known_before], y[tes
 print(f"accuracy of version 2: {version_2.score(X.loc[test], y[test]):.3f}")
 
 # %%
-# Rules are few and about what somebody can answer for: enough rows, no large part of the importance on what may be
-# noise, no feature that gains or loses a fifth of the whole. The audit of version 1 was kept with its release
-# (``debias audit ... --json audit.json``):
+# The policy has few rules: enough rows, no large share of the importance on features that may be noise, and no feature
+# that gains or loses a fifth of the total. The audit of version 1 was stored with its release (``debias audit ...
+# --json audit.json``):
 old = debias.audit(version_1, X.loc[test, known_before], y[test], seed=0, n_jobs=2)
 new = debias.audit(version_2, X.loc[test], y[test], seed=0, n_jobs=2)
 
 policy = {"min_rows": 500, "max_unsupported_share": 0.5, "must_be_informative": ["reports"], "max_share_change": 0.2}
 gate = new.check(policy, baseline=old)
 pd.DataFrame(
-    {"rule": each.rule, "status": each.status, "value": each.value, "reason": each.reason} for each in gate.results
+    {"rule": result.rule, "status": result.status, "value": result.value, "reason": result.reason}
+    for result in gate.results
 ).set_index("rule")
 
 # %%
-# ``max_share_change`` names the column and the size of the change. The other rule that fails is about what LightGBM
-# reports by default, numbers of splits: most of them are spent on columns that say nothing once expenditure is known.
+# ``max_share_change`` names the column and the size of the change. The other rule that fails uses the default
+# importance of LightGBM, the number of splits: most splits use columns that have no information when expenditure is
+# known.
 #
-# In a release pipeline this is ``debias check`` and its exit code 1, with JUnit XML for whoever reads it there; the
-# page :doc:`/gate` has the commands. The two audits side by side:
+# In a release pipeline, ``debias check`` does the same with exit code 1 and JUnit XML. The page :doc:`/gate` has the
+# commands. The two audits side by side:
 shares = pd.DataFrame({"version 1": old.table["share"], "version 2": new.table["share"]}).fillna(0.0)
 shares.sort_values("version 2").plot.barh(figsize=(7, 4), title="debiased share of the score", color=["grey", "C3"])
 plt.tight_layout()

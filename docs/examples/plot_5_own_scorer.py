@@ -2,8 +2,9 @@
 A scorer of your own
 ====================
 
-A scorer is a function of the trees and the rows. This one asks at which depth a feature is used: the earlier, the more.
-Registered, it works on every model debias reads, beside all others and inside every meta-method.
+A scorer is a function of the trees and the rows. This one uses the depth at which a feature is used: the earlier, the
+higher the score. After registration it works with every model that debias supports, like all other scorers, and
+inside every meta-method.
 """
 
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ check_scorer(early_use)
 debias.register(early_use)
 
 # %%
-# The data tell three cultivars of wine apart; a column of noise with many values goes along.
+# The data describe three cultivars of wine. We add a noise column with many values.
 X, y = load_wine(return_X_y=True, as_frame=True)
 X["noise"] = np.random.default_rng(0).normal(size=len(X))
 forest = RandomForestClassifier(60, random_state=0, n_jobs=2).fit(X, y)
@@ -45,7 +46,7 @@ for model, where in ((forest, axes[0]), (booster, axes[1])):
 figure.tight_layout()
 
 # %%
-# Like any figure of training rows alone it gives noise something, and it says nothing of chance. What a feature gets
-# when the response is permuted does, and there is a meta-method for that. The forest is trained again 19 times:
+# Like every score of training rows, it is above 0 for noise, and it does not say what is chance. A meta-method compares
+# it with the scores for a permuted response. The forest is refitted 19 times:
 against_chance = debias.score(forest, X, y, "response_permutation(early_use, replicates=19)", seed=0, n_jobs=2)
 against_chance.to_frame().sort_values("p_value").round(2)

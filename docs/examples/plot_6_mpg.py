@@ -2,11 +2,11 @@
 Comparing methods: fuel economy
 ===============================
 
-City miles per gallon of 234 cars (the data mpg of ggplot2). Displacement and number of cylinders say nearly the same
-thing, and ``manufacturer`` and ``model`` have many categories: methods disagree, and for reasons.
+City miles per gallon of 234 cars (the data mpg of ggplot2). Displacement and number of cylinders have nearly the same
+information, and ``manufacturer`` and ``model`` have many categories. The methods disagree for these reasons.
 
-There are no p-values here. A model of car is in the table several times, with other gears or of another year, and such
-rows are not independent; a test would need them in blocks (``blocks=cars["model"]``), and 38 blocks are few.
+There are no p-values here. A car model is in the table several times, with other gears or from another year, and such
+rows are not independent. A test would need blocks (``blocks=cars["model"]``), and 38 blocks are few.
 """
 
 import matplotlib.pyplot as plt
@@ -24,22 +24,22 @@ forest = RandomForestRegressor(200, min_samples_leaf=3, max_features=3, random_s
 comparison = debias.compare(forest, X, y, seed=0, n_jobs=2)
 
 # %%
-# Each method scaled to sum 1, so that they can stand in one picture:
+# The scores of each method, scaled to sum 1, in one figure:
 shares = comparison.table.clip(lower=0)
 (shares / shares.sum()).sort_values("mdi_oob").plot.barh(figsize=(7, 6), width=0.8)
 plt.xlabel("share of the sum of scores")
 plt.tight_layout()
 
 # %%
-# How far they agree in their ranks, and where they do not:
+# Rank correlations, and where the methods disagree:
 comparison.rank_correlation.round(2)
 
 # %%
 comparison.disagreements
 
 # %%
-# GUIDE needs no model, takes categories as they are, and has a threshold of its own (which takes rows as independent,
-# so that here it is only a rough one).
+# GUIDE needs no model, uses categories directly, and has its own threshold. The threshold assumes independent rows, so
+# here it is only approximate.
 raw = cars[X.columns].astype(dict.fromkeys(text, "category"))
 guide = debias.score(None, raw, y.astype(float), "guide(replicates=100, task='regression')", seed=0, n_jobs=2)
 guide.to_frame().sort_values("guide(replicates=100, task='regression')", ascending=False).round(2)

@@ -2,9 +2,9 @@
 Comparing methods: a designed experiment
 ========================================
 
-Solder skips on circuit boards (the data solder.balance of rpart): five factors, each combination of their levels once,
-720 counts in all. No factor is correlated with another, so correlation is no reason for methods to differ here; the
-number of values is. A column of random numbers goes along.
+Solder skips on circuit boards (the data solder.balance of rpart): five factors, each combination of their levels
+once, 720 counts in total. The factors are not correlated, so the methods do not differ because of correlation. They
+differ because of the number of values. We add a column of random numbers.
 """
 
 import matplotlib.pyplot as plt
@@ -31,17 +31,18 @@ plt.xlabel("share of the sum of scores")
 plt.tight_layout()
 
 # %%
-# The random number has more of the reported importance than Panel, and a share of mean \|SHAP\|, since the forest did
-# use it; on rows that a tree has not seen it is worth nothing.
+# The random number has a larger share of the reported importance than Panel, and a share of mean \|SHAP\|, because the
+# forest used it. On rows that a tree has not seen it has no value.
 debias.audit(forest, X, y, test=None, seed=0, n_jobs=2).table[["reported", "share"]].round(3)
 
 # %%
-# There is no test here (``test=None``). Pads and panels of one board were made together, and the boards differ in three
-# factors only: the 720 rows come in 24 blocks of 30. A test that took them for independent would be far too sure, and
-# with so few blocks hardly a row is out of bag together with all of its block.
+# There is no test here (``test=None``). Pads and panels of one board were made together, and the boards differ in only
+# three factors: the 720 rows form 24 blocks of 30. A test that assumes independent rows would have a much too high
+# error rate. With so few blocks, hardly any row is out of bag together with its whole block.
 #
-# What each factor adds to prediction, alone (marginal) and beside the others (conditional). In a balanced design
-# without interactions the two would be equal; here the four that matter are worth more in company.
+# What each factor adds to prediction, alone (marginal) and in addition to the others (conditional). In a balanced
+# design without interactions the two would be equal. Here the four relevant factors are worth more together with the
+# others.
 trees = ExtraTreesRegressor(50, min_samples_leaf=3, random_state=0)
 for name in ("marginal_predictive_value", "conditional_predictive_value"):
     value = debias.score(None, X, y, name, estimator=trees, cv=5, seed=0, n_jobs=2)

@@ -83,8 +83,8 @@ def test_a_policy_that_holds_exits_with_0(home):
     [
         ("min_row = 3", [], 2, "Did you mean 'min_rows'"),
         ("max_rank_change = 1", [], 2, "pass --baseline AUDIT.json"),
-        ("max_rank_change = 1", ["--baseline", "new.csv"], 3, "new.csv is no audit or scores written by debias"),
-        ("min_rows = 3", ["--rows", "train"], 3, "training rows passes no gate"),
+        ("max_rank_change = 1", ["--baseline", "new.csv"], 3, "new.csv: not an audit or scores written by debias"),
+        ("min_rows = 3", ["--rows", "train"], 3, "training rows cannot pass a gate"),
         ("min_rows = 3", ["--target", "nothing"], 2, "has no column 'nothing'"),
         ("min_rows = 3", ["--rows", "oob"], 3, "error: "),
         ("min_rows = 99999", [], 1, ""),

@@ -181,11 +181,11 @@ def test_the_command_line_scores_data_alone(tmp_path):
     assert "4 rows of data: test_n_values (values)" in CliRunner().invoke(main, given).stdout
     for wrong in (["score", table, "--target", "outcome"], [*given, table]):
         done = CliRunner().invoke(main, wrong)
-        assert (done.exit_code, "--no-model and DATA alone" in done.stderr) == (2, True)
+        assert (done.exit_code, "--no-model and only DATA" in done.stderr) == (2, True)
     for wrong, message in (
         (["--scorer", "mdi_oob"], "mdi_oob scores a model"),
-        (["--params", table], "--params is about a model"),
-        (["--train", table], "--train is about a model"),
+        (["--params", table], "--params needs a model"),
+        (["--train", table], "--train needs a model"),
     ):
         done = CliRunner().invoke(main, [*given, *wrong])
         assert (done.exit_code, message in done.stderr) == (2, True)

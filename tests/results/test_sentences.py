@@ -85,7 +85,7 @@ def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, par
     told = some is not None and not facts.nothing_reported
     assert (part is not None) == told
     if told:
-        assert they == ("it has" if len(facts.noise) == 1 else "together they have")
+        assert they == ("It has" if len(facts.noise) == 1 else "Together they have")
         assert shows(part, facts.reported[facts.noise].sum())
     by_procedure(facts, procedure)
 
@@ -104,24 +104,25 @@ def how_many(facts, some, of, verb, every, all_of, verdict):
 
 
 def by_procedure(facts, text):
-    """Check what stands in brackets: error rate, method, and the z above which a feature is found."""
+    """Check the description of the test: method, error rate, and the z above which every feature is informative."""
     told = re.fullmatch(PROCEDURE, text)
     assert told, text
-    error, rate, dependence, alone, itself, n_drawn, drawn_noun, method, z = told.groups()
+    n_drawn, drawn_noun, method, mirrored, error, rate, dependence, alone, itself, z = told.groups()
     test = facts.test
     if itself is not None:
         assert itself == facts.main.scorer
         assert not test
     else:
         assert float(rate or alone) == pytest.approx(100 * test["alpha"])
-        assert {"family-wise error": "fwer", "false discovery rate": "fdr", None: None}[error] == (
+        assert {"family-wise error rate": "fwer", "false discovery rate": "fdr", None: None}[error] == (
             "fdr" if test.get("error") == "fdr_by" else test.get("error")
         )
         assert bool(dependence) == (test.get("error") == "fdr_by")
     if n_drawn is not None:
         assert whole(n_drawn) == len(facts.main.null) == test["n_permutations"]
         assert drawn_noun == ("permutation" if n_drawn == "1" else "permutations")
-    assert method == (test.get("method") if n_drawn is None else None)
+    assert bool(mirrored) == (test.get("method") == "mirror")
+    assert method == (test.get("method") if n_drawn is None and not mirrored else None)
     if z is not None:
         assert (facts.verdict[facts.table["z"] > float(z)] == "informative").all()
         assert -1e-9 <= float(z) - facts.main.threshold <= 0.01
@@ -145,18 +146,14 @@ def too_few(facts, n, verb):
     assert verb == ("row is" if n == "1" else "rows are")
 
 
-def inflated(facts, name, rank, of, kind, part, debiased):
+def inflated(facts, name, part, rank, k, of, kind, debiased):
     assert whole(of) == facts.n
     assert kind == facts.audit.reported_kind
-    assert whole(rank.split()[-1]) == 1 + (facts.reported > facts.reported[name]).sum()
-    assert rank.startswith("shares rank") == ((facts.reported == facts.reported[name]).sum() > 1)
+    assert whole(k) == 1 + (facts.reported > facts.reported[name]).sum()
+    assert (rank == "tied for rank") == ((facts.reported == facts.reported[name]).sum() > 1)
     assert shows(part, facts.reported[name])
-    has(debiased, facts.share[name])
+    assert shows(debiased, facts.share[name])
     assert name in facts.inflated
-
-
-def has(text, share):
-    assert share <= 0 if text == "no share at all" else shows(text.removeprefix("a share of "), share)
 
 
 def more_inflated(facts, n, verb):
@@ -171,7 +168,7 @@ def none_inflated(facts):
 def slightly_inflated(facts, n, of, part, debiased):
     assert (whole(n), whole(of)) == (len(facts.slight), facts.n)
     assert shows(part, facts.reported[facts.slight].sum())
-    has(debiased, facts.share[facts.slight].sum())
+    assert shows(debiased, facts.share[facts.slight].sum())
 
 
 def nothing_above_0(facts):
@@ -182,39 +179,35 @@ def nothing_reported(facts):
     assert (facts.reported == 0).all()
 
 
-HAS = rf"(no share at all|a share of {PERCENT})"
 HOW_MANY = (
     r"(?:([\d,]+) of ([\d,]+) features (is|are)|(The only feature is|Both features are|All ([\d,]+) features are)) "
     "(informative|indistinguishable from noise)"
 )
 PROCEDURE = (
-    r"(?:(family-wise error|false discovery rate) ([\d.]+)%( under any dependence)?"
-    r"|error rate ([\d.]+)% for each feature by itself|decided by (\S+) itself)"
-    r"(?:, ([\d,]+) (permutations?)|, (naive|conservative) standard errors)?"
-    r"(?:; a feature with z above ([\d.]+) is found)?"
+    r"(?:([\d,]+) (permutations?), |(naive|conservative) standard errors, |(null distribution) of mirrored scores, )?"
+    r"(?:(family-wise error rate|false discovery rate) ([\d.]+)%( under any dependence)?"
+    r"|error rate ([\d.]+)% per feature, not adjusted for multiple testing|decision rule of (\S+))"
+    r"(?:; every feature with z above ([\d.]+) is informative)?"
 )
 SUMMARY = {
     r"Scored on ([\d,]+) (out-of-bag|held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} with (this 1 row|these ([\d,]+) rows)"
-    rf"(?:; (it has|together they have) ({PERCENT}) of the reported importance)? \((.*)\)\.": found,
+    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)\."
+    rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*)\.": found,
     r"No feature was tested: (.+)\.": not_tested,
-    "On training rows the scores are biased as the reported importance is, so they cannot say which features are "
-    r"ranked too high\.": training,
+    "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
+    r"are ranked too high\.": training,
     r"([\d,]+) (row is|rows are) too few to say which features are ranked too high\.": too_few,
-    rf"(.+) ((?:is ranked|shares rank) [\d,]+) of ([\d,]+) by (.+) \(({PERCENT}) of the reported importance\); "
-    rf"debiased it has {HAS}\.": inflated,
+    rf"(.+) has ({PERCENT}) of the reported importance \((rank|tied for rank) ([\d,]+) of ([\d,]+) by (.+)\), but "
+    rf"({PERCENT}) after debiasing\.": inflated,
     r"([\d,]+) more (feature has|features have) a reported share that is at least twice the debiased share and more "
     r"than 1 percentage point above it\.": more_inflated,
     "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point above "
     r"it\.": none_inflated,
     r"([\d,]+) of ([\d,]+) features have a reported share that is at least twice their debiased share, but at most 1 "
-    rf"percentage point above it; together they have ({PERCENT}) of the reported importance, and debiased {HAS}\.": (
-        slightly_inflated
-    ),
+    rf"percentage point above it\. Together they have ({PERCENT}) of the reported importance, but ({PERCENT}) after "
+    r"debiasing\.": slightly_inflated,
     r"The model reports an importance of 0 for every feature\.": nothing_reported,
-    "No feature has a debiased score above 0, so there are no shares to compare the reported ones with.": (
-        nothing_above_0
-    ),
+    r"No feature has a debiased score above 0, so there are no debiased shares to compare with\.": nothing_above_0,
 }
 
 
@@ -245,12 +238,12 @@ def headline_how_many(facts, *told):
 
 
 HEADLINE = {
-    "All of the reported importance falls on features that are distinguishable from noise.": all_reported_found,
-    r"(None|All|(?:Less than |More than )?[\d.]+%) of the reported importance falls on features that are "
-    "indistinguishable from noise.": reported_on_noise,
-    f"{HOW_MANY}.": headline_how_many,
-    "Nothing was tested: this audit shows scores, and no verdicts.": untested_headline,
-    "Scored on training rows: this audit cannot tell features from noise.": training,
+    r"All of the reported importance belongs to informative features\.": all_reported_found,
+    r"(None|All|(?:Less than |More than )?[\d.]+%) of the reported importance belongs to features that are "
+    r"indistinguishable from noise\.": reported_on_noise,
+    rf"{HOW_MANY}\.": headline_how_many,
+    r"No feature was tested: this audit shows scores but no verdicts\.": untested_headline,
+    r"Scored on training rows: this audit cannot show which features are more than noise\.": training,
 }
 
 
@@ -262,7 +255,7 @@ def shares_shown(facts, interval, diamond, too_high):
 
 def evidence_shown(facts, law):
     student = {"effective_rows", "n_independent"} & facts.test.keys()
-    by_law = "Student's law" if student else "standard normal"
+    by_law = "Student's t" if student else "standard normal"
     assert law == (by_law if facts.main.null is None else "from permuted responses")
 
 
@@ -301,27 +294,25 @@ def correlations(facts, before, after):
 
 
 CAPTIONS = {
-    r"Debiased share of each feature \(filled\)( with its 95% interval)?(, beside the share the model reports \(hollow "
-    r"diamond\))?(?:(\. If the share lies far to the left of the diamond, the model ranks the feature too high))?\.": (
-        shares_shown
-    ),
-    r"The test statistic z of each feature over the grey band in which 90% of noise would lie \((from permuted "
-    r"responses|standard normal|Student's law)\)\.": evidence_shown,
-    "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; those "
-    r"found by later steps may lie below it\.": line_family_wise,
-    "The dashed line is what a single feature has to exceed to be found family-wise, all features considered; the "
-    r"verdicts are of another procedure \((.+)\), so informative features may lie below it(, and others above it)?\.": (
-        line_of_others
-    ),
-    r"These are the (\d+) features of the largest (debiased|reported or debiased) share; the table has all "
+    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval)?(, and the share the model "
+    r"reports \(hollow diamond\))?(?:(\. If the filled marker is far to the left of the diamond, the model ranks the "
+    r"feature too high))?\.": shares_shown,
+    r"The test statistic z of each feature\. For noise, 90% of z would lie in the grey band \((from permuted "
+    r"responses|standard normal|Student's t)\)\.": evidence_shown,
+    r"The dashed line is the z that a single feature must exceed in a family-wise test of all features\. Later steps "
+    r"of the test have lower limits, so informative features may lie below the line\.": line_family_wise,
+    r"The dashed line is the z that a single feature must exceed in a family-wise test of all features\. The verdicts "
+    r"come from another test \((.+)\), so informative features may lie below the line(, and other features above "
+    r"it)?\.": line_of_others,
+    r"These are the (\d+) features with the largest (debiased|reported or debiased) share\. The table has all "
     r"([\d,]+)\.": figure_shows,
-    r"Rank of (?:each feature|(the (\d+) features of the largest reported or debiased share, among themselves,)) by "
-    r"what the model reports \(left\) and after debiasing \(right\)\.(?: (Dashed lines are features that are "
-    r"indistinguishable from noise\.))?": ranks_shown,
-    "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, whether or "
-    r"not the feature matters\.": values_shown,
-    r"The rank correlation of a share with the number of values is (-?[\d.]+) as reported and (-?[\d.]+) "
-    r"debiased\.": correlations,
+    r"Rank of (?:each feature|(the (\d+) features with the largest reported or debiased share \(ranked among "
+    r"themselves\))) by the reported importance \(left\) and after debiasing \(right\)\.(?: (Dashed lines mark "
+    r"features that are indistinguishable from noise\.))?": ranks_shown,
+    r"Share of each feature against its number of distinct values\. Impurity-based importance grows with this number, "
+    r"whether or not the feature matters\.": values_shown,
+    r"The rank correlation between share and number of values is (-?[\d.]+) as reported and (-?[\d.]+) after "
+    r"debiasing\.": correlations,
 }
 
 
@@ -364,7 +355,7 @@ def captions(audit):
         shown.append(html._about_slopes(audit))
         if audit.n_values is not None:
             shown.append(html._about_values(audit))
-    begins = "|".join(("The dashed line", "These are", "Rank of", "Shares against", "The rank correlation"))
+    begins = "|".join(("The dashed line", "These are", "Rank of", "Share of each", "The rank correlation"))
     return [each for text in shown for each in re.split(rf" (?={begins})", text)]
 
 
@@ -374,12 +365,12 @@ def test_every_sentence_of_a_summary_is_true_of_its_table():
         facts = Facts(drawn(seed))
         told = [check(line, facts, SUMMARY, used).__name__ for line in facts.audit.summary()]
         assert told == expected(facts), (seed, facts.audit.summary())
-        largest = [line.split(" is ranked")[0].split(" shares rank")[0] for line in facts.audit.summary()]
+        largest = [line.split(" has ")[0] for line in facts.audit.summary()]
         named = [name for name in largest if facts.reported is not None and name in facts.table.index]
         if named:
             excess = facts.excess[facts.inflated].sort_values(ascending=False)
             assert facts.excess[named].tolist() == excess[:3].tolist()
-        assert facts.audit.chance_in_words() == facts.audit.summary()[1]
+        assert facts.audit.test_summary() == facts.audit.summary()[1]
     assert min(used[made.__name__] for made in SUMMARY.values()) > 5, used
 
 
@@ -440,7 +431,7 @@ def test_a_page_holds_these_sentences_and_figures(seed):
     assert shown.pop("features") == f"{facts.n:,}"
     if audit.tested:
         assert int(shown.pop("informative").replace(",", "")) == facts.n - len(facts.noise)
-    rates = {"family-wise error": "fwer", "false discoveries": "fdr", "error rate": None}
+    rates = {"family-wise error rate": "fwer", "false discovery rate": "fdr", "error rate": None}
     for name, rate in shown.items():
         assert float(rate.rstrip("%")) == pytest.approx(100 * facts.test["alpha"])
         assert rates[name] == (facts.test.get("error") or "")[:4].rstrip("_") if name != "error rate" else True
@@ -491,8 +482,8 @@ def test_a_terminal_has_the_rows_on_top_and_the_summary_below():
 
 def test_what_the_demo_says_of_noise_is_true():
     pattern = (
-        rf"By (.+), (noise_\w+) (is ranked|shares rank) ([\d,]+) of ([\d,]+) with ({PERCENT})(?:, above (.+?))?; "
-        rf"debiased it has {HAS}\."
+        rf"(noise_\w+) has ({PERCENT}) of the reported importance: (rank|tied for rank) ([\d,]+) of ([\d,]+) by "
+        rf"(.+?)(?:, above (.+?))?\. After debiasing it has ({PERCENT})\."
     )
     seen = Counter()
     for seed in AUDITS:
@@ -504,14 +495,14 @@ def test_what_the_demo_says_of_noise_is_true():
 
         audit = replace(audit, scores={"mdi_oob": replace(audit.main, feature_names=names)})
         facts = Facts(audit)
-        kind, name, rank, k, n, part, above, debiased = re.fullmatch(pattern, demo.on_noise(audit)).groups()
+        name, part, rank, k, n, kind, above, debiased = re.fullmatch(pattern, demo.on_noise(audit)).groups()
         figure = facts.reported[name]
         assert (kind, whole(n)) == (audit.reported_kind, facts.n)
         assert figure == facts.reported[[demo.UNIQUE, demo.BINARY]].max()
         assert whole(k) == 1 + (facts.reported > figure).sum()
-        assert (rank == "shares rank") == ((facts.reported == figure).sum() > 1)
+        assert (rank == "tied for rank") == ((facts.reported == figure).sum() > 1)
         assert shows(part, figure)
-        has(debiased, facts.share[name])
+        assert shows(debiased, facts.share[name])
         below = sorted(set(facts.table.index[facts.reported < figure]) - {demo.UNIQUE, demo.BINARY})
         assert (above.split(", ") if above else []) == below
         seen[rank] += 1
@@ -541,7 +532,7 @@ def test_many_small_excesses_are_counted():
         "No feature has a reported share that is at least twice its debiased share and more than 1 percentage point "
         "above it.",
         "96 of 100 features have a reported share that is at least twice their debiased share, but at most 1 "
-        "percentage point above it; together they have 50.0% of the reported importance, and debiased a share of 4.0%.",
+        "percentage point above it. Together they have 50.0% of the reported importance, but 4.0% after debiasing.",
     ]
 
 
@@ -574,8 +565,8 @@ def test_what_a_comparison_gives_as_reasons_is_true_of_the_traits():
     patterns = {
         r"many values \((\d+)\)": "n_values",
         r"correlated with (\S+) \((more than 0\.99|[\d.]+)\)": "correlation",
-        rf"interacts \(({PERCENT}) of its SHAP variance is not its own\)": "interaction",
-        rf"overfitted \(({PERCENT}) of its reported share is gone on unseen rows\)": "not_upheld",
+        rf"interacts \(({PERCENT}) of its SHAP variance depends on other features\)": "interaction",
+        rf"overfitted \(({PERCENT}) of its reported share is lost on unseen rows\)": "not_upheld",
     }
     used = Counter()
     for seed in range(200):

@@ -102,7 +102,7 @@ WHY = {
     r"member 'b' of member 'c', member 'd'\)",
     training_rows: "these are training rows.*Audit rows the model has not seen",
     members_on_training_rows: "these are training rows.*Audit rows the model has not seen",
-    no_test: r"no test was asked for \(test=None\)\. Audit again with test='auto'",
+    no_test: r"no test was requested \(test=None\)\. Audit again with test='auto'",
     no_test_of_training_rows: "these are training rows.*Audit rows the model has not seen",
 }
 
@@ -114,7 +114,7 @@ def says_why(audit, pattern):
     assert set(audit.table["verdict"]) == {"untested"}
     assert audit.table["untested_because"].tolist() == [reason] * len(audit.table)
     assert audit.table.columns[-1] == "untested_because"
-    assert audit.summary()[1] == audit.chance_in_words() == f"No feature was tested: {reason}."
+    assert audit.summary()[1] == audit.test_summary() == f"No feature was tested: {reason}."
     assert (audit.tested, audit.unsupported_share) == (False, None)
     assert json.loads(audit.to_json())["untested_because"] == reason
     again = debias.Audit.from_json(audit.to_json())
@@ -185,7 +185,7 @@ def test_scores_that_were_made_without_a_test_say_so(halves):
     sums.update(*fresh)
     scores = debias.score(model, sums, rows="held-out")
     for each in (scores, made(["a", "b"], tested=False).main):
-        says_why(debias.Audit.of(None, "not reported", {"mdi_oob": each}), "the scores were made without a test")
+        says_why(debias.Audit.of(None, "not reported", {"mdi_oob": each}), "the scores were computed without a test")
 
 
 def test_what_was_tested_has_no_reason(halves):

@@ -181,7 +181,7 @@ def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
 
 def test_error_rates_are_told_as_they_were_asked_for(forest, data):
     audit = debias.audit(forest, *data, alpha=0.025, test="conservative")
-    assert "(family-wise error 2.5%, conservative standard errors" in audit.summary()[1]
+    assert "Test: conservative standard errors, family-wise error rate 2.5%" in audit.summary()[1]
 
 
 def test_false_discoveries_rest_on_sequential_p_values(forest, data):

@@ -1,1 +1,1 @@
-"""What is shown to others: one self-contained HTML page, and the figures in it."""
+"""The report: an audit as one self-contained HTML page, and its figures."""

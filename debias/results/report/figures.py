@@ -1,4 +1,7 @@
-"""The figures of audits and scores, on matplotlib axes. Colours are Okabe and Ito's; no meaning is colour alone."""
+"""The figures of audits and scores, on matplotlib axes.
+
+Colours come from the palette of Okabe and Ito. Every colour goes with a marker, so no meaning depends on colour alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.audit_words import z_that_is_found
+from debias.results.sentences import sufficient_z
 from debias.text import percent_in_table, shown
 
 if TYPE_CHECKING:
@@ -24,9 +27,9 @@ COLOUR = {"informative": INFORMATIVE, "indistinguishable": NOISE, "untested": UN
 MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
 LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
 MOST_IN_SLOPES = 16
-"""Features whose ranks are drawn."""
+"""The figure of ranks shows this many features."""
 LONGEST = 26
-"""Characters of a name a figure has room for; tables have it whole."""
+"""A figure has room for this many characters of a name; tables show the whole name."""
 SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -46,7 +49,7 @@ SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def settings(salt: str = "debias") -> Iterator[None]:
-    """Draw in the style of these figures; letters that matplotlib's own font lacks are left to the reader's."""
+    """Draw in the style of these figures, without warnings about letters that only the reader's fonts have."""
     from matplotlib import rc_context
 
     with rc_context({**SETTINGS, "svg.hashsalt": salt}), warnings.catch_warnings():
@@ -55,60 +58,60 @@ def settings(salt: str = "debias") -> Iterator[None]:
 
 
 def most_important(audit: Audit, most: int) -> list[int]:
-    """Return the features a figure shows, those of the largest share, reported or debiased; by debiased share."""
+    """Return the features with the largest share, reported or debiased, sorted by debiased share."""
     share, score = audit.share, audit.main.values
     largest = share if audit.reported is None else np.maximum(share, audit.reported)
-    shown = np.lexsort((-score, -largest))[:most]
-    return [int(k) for k in shown[np.lexsort((-score[shown], -share[shown]))]]
+    features = np.lexsort((-score, -largest))[:most]
+    return [int(k) for k in features[np.lexsort((-score[features], -share[features]))]]
 
 
 def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
-    """Draw debiased shares with their intervals, beside what the library reports; the largest on top."""
-    shown = most_important(audit, most)
-    place, verdicts = np.arange(len(shown)), audit.verdict
+    """Draw debiased shares with their intervals and the reported shares, the largest on top."""
+    features = most_important(audit, most)
+    place, verdicts = np.arange(len(features)), audit.verdict
     total = np.maximum(audit.main.values, 0.0).sum() or 1.0
     if audit.main.standard_error is not None:
-        interval = audit.main.interval().to_numpy()[shown] / total
+        interval = audit.main.interval().to_numpy()[features] / total
         for row, (lower, upper) in enumerate(interval):
-            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[shown[row]]], lw=1.6, solid_capstyle="butt")
+            axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[features[row]]], lw=1.6, solid_capstyle="butt")
     if audit.reported is not None:
-        axes.plot(audit.reported[shown], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
-    _dots(axes, audit, audit.share[shown], place, shown)
+        axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
+    _dots(axes, audit, audit.share[features], place, features)
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
+    _name_rows(axes, [audit.main.feature_names[k] for k in features])
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
 
 
 def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
-    """Draw the test statistic of each feature over the band in which noise would lie."""
+    """Draw the test statistic of each feature, and the band in which noise would lie."""
     assert audit.main.z is not None
-    shown = most_important(audit, most)
-    place = np.arange(len(shown))
-    low, high = _noise(audit, shown)
-    axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="where 90% of noise would lie", zorder=0)
-    axes.use_sticky_edges = False  # bars would end at the frame
-    _dots(axes, audit, audit.main.z[shown], place, shown)
+    features = most_important(audit, most)
+    place = np.arange(len(features))
+    low, high = _noise_band(audit, features)
+    axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="90% of noise", zorder=0)
+    axes.use_sticky_edges = False  # else bars end at the frame
+    _dots(axes, audit, audit.main.z[features], place, features)
     if audit.main.threshold is not None:
-        label = "family-wise limit" if z_that_is_found(audit) is None else "found if alone"
+        label = "family-wise limit" if sufficient_z(audit) is None else "minimum detectable z"
         axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
-    _name_rows(axes, [audit.main.feature_names[k] for k in shown])
-    axes.set_xlabel("z, the score over its spread")
+    _name_rows(axes, [audit.main.feature_names[k] for k in features])
+    axes.set_xlabel("z (score divided by its spread)")
 
 
-def law_of_noise(audit: Audit) -> str:
-    """Return the law by which z of noise is drawn."""
+def noise_distribution(audit: Audit) -> str:
+    """Return the name of the distribution from which the band of noise comes."""
     if audit.main.null is not None:
         return "from permuted responses"
-    return "standard normal" if _independent(audit) is None else "Student's law"
+    return "standard normal" if _independent(audit) is None else "Student's t"
 
 
 def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
-    """Draw the rank of each feature before, by what the library reports, and after debiasing."""
+    """Draw the rank of each feature by the reported importance and after debiasing."""
     assert audit.reported is not None
-    shown, verdicts = most_important(audit, most), audit.verdict
-    before = {k: rank for rank, k in enumerate(sorted(shown, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
-    for after, k in enumerate(shown):
+    features, verdicts = most_important(audit, most), audit.verdict
+    before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
+    for after, k in enumerate(features):
         verdict = verdicts[k]
         dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
         axes.plot(
@@ -120,12 +123,12 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
     axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
-    axes.set(xlim=(-1.35, 2.35), ylim=(len(shown) - 0.5, -1.5))
+    axes.set(xlim=(-1.35, 2.35), ylim=(len(features) - 0.5, -1.5))
     axes.axis("off")
 
 
 def draw_values(audit: Audit, axes: Any) -> None:
-    """Draw shares, reported and debiased, against the number of distinct values; name what is inflated most."""
+    """Draw reported and debiased shares against the number of distinct values; name the most inflated feature."""
     assert audit.reported is not None
     assert audit.n_values is not None
     x = np.maximum(audit.n_values, 1)
@@ -153,13 +156,13 @@ def draw_values(audit: Audit, axes: Any) -> None:
 
 
 def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
-    """Draw the scores of one scorer, the largest on top, with their intervals where they have any."""
-    shown = np.argsort(-scores.values, kind="stable")[:most]
-    place, values = np.arange(len(shown)), scores.values[shown]
+    """Draw the scores of one scorer, the largest on top, with intervals if they have standard errors."""
+    features = np.argsort(-scores.values, kind="stable")[:most]
+    place, values = np.arange(len(features)), scores.values[features]
     if scores.standard_error is not None:
-        reach = scores.interval().to_numpy()[shown]
+        reach = scores.interval().to_numpy()[features]
         axes.hlines(place, reach[:, 0], reach[:, 1], color=MUTED, lw=1.4)
-    chosen = np.zeros(len(shown), bool) if scores.selected is None else scores.selected[shown]
+    chosen = np.zeros(len(features), bool) if scores.selected is None else scores.selected[features]
     for which, verdict in ((chosen, "informative"), (~chosen, "untested" if scores.selected is None else "")):
         name = verdict or "indistinguishable"
         if which.any():
@@ -170,12 +173,12 @@ def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
     if scores.selected is not None:
         axes.legend(loc="lower right", edgecolor=GRID)  # where the smallest scores are
     axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [scores.feature_names[k] for k in shown])
+    _name_rows(axes, [scores.feature_names[k] for k in features])
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
 
 
 def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
-    """Draw on the user's axes, or on new ones of pyplot that are high enough; return them."""
+    """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
     with settings():
         if axes is None:
             import matplotlib.pyplot as plt
@@ -189,15 +192,15 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:
-    """Return a name that fits, its middle left out if need be; letters that draw nothing or turn the line escaped."""
+    """Return a name that fits: without its middle if it is too long, and with invisible characters escaped."""
     drawn = shown(name)
     if len(drawn) <= longest:
         return drawn
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
-def _noise(audit: Audit, drawn: list[int]) -> NDArray[np.float64]:
-    """Return between which z 90% of noise would lie, shape (2, n_drawn)."""
+def _noise_band(audit: Audit, drawn: list[int]) -> NDArray[np.float64]:
+    """Return the 5% and 95% quantiles of z of noise, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
     if audit.main.null is not None:
@@ -208,7 +211,7 @@ def _noise(audit: Audit, drawn: list[int]) -> NDArray[np.float64]:
 
 
 def _independent(audit: Audit) -> NDArray[np.float64] | None:
-    """Return on how many independent rows each score rests, as the test took it; None where it does not say."""
+    """Return the number of independent rows of each score, as the test used it; None if the test does not say."""
     test = audit.main.details.get("test", {})
     rows = test.get("effective_rows", test.get("n_independent"))
     return None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), audit.share.shape)
@@ -219,11 +222,11 @@ def _dots(
     audit: Audit,
     values: NDArray[np.float64],
     place: Any,
-    shown: list[int],
+    features: list[int],
     flipped: bool = False,
     size: float = 6.0,
 ) -> None:
-    verdicts = np.array(audit.verdict, dtype=object)[shown]
+    verdicts = np.array(audit.verdict, dtype=object)[features]
     for verdict, colour in COLOUR.items():
         which = verdicts == verdict
         if which.any():
@@ -255,7 +258,7 @@ def _percent(axis: Any) -> None:
 
 
 def _whole_numbers(axis: Any, values: NDArray[np.int64]) -> None:
-    """Put ticks at 1, 2, 5, 10, ... as far as the values go; a logarithmic axis has none of its own for two of them."""
+    """Put ticks at round whole numbers in the range of the values; a logarithmic axis may otherwise have none."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     steps = [m * 10**e for e in range(16) for m in ((1, 3) if values.max() < 3000 else (1,))]

@@ -1,4 +1,4 @@
-"""An audit as one self-contained HTML page: no script, nothing loaded, every name escaped."""
+"""An audit as one self-contained HTML page: it has no script, loads nothing, and escapes every name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.audit_words import headline, procedure_in_words, z_that_is_found
 from debias.results.console import cells
 from debias.results.report import figures
 from debias.results.report.svg import Styles, to_svg
+from debias.results.sentences import headline, sufficient_z, test_description
 from debias.text import shown
 
 if TYPE_CHECKING:
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
 MOST_IN_FIGURE = 30
 MOST_IN_NOTEBOOK = 20
-"""Features a notebook shows; the page has them all."""
+"""A notebook shows this many features; the page has all of them."""
 TEST_IN_WORDS = {
     "method": "test: method",
     "alpha": "test: error rate",
-    "error": "test: which error rate",
+    "error": "test: kind of error rate",
     "shrinkage": "test: shrinkage of small nodes",
     "n_independent": "test: independent rows, or blocks",
     "blocks": "test: rows in blocks",
     "n_permutations": "test: permutations",
-    "stopped": "test: permutations ended because",
+    "stopped": "test: reason to stop permuting",
     "seed": "test: seed",
 }
 
@@ -45,12 +45,12 @@ def page(audit: Audit, title: str | None = None) -> str:
     ----------
     audit : Audit
     title : str, optional
-        What stands on top; the kind of model by default.
+        Title of the page. By default it names the kind of model.
 
     Returns
     -------
     str
-        One HTML file: works offline, in print, in dark and light.
+        One HTML file. It works offline, in print, and in dark and light mode.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def page(audit: Audit, title: str | None = None) -> str:
 
 
 def fragment(audit: Audit) -> str:
-    """Return what a notebook shows of an audit: the page without its frame, with the most important features."""
+    """Return the audit as HTML for a notebook: part of the page, with the most important features only."""
     return _render("fragment.html.j2", audit, None, most=MOST_IN_NOTEBOOK)
 
 
@@ -78,7 +78,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         loader=FunctionLoader(_resource),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: shown(value) if type(value) is str else value,  # markup is no name
+        finalize=lambda value: shown(value) if type(value) is str else value,  # markup is already safe
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -89,8 +89,8 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
         headline=headline(audit),
         sentences=audit.summary(),
         facts=_facts(audit),
-        figures=[{**each, "svg": Markup(each["svg"])} for each in pictures],
-        table=_table(audit, _order(audit)[:most], every=most is None),
+        figures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
+        table=_table(audit, _order(audit)[:most], with_scores=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
         about_table=_about_table(audit),
@@ -110,137 +110,140 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
     if audit.tested:
         facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
         test = audit.main.details.get("test", {})
-        error = {"fwer": "family-wise error", None: "error rate"}.get(test.get("error"), "false discoveries")
+        error = {"fwer": "family-wise error rate", None: "error rate"}.get(test.get("error"), "false discovery rate")
         facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts
 
 
 def _provenance(audit: Audit) -> list[tuple[str, str]]:
-    found, test = audit.provenance, audit.main.details.get("test", {})
-    told = {
-        "model": found["model"],
-        "trees": found["n_trees"],
-        "version of its library": found["library_version"],
-        "reported importance": found["reported"],
-        "rows": f"{found['n_rows']:,} {audit.rows_in_words}",
-        "status of the rows": found["status"],
-        "what was found": found["detail"],
+    provenance, test = audit.provenance, audit.main.details.get("test", {})
+    facts = {
+        "model": provenance["model"],
+        "trees": provenance["n_trees"],
+        "version of its library": provenance["library_version"],
+        "reported importance": provenance["reported"],
+        "rows": f"{provenance['n_rows']:,} {audit.rows_in_words}",
+        "status of the rows": provenance["status"],
+        "evidence": provenance["detail"],
         "scores": ", ".join(audit.scores),
         **({} if audit.tested else {"not tested because": audit.untested_because}),
-        **{TEST_IN_WORDS.get(name, f"test: {name}"): each for name, each in test.items() if not isinstance(each, list)},
-        "seed": "none given" if found["seed"] is None else found["seed"],
-        "version of debias": found["debias_version"],
-        "fingerprint of the model": found.get("model_sha256", "not recorded"),
-        "fingerprint of the data": found.get("data_sha256", "not recorded"),
+        **{
+            TEST_IN_WORDS.get(name, f"test: {name}"): value
+            for name, value in test.items()
+            if not isinstance(value, list)
+        },
+        "seed": "none" if provenance["seed"] is None else provenance["seed"],
+        "version of debias": provenance["debias_version"],
+        "fingerprint of the model": provenance.get("model_sha256", "not recorded"),
+        "fingerprint of the data": provenance.get("data_sha256", "not recorded"),
     }
-    return [(name, str(value)) for name, value in told.items()]
+    return [(name, str(value)) for name, value in facts.items()]
 
 
 def _about_table(audit: Audit) -> str:
     reported = f"“reported” is the importance by {audit.reported_kind}, scaled to sum 1; "
     debiased = "“debiased” has the same unit" if audit.reported is not None else "“debiased” is scaled to sum 1"
-    counts = "; “values” counts distinct values" if audit.n_values is not None else ""
+    counts = "; “values” is the number of distinct values" if audit.n_values is not None else ""
     return f"Sorted by debiased share. {reported if audit.reported is not None else ''}{debiased}{counts}."
 
 
 def _order(audit: Audit) -> NDArray[np.int64]:
-    """Return the features by share, as the audit's own table has them."""
+    """Return the features in the order of the audit's own table: by share."""
     return np.lexsort((-audit.main.values, -audit.share))
 
 
-def _table(audit: Audit, which: NDArray[np.int64], every: bool = True) -> dict[str, Any]:
-    """Return headings and rows of formatted text for some features, in the order given."""
+def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) -> dict[str, Any]:
+    """Return headings and rows of formatted text for some features, in their order."""
     main, verdict = audit.main, audit.verdict
-    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in which]}
+    columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in features]}
     if audit.reported is not None:
-        columns["reported"] = cells("reported", audit.reported[which])
-    columns["debiased"] = cells("share", audit.share[which])
+        columns["reported"] = cells("reported", audit.reported[features])
+    columns["debiased"] = cells("share", audit.share[features])
     if main.standard_error is not None:
-        bounds = main.interval().to_numpy()[which] / (np.maximum(main.values, 0.0).sum() or 1.0)
+        bounds = main.interval().to_numpy()[features] / (np.maximum(main.values, 0.0).sum() or 1.0)
         columns["95% interval"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
     if main.z is not None and main.p_adjusted is not None:
-        columns["z"] = cells("z", main.z[which])
-        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[which])
+        columns["z"] = cells("z", main.z[features])
+        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[features])
     if audit.n_values is not None:
-        columns["values"] = [f"{count:,}" for count in audit.n_values[which]]
-    if every:
-        columns |= {name: cells(name, scores.values[which]) for name, scores in audit.scores.items()}
-    columns["verdict"] = [verdict[k] for k in which]
+        columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
+    if with_scores:
+        columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
+    columns["verdict"] = [verdict[k] for k in features]
     return {
         "headings": list(columns),
         "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "left_out": audit.share.size - len(which),
+        "left_out": audit.share.size - len(features),
     }
 
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
-    """Return the figures there is something for, each with what it says in words and its numbers as a table."""
+    """Return the figures for which the audit has numbers, each with a caption and a table of its numbers."""
     n_features = audit.share.size
     n_shown = min(MOST_IN_FIGURE, n_features)
-    found = [
-        _figure(*("shares", "How much", figures.draw_shares, audit, styles, 0.9 + 0.2 * n_shown), _about_shares(audit))
+    height = 0.9 + 0.2 * n_shown
+    pictures = [
+        _figure("shares", "How much", figures.draw_shares, audit, styles, height, _about_shares(audit)),
     ]
     if brief:
-        return found
+        return pictures
     if audit.main.z is not None:
         about = _about_evidence(audit)
-        found.append(
-            _figure(*("evidence", "How sure", figures.draw_evidence, audit, styles, 0.9 + 0.2 * n_shown), about)
-        )
+        pictures.append(_figure("evidence", "How sure", figures.draw_evidence, audit, styles, height, about))
     if audit.reported is not None:
         about = _about_slopes(audit)
-        found.append(_figure(*("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6), about))
+        pictures.append(_figure("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6, about))
     if audit.reported is not None and audit.n_values is not None:
         heading, about = "Importance and number of values", _about_values(audit)
-        found.append(_figure(*("values", heading, figures.draw_values, audit, styles, 3.6), about))
-    return found
+        pictures.append(_figure("values", heading, figures.draw_values, audit, styles, 3.6, about))
+    return pictures
 
 
 def _about_shares(audit: Audit) -> str:
-    interval = " with its 95% interval" if audit.main.standard_error is not None else ""
-    about = f"Debiased share of each feature (filled){interval}"
+    interval = " with its 95% confidence interval" if audit.main.standard_error is not None else ""
+    about = f"Debiased share of each feature (filled marker){interval}"
     if audit.reported is not None:
-        about += ", beside the share the model reports (hollow diamond)"
+        about += ", and the share the model reports (hollow diamond)"
         if audit.main.rows != "train":
-            about += ". If the share lies far to the left of the diamond, the model ranks the feature too high"
+            about += ". If the filled marker is far to the left of the diamond, the model ranks the feature too high"
     return f"{about}.{_which(audit)}"
 
 
 def _about_evidence(audit: Audit) -> str:
-    law = figures.law_of_noise(audit)
-    about = f"The test statistic z of each feature over the grey band in which 90% of noise would lie ({law})."
+    noise = figures.noise_distribution(audit)
+    about = f"The test statistic z of each feature. For noise, 90% of z would lie in the grey band ({noise})."
     if audit.main.threshold is None:
         return about + _which(audit)
-    about += " The dashed line is what a single feature has to exceed to be found family-wise, all features considered;"
+    about += " The dashed line is the z that a single feature must exceed in a family-wise test of all features."
     if audit.main.details.get("test", {}).get("error") == "fwer":
-        about += " those found by later steps may lie below it."
+        about += " Later steps of the test have lower limits, so informative features may lie below the line."
     else:
-        about += f" the verdicts are of another procedure ({procedure_in_words(audit)}), so informative features may "
-        about += "lie below it." if z_that_is_found(audit) is not None else "lie below it, and others above it."
+        about += f" The verdicts come from another test ({test_description(audit)}), so informative features may lie "
+        about += "below the line" + ("." if sufficient_z(audit) is not None else ", and other features above it.")
     return about + _which(audit)
 
 
 def _about_slopes(audit: Audit) -> str:
-    n, few = audit.share.size, figures.MOST_IN_SLOPES
-    some = f"the {few} features of the largest reported or debiased share, among themselves,"
-    which = "each feature" if n <= few else some
-    dashed = " Dashed lines are features that are indistinguishable from noise." if audit.tested else ""
-    return f"Rank of {which} by what the model reports (left) and after debiasing (right).{dashed}"
+    n_features, most = audit.share.size, figures.MOST_IN_SLOPES
+    some = f"the {most} features with the largest reported or debiased share (ranked among themselves)"
+    which = "each feature" if n_features <= most else some
+    dashed = " Dashed lines mark features that are indistinguishable from noise." if audit.tested else ""
+    return f"Rank of {which} by the reported importance (left) and after debiasing (right).{dashed}"
 
 
 def _about_values(audit: Audit) -> str:
     return (
-        "Shares against the number of distinct values a feature has. Impurity-based importance grows with it, whether "
-        f"or not the feature matters.{_correlations(audit)}"
+        "Share of each feature against its number of distinct values. Impurity-based importance grows with this "
+        f"number, whether or not the feature matters.{_correlations(audit)}"
     )
 
 
 def _which(audit: Audit) -> str:
-    """Say which features a figure shows, if these are not all."""
+    """Return a sentence on which features a figure shows, if it does not show all."""
     n, largest = audit.share.size, "debiased" if audit.reported is None else "reported or debiased"
     if n <= MOST_IN_FIGURE:
         return ""
-    return f" These are the {MOST_IN_FIGURE} features of the largest {largest} share; the table has all {n:,}."
+    return f" These are the {MOST_IN_FIGURE} features with the largest {largest} share. The table has all {n:,}."
 
 
 def _figure(
@@ -257,11 +260,17 @@ def _figure(
             figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
         svg = to_svg(figure, name, heading, caption, styles)
     which = np.array(figures.most_important(audit, MOST_IN_FIGURE), dtype=np.int64)
-    return {"name": name, "heading": heading, "caption": caption, "svg": svg, "table": _table(audit, which, False)}
+    return {
+        "name": name,
+        "heading": heading,
+        "caption": caption,
+        "svg": svg,
+        "table": _table(audit, which, with_scores=False),
+    }
 
 
 def _correlations(audit: Audit) -> str:
-    """Say how strongly shares rise with the number of values, where all vary."""
+    """Return the rank correlations of shares and numbers of values in a sentence, if both vary."""
     from scipy.stats import rankdata
 
     def correlation(values: NDArray[np.float64]) -> float:
@@ -275,6 +284,6 @@ def _correlations(audit: Audit) -> str:
     if audit.share.size < 5 or np.isnan([before, after]).any():
         return ""
     return (
-        f" The rank correlation of a share with the number of values is {before:z.2f} as reported and {after:z.2f} "
-        "debiased."
+        f" The rank correlation between share and number of values is {before:z.2f} as reported and {after:z.2f} "
+        "after debiasing."
     )

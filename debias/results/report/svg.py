@@ -1,4 +1,4 @@
-"""A matplotlib figure as SVG inside a page: live text, no inline style, colours that follow the page."""
+"""Matplotlib figures as SVG for a page: text stays text, styles are classes, colours follow the page."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _VARIABLE = {
 
 
 class Styles:
-    """Styles of figures as classes: a page may then forbid every inline style."""
+    """Styles of figures as CSS classes, so that the page can forbid inline styles."""
 
     def __init__(self) -> None:
         self._classes: dict[str, str] = {}
 
     def name(self, style: str) -> str:
-        """Return the class of a style."""
+        """Return the name of the class for a style."""
         style = re.sub(r"font: ([\d.]+)px [^;]*", r"font-size: \1px", style)
         style = re.sub(r"font: bold ([\d.]+)px [^;]*", r"font-weight: bold; font-size: \1px", style)
         style = re.sub(r"font-family: [^;]*;?\s*", "", style).strip()
@@ -48,11 +48,11 @@ def to_svg(figure: Any, name: str, title: str, description: str, styles: Styles)
     ----------
     figure : matplotlib Figure
     name : str
-        Before every id, so that the figures of a page do not share any.
+        Prefix of every id, so that figures of one page share no id.
     title, description : str
-        What is read out to who does not see it.
+        Text for screen readers.
     styles : Styles
-        Takes the styles.
+        Collects the styles.
 
     Returns
     -------

@@ -107,15 +107,15 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
         assert row["verdict"] in cells
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
     assert audit.fingerprints["model_sha256"] in text
-    assert audit.chance_in_words() in text
-    assert f"{audit.unsupported_share:.1%} of the reported importance falls on" in text
+    assert audit.test_summary() in text
+    assert f"{audit.unsupported_share:.1%} of the reported importance belongs to" in text
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"informative": [1, 1, 1]}, "All of the reported importance falls on features that are distinguishable"),
-        ({"tested": False}, "Nothing was tested"),
+        ({"informative": [1, 1, 1]}, "All of the reported importance belongs to informative features"),
+        ({"tested": False}, "No feature was tested"),
         ({"rows": "train", "tested": False}, "Scored on training rows"),
         ({"reported": False}, "2 of 3 features are indistinguishable from noise."),
     ],
@@ -133,14 +133,14 @@ def test_many_features_have_top_figures_and_a_whole_table(n_features, most):
     section = text[text.index('<section id="features"') :]
     assert section.count('<th scope="row">') == n_features
     assert (
-        f"These are the 30 features of the largest reported or debiased share; the table has all {n_features:,}."
+        f"These are the 30 features with the largest reported or debiased share. The table has all {n_features:,}."
         in text
     )
 
 
 def test_warnings_are_shown_escaped():
     assert "<li>rows &lt;b&gt; repeat</li>" in made(["a", "b"], warnings=["rows <b> repeat"]).to_html()
-    assert "None arose." in made(["a", "b"]).to_html()
+    assert "There are no warnings." in made(["a", "b"]).to_html()
 
 
 def test_the_same_audit_gives_the_same_bytes(tmp_path):
