@@ -69,11 +69,10 @@ def command(
     with errors(), _errors_in(junit):
         import debias
         from debias.results.console import print_gate
-        from debias.results.gate import read_audit
         from debias.results.policy import Policy
 
         rules = Policy.of(policy)  # before the audit, which takes longer
-        old = None if baseline is None else read_audit(baseline)
+        old = None if baseline is None else debias.Audit.from_file(baseline)
         if rules.needs_baseline and old is None:
             raise click.UsageError(
                 f"{' and '.join(rules.needs_baseline)} in {policy} need a baseline: pass --baseline AUDIT.json"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
+from debias.models import sandbox
 from debias.models.refitting import restored
 from debias.models.wrappers import extract, unwrap
 
@@ -101,9 +102,7 @@ def load(
 def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -> Any:
     def try_apart() -> None:
         if guard:
-            from debias.models.sandbox import check
-
-            check(path, trust)
+            sandbox.check(path, trust)
 
     model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust), try_apart=try_apart)
     if model is not None:

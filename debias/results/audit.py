@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.atomic_files import write_text
+from debias.errors import DebiasError
 from debias.results import sentences, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
@@ -310,3 +311,25 @@ class Audit:
         audit = cls(scores={name: Scores(**plain) for name, plain in scores.items()}, **fields)
         stored_results.check_read_audit(audit, derived)
         return audit
+
+    @classmethod
+    def from_file(cls, path: Any) -> Audit:
+        """Return the audit in a file that ``to_json`` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        DebiasError
+            As for :meth:`from_json`; the message begins with the path.
+        OSError
+            The file cannot be read.
+        """
+        with open(path, "rb") as file:  # a shell may have written UTF-16, which the JSON reader detects
+            text = file.read()
+        try:
+            return cls.from_json(text)
+        except DebiasError as error:
+            raise DebiasError(f"{path}: {error}") from None

@@ -63,9 +63,9 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     '442 evaluation rows, but the policy requires 1000'
     """
     rules = Policy.of(policy)
-    _require_usable("the audit", audit)
+    _require_usable("the audit", audit, type(audit))
     if baseline is not None:
-        _require_usable("the baseline", baseline)
+        _require_usable("the baseline", baseline, type(audit))
     if rules.needs_baseline:
         _require_comparable(rules.needs_baseline, audit, baseline)
     results = tuple(_results(audit, rules, baseline))
@@ -73,11 +73,9 @@ def check(audit: Audit, policy: Any, baseline: Audit | None = None) -> Gate:
     return Gate(results, changes, tuple(_warnings(audit, rules, baseline, results)))
 
 
-def _require_usable(what: str, audit: Any) -> None:
+def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
     """Raise unless this is an audit with consistent figures, and not one of training rows."""
-    from debias.results.audit import Audit
-
-    if not isinstance(audit, Audit):
+    if not isinstance(audit, kind):
         raise PolicyError(
             f"{what} is a {type(audit).__name__}, not an Audit; debias.Audit.from_json reads one from JSON"
         )
@@ -377,21 +375,3 @@ def _warnings_of_baseline(audit: Audit, rules: Policy, baseline: Audit) -> Itera
         known = set(there)
         if only := [repr(name) for name in here if name not in known]:
             yield f"features {where}, which max_verdict_changes and max_rank_change do not compare: {_first(only)}"
-
-
-def read_audit(path: Any) -> Audit:
-    """Read an audit that ``Audit.to_json`` wrote.
-
-    Raises
-    ------
-    DebiasError
-        The file does not hold an audit, or one of another schema version.
-    """
-    from debias.results.audit import Audit
-
-    with open(path, "rb") as file:  # a shell may have written UTF-16, which the JSON reader detects
-        text = file.read()
-    try:
-        return Audit.from_json(text)
-    except DebiasError as error:
-        raise DebiasError(f"{path}: {error}") from None

@@ -23,7 +23,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import debias
 from debias.cli import main
-from debias.models.sandbox import check, load_and_predict
+from debias.models.sandbox import check
+from debias.models.trial import load_and_predict
 from support import crafted, simulated
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
