@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import debias
-from debias_plugins.guide_threshold import critical_value, decide
+from debias_plugins.data_scorers.guide_threshold import critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import normalise, tail_p_values
 from debias_plugins.meta_methods.permuted_columns import names_of_copies, with_copies, with_permuted
 

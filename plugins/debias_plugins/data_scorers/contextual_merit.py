@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,7 +98,7 @@ def contextual_merit(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer contextual merit."""
     return [contextual_merit]
 

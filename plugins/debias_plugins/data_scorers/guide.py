@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
-from debias_plugins.guide_threshold import check_alpha, critical_value, decide
+from debias import CompositionError, RowsError
+from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +122,7 @@ def guide(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer GUIDE."""
     return [guide]
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 from debias_plugins.data_scorers.merit_statistics import (
     APPROXIMATE_ENTROPY,
     CHI_SQUARE,
@@ -198,7 +197,7 @@ def chi_square(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer the merits."""
     return [gini_merit, entropy_merit, gain_ratio, symmetric_uncertainty, chi_square]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias import RowsError
 from debias.data.dataset import as_frame
-from debias.errors import RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

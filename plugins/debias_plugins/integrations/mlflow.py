@@ -12,7 +12,8 @@ except ImportError as error:
     raise ImportError("logging audits needs MLflow: pip install debias-trees[mlflow]") from error
 
 import debias
-from debias.errors import RowsError, UnsupportedModelError, nearest
+from debias import RowsError, UnsupportedModelError
+from debias.errors import nearest
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 import debias
+from debias import CompositionError, InBagUnavailableError
 from debias.data.row_order import refuse_other_order
-from debias.errors import CompositionError, InBagUnavailableError
 from debias.significance.procedure import Procedure
 
 if TYPE_CHECKING:

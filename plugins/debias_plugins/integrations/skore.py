@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError("the check needs skore: pip install debias-trees[skore]") from error
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias import InBagUnavailableError, UnsupportedModelError
 
 
 class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed for us

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError, DebiasError
+from debias import CompositionError, DebiasError
 from debias.p_values import Boundaries, exceeds, permutation_p_values
 
 if TYPE_CHECKING:

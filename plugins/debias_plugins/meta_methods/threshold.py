@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias import p_values
 from debias.hooks.contracts import innermost
-from debias_plugins.guide_threshold import check_alpha, critical_value, decide
+from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, normalise
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ class OOBTree:
         return self.feature, self.threshold, self.left, self.right, self.missing_left
 
 
-class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What classifier and regressor share: bags, growth and prediction."""
 
     n_estimators: int

@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from debias_plugins.oob_forest.base import OOBTree, _OOBForest
+from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["OOBForestClassifier", "OOBForestRegressor", "OOBTree"]
 
 
-class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
+class OOBForestClassifier(ClassifierMixin, BaseOOBForest):  # type: ignore[misc]
     """A random forest whose split features are chosen by the Gini decrease of out-of-bag rows.
 
     At each node each of `max_features` drawn features has its best threshold on the in-bag rows; the feature whose
@@ -138,7 +138,7 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
         return self.classes_[mean.argmax(axis=1)]
 
 
-class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
+class OOBForestRegressor(RegressorMixin, BaseOOBForest):  # type: ignore[misc]
     """A random forest whose split features are chosen by the decrease of variance of out-of-bag rows.
 
     Parameters

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -100,7 +98,7 @@ def honest_splits(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer honest splits."""
     return [honest_splits]
 

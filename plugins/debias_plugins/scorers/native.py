@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
 
 @debias.scorer_plugin("split_count", unit="splits", needs_rows=False)
@@ -64,7 +62,7 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer the library's own figures."""
     return [split_count, gain, cover, native]
 

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
 from debias_plugins.scorers.metrics import Metric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
 OUTPUTS_AT_ONCE = 2**24
 
@@ -105,7 +103,7 @@ def permutation(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer permutation importance."""
     return [permutation]
 

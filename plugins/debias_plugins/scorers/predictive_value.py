@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data.dataset import Data
+    from debias import Data
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -80,7 +79,7 @@ def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int |
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer both predictive values."""
     return [marginal_predictive_value, conditional_predictive_value]
 

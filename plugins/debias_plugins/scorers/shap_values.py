@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import RowsError
-from debias.hooks.contracts import Scorer
+from debias import RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
@@ -97,7 +95,7 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
+def debias_scorers() -> Sequence[debias.Scorer]:
     """Offer the SHAP scorers."""
     return [shap, shap_oob]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from debias_plugins.data_scorers.kernels.chi_square import quantile_1df
-from debias_plugins.data_scorers.kernels.guide_tests import TIE, _first_above, test
+from debias_plugins.data_scorers.kernels.guide_tests import TIE, first_above, test
 
 ZERO_RESIDUAL = 1e-12
 """Residuals up to this share of the largest response are rounding, and not positive."""
@@ -129,7 +129,7 @@ def _split_ordinal(code, missing, order, begin, end, z, residual, n_classes, min
     """Find the best cut, missing values on either side, or missing against all others; mark what goes left (step 7)."""
     q = max(n_classes, 1)
     total, left, absent, with_absent = np.zeros(q), np.zeros(q), np.zeros(q), np.zeros(q)
-    present = _first_above(code, order, begin, end, missing - 1)
+    present = first_above(code, order, begin, end, missing - 1)
     for i in range(begin, end):
         _add(total, order[i], z, residual, n_classes)
         if i >= present:

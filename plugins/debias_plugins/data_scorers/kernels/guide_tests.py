@@ -47,7 +47,7 @@ def test(codes, n_values, categorical, order, rows, begin, end, z, n_z, log_p):
 
 
 @njit(cache=True, nogil=True)
-def _first_above(code, order, begin, end, value):
+def first_above(code, order, begin, end, value):
     """Return the first place in begin:end whose code is above `value`."""
     while begin < end:
         middle = (begin + end) // 2
@@ -67,7 +67,7 @@ def _cuts(code, order, begin, end, m, cut):
     """
     n_cuts, i = 0, begin
     while i < end and n_cuts < m:
-        i = _first_above(code, order, i, end, code[order[i]])
+        i = first_above(code, order, i, end, code[order[i]])
         if i < end:
             cut[n_cuts] = i
             n_cuts += 1
@@ -77,8 +77,8 @@ def _cuts(code, order, begin, end, m, cut):
     for j in range(1, m):
         target = begin + j * (end - begin) / m
         value = code[order[int(target)]]
-        high = _first_above(code, order, begin, end, value)
-        low = _first_above(code, order, begin, end, value - 1)
+        high = first_above(code, order, begin, end, value)
+        low = first_above(code, order, begin, end, value - 1)
         nearest = low if low > begin and (high == end or target - low <= high - target) else high
         if n_cuts == 0 or nearest > cut[n_cuts - 1]:
             cut[n_cuts] = nearest
@@ -90,7 +90,7 @@ def _cuts(code, order, begin, end, m, cut):
 def _group_ordinal(code, missing, order, begin, end, m, of_pairs, place, group):
     """Write the group of each row (step 3a, or 6a for pairs), missing values being one more; return how many groups."""
     cut = np.zeros(m + 1, dtype=np.int64)
-    present = _first_above(code, order, begin, end, missing - 1)
+    present = first_above(code, order, begin, end, missing - 1)
     if of_pairs and present < end:
         m = 2
     n_cuts = _cuts(code, order, begin, present, m, cut) if present > begin else 0

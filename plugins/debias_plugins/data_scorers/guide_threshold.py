@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.errors import CompositionError
+from debias import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
