@@ -133,6 +133,11 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
         Threads; by default as many as are :func:`allowed`.
     at_least : int
         How many items are worth a thread.
+
+    Returns
+    -------
+    list
+        What the function returned for each slice, in order.
     """
     if n_jobs is not None:
         with allowed(n_jobs):

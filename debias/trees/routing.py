@@ -181,7 +181,7 @@ def route(
     ensemble : TreeEnsemble
     X : array of shape (n_rows, n_features)
         In the ensemble's routing dtype, missing values as NaN.
-    trees : array of int64, optional
+    trees : array of int64 of shape (n_trees,), optional
         Which trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
         Rows to leave out, tree by tree.
@@ -198,11 +198,20 @@ def route(
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
-    """Return what compiled walks read of one tree.
+    """Return the arrays that a compiled loop needs to walk down one tree.
 
-    Arrays of one entry a node: parent, feature, left, right, threshold, whether the threshold alone decides unless the
-    value is missing (which spares most calls of ``route_kernels.goes_left``), then what else that takes: where missing
-    values go, whether zeros are missing, the number of the category set; and the category sets of the ensemble.
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    tree : int
+
+    Returns
+    -------
+    tuple
+        Arrays with one entry per node: parent, feature, left, right, threshold, and whether the threshold alone decides
+        unless the value is missing. Where it does not, :func:`debias.trees.kernels.routing.goes_left` decides. It takes
+        the rest: where missing values go, whether zeros are missing, the number of the category set, and the category
+        sets of the ensemble.
     """
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     size = at.stop - at.start

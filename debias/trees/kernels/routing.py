@@ -197,10 +197,10 @@ def _part_by_rule(X, at, nodes, rows, source, to, begin, stop):
 
 @njit(cache=True, nogil=True)
 def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
-    """Return what `route` decides of one value at one split; `which` is the number of its category set, -1 without one.
+    """Return whether one value goes left at one split, as `route` decides.
 
-    Handing over `sets` takes several times as long as a comparison, so that this is called only where a threshold does
-    not decide.
+    `which` is the number of the category set of the split, -1 if it has none. Passing `sets` takes several times as
+    long as a comparison, so call this only where the threshold alone does not decide.
     """
     if which >= 0:
         return missing_left if np.isnan(x) else listed(x, which, *sets)

@@ -8,7 +8,6 @@ import numpy as np
 
 import debias
 from debias import RowsError
-from debias.data.dataset import as_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +90,7 @@ class DebiasedImportance:
         """Return the columns as an array: RFE trains on such, whatever it was given."""
         if hasattr(self.X, "tocsc"):
             return self.X.tocsc()[:, columns]
-        return as_frame(self.X).to_numpy()[:, columns]
+        return np.asarray(self.X)[:, columns]
 
 
 def _n_columns(X: Any) -> int:

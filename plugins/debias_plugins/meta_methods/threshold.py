@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import p_values
 from debias.hooks.contracts import innermost
+from debias.p_values import false_discovery, holm, step_down_max
 from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, normalise
 
@@ -91,9 +91,9 @@ def threshold(
         return values, {**details, **normalized, "critical": critical, "threshold": level, "selected": selected}
     p = np.asarray(details["p_value"])
     if rule == "fwer":
-        adjusted = p_values.holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
+        adjusted = holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
     else:
-        adjusted = p_values.false_discovery(p, any_dependence=rule == "fdr_by")
+        adjusted = false_discovery(p, any_dependence=rule == "fdr_by")
         if null is not None and len(p) / (len(null) + 1) > alpha:
             few = f"with {len(null)} replicates a feature alone cannot be selected among {len(p)} at alpha={alpha}: "
             details["warnings"] = [*details.get("warnings", []), f"{few}raise replicates to {int(len(p) / alpha)}"]
@@ -105,7 +105,7 @@ def _step_down(unadjusted: NDArray[np.float64], null: NDArray[np.float64]) -> ND
     every = np.vstack([unadjusted, null])
     spread = every.std(axis=0)
     z = np.divide(every - every.mean(axis=0), spread, out=np.zeros_like(every), where=spread > 0)
-    return p_values.step_down_max(z[0], z[1:])
+    return step_down_max(z[0], z[1:])
 
 
 @debias.hookimpl

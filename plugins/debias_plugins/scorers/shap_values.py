@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 GAME = "path-dependent"
+ROWS_IN_BLOCK = 1024
+"""`shapley_values` works on blocks of this many rows."""
 VALUES_AT_ONCE = 2**22
+"""At most about this many SHAP values are held in memory, but at least those of one block of rows."""
 
 
 @debias.scorer_plugin("shap", unit="mean absolute SHAP value")
@@ -36,11 +39,11 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from debias.trees.shapley import ROWS_AT_ONCE, shapley_values
+    from debias.trees.shapley import shapley_values
 
     total = np.zeros(ensemble.n_features)
-    blocks = max(1, VALUES_AT_ONCE // (ROWS_AT_ONCE * ensemble.n_features * ensemble.n_outputs))
-    step = ROWS_AT_ONCE * blocks
+    blocks = max(1, VALUES_AT_ONCE // (ROWS_IN_BLOCK * ensemble.n_features * ensemble.n_outputs))
+    step = ROWS_IN_BLOCK * blocks
     for begin in range(0, rows.n_rows, step):
         block = slice(begin, min(begin + step, rows.n_rows))
         phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
