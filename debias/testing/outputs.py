@@ -63,14 +63,14 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
         require(
             not inner,
             f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is not a leaf: return "
-            "the index of the leaf within its tree, in the node numbers of the ensemble, not a running number of leaves",
+            "the index of the leaf within its tree, as the ensemble numbers nodes, not a running number of leaves",
         )
         at_threshold = (X[row, ensemble.feature[ensemble.splits]] == ensemble.threshold[ensemble.splits]).any()
         hint = (
             "a value of this row is missing: check missing_left"
             if np.isnan(X[row]).any()
-            else "a value of this row equals a threshold: x <= threshold goes left, so a library that sends x < threshold "
-            "left needs np.nextafter(threshold, -inf) in its own precision"
+            else "a value of this row equals a threshold: x <= threshold goes left, so a library that sends "
+            "x < threshold left needs np.nextafter(threshold, -inf) in its own precision"
             if at_threshold
             else "check left and right, feature, and routing_dtype, the precision in which the library compares"
         )

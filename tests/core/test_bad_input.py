@@ -219,7 +219,7 @@ def test_wrong_option_values(fitted, fresh):
         "mdi(criterion='gini')": "criterion='gini' is not one of None, 'variance'",
         "mdi_oob(centre='root')": "centre='root'",
         "mdi_oob(shrinkage=-1)": "shrinkage must be 0 or more",
-        "mdi_oob(centre='none', weights='in_bag')": "to the letter",
+        "mdi_oob(centre='none', weights='in_bag')": "eq. 14 as printed",
     }.items():
         with pytest.raises(debias.CompositionError, match=message):
             debias.score(fitted["sklearn"], *fresh, scorer)

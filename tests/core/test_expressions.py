@@ -44,7 +44,7 @@ def test_a_meta_method_around_a_scorer_of_data_is_one_too_and_else_refits():
         ("mdi(mdi_oob)", 1, "mdi is a scorer, and wraps none"),
         ("shadow(mdi, rule='min')", 1, "rule='min' is not one of 'subtract', 'max'"),
         ("guide(\xe9\xe9=1, adjusted=no)", 22, "value of adjusted"),
-        ("threshold(mdi)", 1, r"mdi keeps none: write threshold\(response_permutation\(mdi\)\)"),
+        ("threshold(mdi)", 1, r"mdi has none: write threshold\(response_permutation\(mdi\)\)"),
         ("threshold(shadow(mdi, rule='max'))", 1, "compares scores with those of permuted responses"),
         ("threshold(shadow(mdi), rule='fdr')", 1, r"needs p-values, and shadow\(mdi\) has none"),
         ("threshold(feature_permutation(mdi), rule='fwer')", 1, "needs p-values"),
