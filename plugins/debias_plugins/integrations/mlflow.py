@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 30
 """Largest number of features with metrics of their own. The JSON has all features."""
-AUDITED = (
-    *("rows", "train", "scorers", "sample_weight", "base_margin", "groups", "blocks", "test", "alpha", "error"),
-    *("n_permutations", "budget", "adaptive", "main", "params", "seed", "n_jobs"),
-)
+AUDITED = tuple(name for name in inspect.signature(debias.audit).parameters if name not in ("model", "X", "y"))
 """Arguments of :func:`debias.audit` that the configuration may have."""
 OF_GATE = ("policy", "baseline")
 HELD = "prefix"

@@ -65,14 +65,14 @@ def unadjusted(codes, n_values, categorical, sorted_rows, y, n_classes, levels, 
         if log_p[best] >= 0:
             continue
         if categorical[best]:
-            found = _split_categories(
+            has_split = _split_categories(
                 codes[best], n_values[best], rows, begin, end, z, residual, n_classes, min_node_size, go_left
             )
         else:
-            found = _split_ordinal(
+            has_split = _split_ordinal(
                 codes[best], n_values[best], order[best], begin, end, z, residual, n_classes, min_node_size, go_left
             )
-        if not found:
+        if not has_split:
             continue
         for k in range(n_features):
             v[k] += math.sqrt(end - begin) * quantile_1df(log_p[k])

@@ -75,7 +75,7 @@ def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, optio
         for i in here:
             for c in range(value.shape[1]):
                 values[t, c] += w_in[i] * value[i, c] / n
-        found = False
+        has_split = False
         if depth != max_depth and end - begin >= 2 * min_leaf and not _pure(here, response):
             n_out, s_out, _, tie_out = _moments(here_out, weight, response)
             decrease, decrease_out, tried, at = -np.inf, 0.0, 0, 0
@@ -97,10 +97,10 @@ def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, optio
                     decrease_out = gain_out if better else 0.0
                     best[0][:], best[1][:] = split[0], split[1]
                     feature[t] = k
-                    found = True
-            if found:
+                    has_split = True
+            if has_split:
                 importance[feature[t]] += decrease_out / n_root if n_root > 0 else 0.0
-        if not found:
+        if not has_split:
             for i in here_out:
                 leaf[i] = t
             continue
