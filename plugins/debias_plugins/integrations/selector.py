@@ -34,7 +34,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         As for :func:`debias.score`. Meta-methods refit `estimator`.
     threshold : {"informative"}, float or None
         A number: keep features with a larger score. None, the default: keep the features that the scorer itself selects
-        (``guide``, ``threshold(...)``); if it selects none, keep features with a score above 0, the mean of ``mdi_oob``
+        (``guide``, ``threshold(...)``); if it does not select, keep those with a score above 0, the mean of ``mdi_oob``
         for noise. "informative": keep the features that the scorer itself selects, or that the test of
         :func:`debias.audit` finds informative, for ``mdi_oob`` and other scorers that an audit can test.
     validation_fraction : float or None

@@ -1,8 +1,8 @@
 """Compiled loops of the scorers of node sums: the term of each split, one formula each.
 
 `children` holds the two children of each of `splits`, and `out` receives the term of each split. mu are node values, w
-in-bag weights; n and s are the weight and the sum of the response of the evaluation rows at each node, q the sum of
-its squares. With n' for n and mu' for s / n, the terms are those of docs/methods.md times n' of the root of the tree.
+in-bag weights; n and s are the weight and the sum of the response of the evaluation rows at each node, q the sum of its
+squares, so mu' = s / n. The terms are those of docs/methods.md, not yet divided by the weight at the root of the tree.
 Importing this module imports numba, so import it on first use.
 """
 
