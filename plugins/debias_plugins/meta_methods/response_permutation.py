@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias.digest import fingerprint
 from debias.retraining.replicates import child_seed, replicate
-from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided
+from debias_plugins.meta_methods.null_adjustment import against_draws, all_settled, check_level, check_rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def response_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: fingerprint("response_permutation", inner.name, problem.fingerprint()),
-        settled=decided(v, alpha) if adaptive else None,
+        settled=all_settled(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 
