@@ -8,6 +8,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import debias
 from debias.hooks.registry import plugin_manager
+from debias.selection import DebiasedSelector
 
 MAIN = "large_nodes(power=0.5)"
 
@@ -76,6 +77,12 @@ def test_beside_another_scorer_that_is_not_tested(forest, rows):
     audit = debias.audit(forest, *rows, ["mdi_oob"], main=MAIN, seed=0, n_permutations=20)
     assert audit.scores["mdi_oob"].z is None
     assert audit.main.z is not None
+
+
+def test_the_selector_keeps_what_the_audit_finds_informative(rows, audit):
+    forest = RandomForestRegressor(40, random_state=0)
+    selector = DebiasedSelector(forest, scorer=MAIN, threshold="informative", n_permutations=100, random_state=0)
+    np.testing.assert_array_equal(selector.fit(*rows).get_support(), audit.main.selected)
 
 
 def test_a_scorer_without_node_weights_is_refused_by_name(forest, rows):
