@@ -77,6 +77,17 @@ class DebiasWarning(UserWarning):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the known word nearest to `word`, or an empty string."""
+    """Return ``" Did you mean 'x'?"`` for the known word nearest to `word`, or an empty string.
+
+    Parameters
+    ----------
+    word : str
+    known : iterable of str
+
+    Returns
+    -------
+    str
+        It begins with a space, so that an error message can end with it.
+    """
     match = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {match[0]!r}?" if match else ""

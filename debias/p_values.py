@@ -14,7 +14,17 @@ TIE = 1e-9
 
 
 def exceeds(null: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return True where a null draw is at least the observed value, up to rounding."""
+    """Return where null draws reach the observed values, up to rounding.
+
+    Parameters
+    ----------
+    null : array of shape (B, n_features)
+    z : array of shape (n_features,)
+
+    Returns
+    -------
+    array of bool of shape (B, n_features)
+    """
     return null >= z - TIE * np.abs(z)
 
 
@@ -85,7 +95,16 @@ def successive_max(null: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Holm's (1979) adjusted p-values, which control the family-wise error rate under any dependence."""
+    """Return Holm's (1979) adjusted p-values: family-wise under any dependence.
+
+    Parameters
+    ----------
+    p : array of shape (n_features,)
+
+    Returns
+    -------
+    array of shape (n_features,)
+    """
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1.0)
@@ -93,7 +112,18 @@ def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def false_discovery(p: NDArray[np.float64], any_dependence: bool = False) -> NDArray[np.float64]:
-    """Return adjusted p-values of Benjamini and Hochberg (1995), or of Benjamini and Yekutieli (2001)."""
+    """Return Benjamini and Hochberg's (1995) adjusted p-values, or Benjamini and Yekutieli's (2001).
+
+    Parameters
+    ----------
+    p : array of shape (n_features,)
+    any_dependence : bool
+        True: Benjamini and Yekutieli's, which hold under any dependence.
+
+    Returns
+    -------
+    array of shape (n_features,)
+    """
     order = np.argsort(p, kind="stable")
     factor = p.size / np.arange(1, p.size + 1) * ((1 / np.arange(1, p.size + 1)).sum() if any_dependence else 1.0)
     adjusted = np.empty_like(p)

@@ -135,7 +135,12 @@ def over_parts(n: int, function: Callable[[slice], Any], n_jobs: int | None = No
     n_jobs : int, optional
         Number of threads; by default as many as are :func:`allowed`.
     at_least : int
-        Number of items that make a thread worth starting.
+        How many items are worth a thread.
+
+    Returns
+    -------
+    list
+        What the function returned for each slice, in order.
     """
     if n_jobs is not None:
         with allowed(n_jobs):

@@ -217,7 +217,16 @@ class MetaMethod(Protocol):
 
 
 def innermost(scorer: Scorer) -> Scorer:
-    """Return the scorer under all meta-methods."""
+    """Return the scorer under all meta-methods.
+
+    Parameters
+    ----------
+    scorer : Scorer
+
+    Returns
+    -------
+    Scorer
+    """
     while scorer.inner is not None:
         scorer = scorer.inner
     return scorer

@@ -191,6 +191,7 @@ class Audit:
             "schema_version": SCHEMA_VERSION,
             "reported": None if self.reported is None else self.reported.tolist(),
             "reported_kind": self.reported_kind,
+            "main_scorer": self.main_scorer,
             "share": self.share.tolist(),
             "verdict": self.verdict,
             "untested_because": self.untested_because,

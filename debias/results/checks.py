@@ -41,30 +41,28 @@ def check_scores(scores: Scores) -> None:
 
 def check_audit(audit: Audit) -> None:
     """Raise a DebiasError unless all scores of an audit have the same features and the verdicts follow from them."""
-    if "mdi_oob" not in audit.scores:
-        raise DebiasError("scores has no 'mdi_oob', from which the shares are computed")
-    main = audit.main
+    if audit.main_scorer not in audit.scores:
+        raise DebiasError(f"scores has no {audit.main_scorer!r}, from which the shares are computed")
+    main, at = audit.main, f"scores.{audit.main_scorer}"
     for name, scores in audit.scores.items():
         try:
             check_scores(scores)
         except DebiasError as error:
             raise DebiasError(f"scores.{name}: {error}") from None
         if scores.feature_names != main.feature_names:
-            raise DebiasError(f"scores.{name} has other features than scores.mdi_oob")
+            raise DebiasError(f"scores.{name} has other features than {at}")
     with np.errstate(over="ignore"):
         if not np.isfinite(np.abs(main.values).sum()):
-            raise DebiasError("scores.mdi_oob.values are too large to add, and shares need their sum")
+            raise DebiasError(f"{at}.values are too large to add, and shares need their sum")
     _check_figures("reported", audit.reported, len(main.feature_names))
     _check_figures("n_values", audit.n_values, len(main.feature_names))
     if audit.reported is not None:
         _check_shares(audit.reported)
     if main.rows not in ("oob", "held-out", "train") or not main.n_rows or main.n_rows < 1:
-        raise DebiasError(f"scores.mdi_oob has {main.n_rows!r} rows of kind {main.rows!r}: there is no such audit")
+        raise DebiasError(f"{at} has {main.n_rows!r} rows of kind {main.rows!r}: there is no such audit")
     if not all(isinstance(main.provenance.get(name), str) for name in ("status", "detail")):
-        raise DebiasError(
-            "scores.mdi_oob.provenance does not say what is known about the rows: no status, or no detail"
-        )
-    _check_test(main)
+        raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
+    _check_test(main, at)
 
 
 def _check_figures(name: str, figures: Any, n_features: int) -> None:
@@ -83,7 +81,7 @@ def _check_shares(reported: Any) -> None:
         raise DebiasError(f"reported has shares that sum to {reported.sum():g}, not to 1")
 
 
-def _check_test(main: Scores) -> None:
+def _check_test(main: Scores, at: str) -> None:
     """Raise unless the selected features follow from the figures of the test. Untested scores have no verdicts."""
     if main.selected is None:
         return
@@ -91,12 +89,12 @@ def _check_test(main: Scores) -> None:
     missing = [name for name in OF_A_TEST if getattr(main, name) is None]
     if missing or not isinstance(test, dict):
         missing = missing or ["details.test"]
-        raise DebiasError(f"scores.mdi_oob is tested, but has no {', '.join(missing)}")
+        raise DebiasError(f"{at} is tested, but has no {', '.join(missing)}")
     n_drawn = test.get("n_permutations", 1)
     if isinstance(n_drawn, bool) or not isinstance(n_drawn, int) or n_drawn < 1:
-        raise DebiasError(f"scores.mdi_oob.details.test.n_permutations is not a number of permutations: {n_drawn!r}")
+        raise DebiasError(f"{at}.details.test.n_permutations is not a number of permutations: {n_drawn!r}")
     alpha = test.get("alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
-        raise DebiasError(f"scores.mdi_oob.details.test.alpha is not an error rate: {alpha!r}")
+        raise DebiasError(f"{at}.details.test.alpha is not an error rate: {alpha!r}")
     if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
-        raise DebiasError(f"scores.mdi_oob.selected contradicts p_adjusted at alpha={alpha:g}")
+        raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")

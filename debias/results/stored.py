@@ -50,12 +50,13 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
         ``Audit.to_json`` did not write this text, or it has another schema version.
     """
     plain = _parsed(text, "audit")
-    names = ("reported", "reported_kind", "n_values", "fingerprints", "scores")
+    names = ("reported", "reported_kind", "main_scorer", "n_values", "fingerprints", "scores")
     _require(plain, (*names, *DERIVED), "")
     _refuse_unknown(plain, (*names, *DERIVED, *WORDS), "")
     fields: dict[str, Any] = {
         "reported": _or_none(_numbers)(plain["reported"], "reported"),
         "reported_kind": _text(plain["reported_kind"], "reported_kind"),
+        "main_scorer": _text(plain["main_scorer"], "main_scorer"),
         "n_values": _or_none(_whole_numbers)(plain["n_values"], "n_values"),
         "fingerprints": {
             name: _text(value, f"fingerprints.{name}")
@@ -83,16 +84,17 @@ def check_read_audit(audit: Audit, written: dict[str, Any]) -> None:
         check_audit(audit)
     except DebiasError as error:
         raise _malformed(str(error)) from None
+    at = f"scores.{audit.main_scorer}"
     if not _agree(written["share"], audit.share.tolist()):
-        raise _malformed("share does not follow from scores.mdi_oob")
+        raise _malformed(f"share does not follow from {at}")
     if not _agree(written["unsupported_share"], audit.unsupported_share):
-        raise _malformed("unsupported_share does not follow from reported and scores.mdi_oob")
+        raise _malformed(f"unsupported_share does not follow from reported and {at}")
     if written["verdict"] != audit.verdict:
-        raise _malformed("verdict contradicts scores.mdi_oob.selected")
+        raise _malformed(f"verdict contradicts {at}.selected")
     provenance, known = _mapping(written["provenance"], "provenance"), audit.provenance
     differing = [name for name in provenance if name in known and provenance[name] != known[name]]
     if differing:
-        raise _malformed(f"provenance.{differing[0]} contradicts scores.mdi_oob")
+        raise _malformed(f"provenance.{differing[0]} contradicts {at}")
 
 
 def _parsed(text: str | bytes, what: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Checks of the contract, for authors of plugins.
+"""Checks, for authors of plugins, that scorers, adapters and meta-methods keep their contracts.
 
-Each raises an AssertionError that says what was expected, what was found, and what to do.
+Each check raises an AssertionError that says what was expected, what was found, and what to do.
 """
 
 from debias.testing.adapters import check_adapter

@@ -1,4 +1,4 @@
-"""The check of adapters: whatever can be compared with the library's own figures, is."""
+"""The check of adapters. It compares everything an adapter says with the library's own results, where possible."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_training_weights", "
 
 
 def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
-    """Check what adapters say of a fitted model against the model's own library.
+    """Compare what an adapter says about a fitted model with the model's own library.
 
-    The adapter has to be registered: installed with its entry point, or by ``debias.register(module)``.
+    The adapter must be registered: installed with its entry point, or passed to ``debias.register(module)``.
 
     Parameters
     ----------
     model : estimator or Booster
-        Fitted, and so small that it is quick.
+        A fitted model, small enough for a quick check.
     X : array or data frame of shape (n_rows, n_features)
-        Its training rows, in training order.
+        Its training rows in training order.
     y : array-like of shape (n_rows,)
         Their response.
 
     Returns
     -------
     tuple of str
-        The hooks that answered, so that one that was forgotten or misspelt is missed.
+        The hooks that answered, so you notice a hook that was forgotten or misspelt.
 
     Raises
     ------
     AssertionError
-        No adapter recognises the model, or several do, or one answers for models that are not its own; trees, leaves,
-        raw output, bags, importance or a refit are not what the library has; the model is changed.
+        No adapter recognises the model, or several do, or an adapter answers for models that are not its own. The
+        trees, leaves, raw output, bags, importance or refit differ from those of the library. The adapter changes the
+        model.
 
     Examples
     --------
@@ -72,26 +73,26 @@ def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
         answered = _check_trees(model, X, y)
     require(
         _pickled(model) == before,
-        f"the adapter {plugin} changes the {type(model).__name__}: work on copies, a user's model stays as it was",
+        f"the adapter {plugin} changes the {type(model).__name__}: work on a copy, and do not change the user's model",
     )
     return tuple(answered)
 
 
 def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
-    """Return the name of the one plugin whose model this is, and what it unwraps it to, if it does."""
+    """Return the name of the only plugin that recognises the model, and what it unwraps the model to, if it does."""
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     extracted, unwrapped = _answers("debias_extract", model=model), _answers("debias_unwrap", model=model)
     names = sorted({name for name, _ in extracted + unwrapped})
     require(
         bool(names),
-        f"no adapter recognises {kind}: debias_extract of every plugin returned None. Is yours there? Loaded are "
+        f"no adapter recognises {kind}: debias_extract of every plugin returned None. The loaded adapters are "
         f"{', '.join(adapters_loaded())}. Call debias.register(module), or reinstall after a change of entry points",
     )
     require(
         len(extracted) + len(unwrapped) == 1,
-        f"{kind} is recognised more than once, by {', '.join(names)}: recognition must be disjoint, or the order of "
-        "plugins would decide the numbers. Ask for the exact class (isinstance, less what others serve), and either "
-        "extract a model or unwrap it",
+        f"{kind} is recognised more than once, by {', '.join(names)}: recognition must be disjoint, otherwise the "
+        "order of plugins would decide the numbers. Check for the exact class (isinstance, without subclasses that "
+        "other adapters recognise), and either extract a model or unwrap it",
     )
     if unwrapped:
         return names[0], unwrapped[0][1]
@@ -103,13 +104,13 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
 
 
 def _check_foreign(plugin: str) -> None:
-    """Ask the adapter about objects that are no model of anybody's."""
+    """Check that the adapter returns None for objects that are not models."""
     for hook in ABOUT_A_MODEL:
         for foreign in (object(), "text", None):
             for name, answer in _answers(hook, model=foreign, only=plugin):
                 raise AssertionError(
-                    f"{hook} of {name} answers {answer!r} for {foreign!r}, which is none of its models: return None "
-                    "for whatever is not yours, and ask with isinstance"
+                    f"{hook} of {name} answers {answer!r} for {foreign!r}, which is not one of its models: return None "
+                    "for everything that is not yours, and check with isinstance"
                 )
 
 
@@ -139,7 +140,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     again: TreeEnsemble = hook.debias_extract(model=model)
     require(
         np.array_equal(ensemble.value, again.value) and np.array_equal(ensemble.left, again.left),
-        "debias_extract gives other trees the second time: it must not change the model nor draw",
+        "debias_extract returns other trees the second time: it must not change the model or draw random numbers",
     )
     repeated = sorted({name for name in ensemble.feature_names if ensemble.feature_names.count(name) > 1})
     require(not repeated, f"debias_extract names several features {repeated}: names must be unique")
@@ -177,8 +178,9 @@ def _table(X: Any, ensemble: TreeEnsemble) -> Table:
         return Table(X).aligned_to(ensemble, WarningLog(quiet=True))
     except DebiasError as error:
         raise AssertionError(
-            f"the rows do not fit what debias_extract says of the model: {error}. It has feature_names="
-            f"{ensemble.feature_names}, named={ensemble.named}; named=False says that the model saw no names"
+            f"the rows do not match what debias_extract says about the model: {error}. It has "
+            f"feature_names={ensemble.feature_names}, named={ensemble.named}; named=False says that the model was "
+            "fitted without names"
         ) from error
 
 
@@ -187,8 +189,8 @@ def _encoded(y: Any, ensemble: TreeEnsemble, table: Table) -> Response:
         return encode(y, ensemble, table.n_rows)
     except DebiasError as error:
         raise AssertionError(
-            f"y does not fit what debias_extract says of the model: {error}. `classes` has the labels in the order of "
-            "the outputs, or is None in regression"
+            f"y does not match what debias_extract says about the model: {error}. `classes` has the labels in the "
+            "order of the outputs, or is None in regression"
         ) from error
 
 
@@ -202,8 +204,8 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
         return False
     require(
         isinstance(bags, InBag),
-        f"debias_in_bag returns a {type(bags).__name__}, not a debias.InBag: InBag.from_rows(lists of row positions, "
-        "n_rows) makes one",
+        f"debias_in_bag returns a {type(bags).__name__}, not a debias.InBag: create one with InBag.from_rows(lists of "
+        "row positions, n_rows)",
     )
     require(
         (bags.n_rows, bags.n_trees) == (table.n_rows, ensemble.n_trees),
@@ -212,22 +214,22 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
     )
     require(
         any(bags.out_of_bag(tree).size for tree in range(bags.n_trees)),
-        "no row is out of any bag: raise debias.InBagUnavailableError, with the advice to hold rows out",
+        "no row is out of any bag: raise debias.InBagUnavailableError, and advise to hold rows out",
     )
     for name in ("count", "weight"):
         require(
             getattr(ensemble, name) is not None,
-            f"there are bags, but debias_extract gives no `{name}`: without the {name} of training rows at each node "
-            "nothing proves the bags",
+            f"there are bags, but debias_extract returns no `{name}`: the {name} of the training rows at each node is "
+            "needed to prove the bags",
         )
     proof = prove(ensemble, bags, table, response)
     require(
         proof.holds,
-        "the bags do not reproduce what the nodes store of the training rows passed: of the trees compared "
-        f"{proof.root_counts:.0%} have the count of their root, and {proof.counts:.0%} of the nodes theirs and "
-        f"{proof.values:.0%} their values (mean_values={ensemble.mean_values} says whether these are in-bag means). "
-        "Are X and y the training rows in training order, and `count` the number of distinct rows, `weight` their "
-        "number with repetitions?",
+        "the bags do not reproduce what the nodes store about the training rows. The count agrees at "
+        f"{proof.root_counts:.0%} of the roots and {proof.counts:.0%} of the nodes, the value at {proof.values:.0%} of "
+        f"the nodes (mean_values={ensemble.mean_values} says whether values are in-bag means). Are X and y the "
+        "training rows in training order? Is `count` the number of distinct rows, and `weight` their number with "
+        "repetitions?",
     )
     return True
 
@@ -235,18 +237,18 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
 def _check_reported(reported: Any, ensemble: TreeEnsemble) -> None:
     require(
         isinstance(reported, tuple) and len(reported) == 2 and isinstance(reported[1], str),
-        f"debias_reported_importance returns {reported!r}, not the pair (figures, what the library calls them)",
+        f"debias_reported_importance returns {reported!r}, not the pair (values, the library's name for them)",
     )
     shape = np.shape(reported[0])
     require(
         shape == (ensemble.n_features,) and bool(np.isfinite(reported[0]).all()),
-        f"debias_reported_importance returns figures of shape {shape}, not ({ensemble.n_features},), or not all "
-        "finite: features the model does not use have 0",
+        f"debias_reported_importance returns values of shape {shape}, not ({ensemble.n_features},), or values that are "
+        "not finite: features that the model does not use have 0",
     )
 
 
 def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
-    """Score the model from end to end; on training rows that is biased, and here only a trial."""
+    """Score the model from end to end. On training rows the scores are biased, but here this is only a trial."""
     import debias
 
     with warnings.catch_warnings():
@@ -266,18 +268,21 @@ def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Tabl
     require(first is not model, "debias_refit returns the user's own model: fit a new one")
     kind = f"debias_refit returns a {type(first).__name__}"
     require(hook.debias_extract(model=first) is not None, f"{kind}, which no adapter recognises")
-    raw = [hook.debias_predict_raw(model=each, X=matrix) for each in (first, second)]
-    require(np.array_equal(*raw), "debias_refit gives other models for the same seed: set every random state from it")
+    raw = [hook.debias_predict_raw(model=refitted, X=matrix) for refitted in (first, second)]
+    require(
+        np.array_equal(*raw),
+        "debias_refit returns different models for the same seed: set every random state from the seed",
+    )
     fewer = debias.refit(model, X[::2], y[::2], seed=1)
     require(
         not np.array_equal(raw[0], hook.debias_predict_raw(model=fewer, X=matrix)),
-        "debias_refit gives the same model for other rows: it must be trained on X and y",
+        "debias_refit returns the same model for other rows: it must fit to X and y",
     )
 
 
 def _answers(hook: str, *, only: str | None = None, **arguments: Any) -> list[tuple[str, Any]]:
-    """Return what each plugin answers but None, with its name."""
-    found = []
+    """Return the name and the answer of each plugin whose answer is not None."""
+    answers = []
     for impl in getattr(plugin_manager().hook, hook).get_hookimpls():
         if only is not None and impl.plugin_name != only:
             continue
@@ -289,16 +294,16 @@ def _answers(hook: str, *, only: str | None = None, **arguments: Any) -> list[tu
             of = type(arguments["model"]).__name__
             raise AssertionError(
                 f"{hook} of {impl.plugin_name} fails for a {of}: {type(error).__name__}: {error}. For models that are "
-                "not its own an adapter returns None; of its own, what it cannot serve is refused by an error of "
+                "not its own an adapter returns None; for its own models that it cannot serve it raises an error of "
                 "debias.errors"
             ) from error
         if answer is not None:
-            found.append((impl.plugin_name, answer))
-    return found
+            answers.append((impl.plugin_name, answer))
+    return answers
 
 
 def _pickled(model: Any) -> bytes | None:
     try:
         return pickle.dumps(model)
-    except Exception:  # what cannot be pickled cannot be compared
+    except Exception:  # a model that cannot be pickled cannot be compared
         return None

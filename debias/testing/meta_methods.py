@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
-    """Check that a meta-method keeps its promises, on small data with categories and missing values.
+    """Check that a meta-method keeps its contract, on small data with categories and missing values.
 
     Parameters
     ----------
     meta : MetaMethod
-        With so few replicates that it is quick.
+        With few replicates, for a quick check.
     scorer : Scorer, optional
-        A data-only scorer to wrap, where the meta-method does not wrap just any.
+        The scorer of data to wrap, if the meta-method cannot wrap every scorer.
 
     Raises
     ------
     AssertionError
-        What it makes is no scorer, changes the data or the global random state, is not repeatable, cannot be sent to
-        another process, or returns figures of the wrong shape.
+        Its result is not a scorer, changes the data or the global random state, is not reproducible, cannot be sent to
+        another process, or returns values of the wrong shape.
 
     Examples
     --------
@@ -41,19 +41,24 @@ def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
     """
     require(
         isinstance(meta, MetaMethod),
-        f"{meta!r} is no meta-method: it needs name, with_options and __call__. @debias.meta_method_plugin makes one "
-        "of a function (inner, problem)",
+        f"{meta!r} is not a meta-method: it needs name, with_options and __call__. @debias.meta_method_plugin makes "
+        "one from a function (inner, problem)",
     )
     inner = distance_of_means if scorer is None else scorer
     wrapped = meta(inner)
-    require(isinstance(wrapped, Scorer), f"{meta.name} makes {wrapped!r}, which is no scorer: return what wraps it")
+    require(
+        isinstance(wrapped, Scorer),
+        f"{meta.name} returns {wrapped!r}, which is not a scorer: return a scorer that wraps the inner one",
+    )
     require(
         inner.name in wrapped.name,
-        f"the name {wrapped.name!r} does not tell what is inside, {inner.name!r}: a reader of the result must see both",
+        f"the name {wrapped.name!r} does not contain the name of the scorer inside, {inner.name!r}: a reader of the "
+        "result must see both",
     )
     require(
         isinstance(wrapped, DataScorer),
-        f"{wrapped.name} wraps a scorer of data, so it must be a debias.DataScorer: it is a {type(wrapped).__name__}",
+        f"{wrapped.name} wraps a scorer of data, so it must be a debias.DataScorer, but it is a "
+        f"{type(wrapped).__name__}",
     )
     try:
         meta.with_options(no_such_option_1=1)
@@ -61,8 +66,8 @@ def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
         pass
     else:
         raise AssertionError(
-            f"{meta.name} takes an option it does not have, no_such_option_1: a misspelt option would be ignored in "
-            "silence. Raise debias.CompositionError"
+            f"{meta.name} accepts an unknown option, no_such_option_1, so it would ignore a misspelt option. Raise "
+            "debias.CompositionError"
         )
     assert isinstance(wrapped, DataScorer)
     data = small_data()
@@ -71,11 +76,14 @@ def check_meta_method(meta: MetaMethod, scorer: Scorer | None = None) -> None:
 
 @data_scorer_plugin("distance_of_means", unit="standard deviations")
 def distance_of_means(data: Data) -> NDArray[np.float64]:
-    """Between rows with a large and a small value, codes of categories being values; a scorer to try wrappers on."""
+    """Return the distance of the mean response between rows with large and with small values of the feature.
+
+    Categories count by their codes. This scorer is for trying out meta-methods.
+    """
     y = data.numbers
-    found = np.zeros(data.n_features)
+    distance = np.zeros(data.n_features)
     for k, column in enumerate(data.columns):
         high = column.values > np.nanmedian(column.values)
         if 0 < high.sum() < high.size:
-            found[k] = abs(y[high].mean() - y[~high].mean()) / (y.std() or 1.0)
-    return found
+            distance[k] = abs(y[high].mean() - y[~high].mean()) / (y.std() or 1.0)
+    return distance

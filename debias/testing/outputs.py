@@ -1,4 +1,4 @@
-"""The check of what trees say: that rows reach the leaves the library names, and are predicted what it predicts."""
+"""The check of trees: rows must reach the leaves that the library names, and get its predictions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 SPLITS_TO_TRY, ROWS_TO_TRY = 64, 64
 NEARLY_ZERO = 1e-30
-"""LightGBM reads values within 1e-35 of 0 as 0; no data have such, and thresholds there are not tried."""
+"""LightGBM reads values within 1e-35 of 0 as 0. Data do not have such values, so thresholds there are not tried."""
 
 
 def varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
-    """Return some rows; copies of them with a value at, just below and just above thresholds; and with missing ones."""
+    """Return some rows, and copies with a value at, just below or just above a threshold, or with a missing value."""
     X = table.matrix(ensemble)[:ROWS_TO_TRY]
     numeric = ensemble.splits if ensemble.category_set is None else np.flatnonzero(ensemble.category_set < 0)
     numeric = numeric[(ensemble.left[numeric] >= 0) & (abs(ensemble.threshold[numeric]) > NEARLY_ZERO)]
@@ -44,17 +44,17 @@ def varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
 
 
 def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> None:
-    """Compare leaves and raw output of some rows with those of the library."""
+    """Compare the leaves and the raw output of some rows with those of the library."""
     hook, n = plugin_manager().hook, len(X)
     ours = route(ensemble, X)
     seen = as_the_adapter_wants(ensemble, X)
     theirs = hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
-    require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves the trees "
-            "cannot be checked, and debias refuses to score them")  # fmt: skip
+    require(theirs is not None, "debias_leaves returns None for this model: without the library's own leaves debias "
+            "cannot check the trees, and refuses to score them")  # fmt: skip
     theirs = np.asarray(theirs)
     require(
         theirs.shape == (n, ensemble.n_trees),
-        f"debias_leaves returns shape {theirs.shape}, not ({n}, {ensemble.n_trees}): one leaf a row and tree",
+        f"debias_leaves returns shape {theirs.shape}, not ({n}, {ensemble.n_trees}): one leaf per row and tree",
     )
     off = np.argwhere(ours != theirs)
     if len(off):
@@ -63,32 +63,31 @@ def check_outputs(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
         inner = theirs[row, tree] >= leaf.size or leaf[int(theirs[row, tree])] >= 0
         require(
             not inner,
-            f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is no leaf of it: "
-            "return the index of the leaf within its tree in the numbering of the ensemble, not a running number of "
-            "leaves",
+            f"debias_leaves puts row {row} into node {theirs[row, tree]} of tree {tree}, which is not a leaf: return "
+            "the index of the leaf within its tree, as the ensemble numbers nodes, not a running number of leaves",
         )
         at_threshold = (X[row, ensemble.feature[ensemble.splits]] == ensemble.threshold[ensemble.splits]).any()
         hint = (
-            "a value of this row is missing: look at missing_left"
+            "a value of this row is missing: check missing_left"
             if np.isnan(X[row]).any()
-            else "a value of this row equals a threshold: x <= threshold goes left, so that a library that sends "
+            else "a value of this row equals a threshold: x <= threshold goes left, so a library that sends "
             "x < threshold left needs np.nextafter(threshold, -inf) in its own precision"
             if at_threshold
-            else "look at left and right, at feature, and at routing_dtype, the precision the library compares in"
+            else "check left and right, feature, and routing_dtype, the precision in which the library compares"
         )
         raise AssertionError(
-            f"{len(np.unique(off[:, 0]))} of {n} rows reach other leaves than the library says: row {row} reaches leaf "
-            f"{ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf {theirs[row, tree]} by "
-            f"debias_leaves; {hint}"
+            f"{len(np.unique(off[:, 0]))} of {n} rows do not reach the leaves that the library names: row {row} "
+            f"reaches leaf {ours[row, tree]} of tree {tree} by the arrays of debias_extract, and leaf "
+            f"{theirs[row, tree]} by debias_leaves; {hint}"
         )
     expected = hook.debias_predict_raw(model=model, X=seen)
     require(expected is not None, "debias_predict_raw returns None for this model: without the library's own output "
-            "the trees cannot be checked, and debias refuses to score them")  # fmt: skip
+            "debias cannot check the trees, and refuses to score them")  # fmt: skip
     _check_raw(ensemble, raw_output(ensemble, ours), np.asarray(expected))
 
 
 def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
-    """Compare what the library predicts for the user's own rows with the trees; return whether an adapter says it."""
+    """Compare the library's predictions for the user's own rows with the trees; return whether an adapter has them."""
     rows = np.union1d(np.arange(min(table.n_rows, ROWS_TO_TRY)), odd_rows(table, ensemble))
     try:
         expected = native_output(model, ensemble, table, rows)
@@ -96,47 +95,47 @@ def check_native(model: Any, ensemble: TreeEnsemble, table: Table) -> bool:
         raise AssertionError(f"debias_predict_native fails for the training rows: {error}") from error
     if expected is None:
         return False
-    found = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
+    ours = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
     require(
-        expected.shape == found.shape,
-        f"debias_predict_native returns shape {expected.shape}, not {found.shape}: what debias_predict_raw returns, of "
-        "the user's own rows",
+        expected.shape == ours.shape,
+        f"debias_predict_native returns shape {expected.shape}, not {ours.shape}: the output of debias_predict_raw, "
+        "for the user's own rows",
     )
-    off = np.flatnonzero(~(gaps(ensemble, found, expected) <= 1))
+    off = np.flatnonzero(~(gaps(ensemble, ours, expected) <= 1))
     row = off[0] if len(off) else 0
     require(
         not len(off),
-        f"debias_predict_native gives {expected[row]} for row {rows[row]} as it was passed, and the trees {found[row]} "
-        "for the numbers made of it: look at `category_labels`, and at what the library makes of missing values; link "
-        "functions do not belong here",
+        f"debias_predict_native returns {expected[row]} for row {rows[row]} as it was passed, and the trees predict "
+        f"{ours[row]} for the same row as numbers: check `category_labels`, and how the library reads missing values; "
+        "link functions do not belong here",
     )
     return True
 
 
-def _check_raw(ensemble: TreeEnsemble, found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+def _check_raw(ensemble: TreeEnsemble, ours: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
     require(
-        found.shape == expected.shape,
-        f"debias_predict_raw returns shape {expected.shape}, not {found.shape}: one column an output, of which `base` "
-        f"says there are {ensemble.n_outputs}",
+        ours.shape == expected.shape,
+        f"debias_predict_raw returns shape {expected.shape}, not {ours.shape}: one column per output, and `base` says "
+        f"that there are {ensemble.n_outputs}",
     )
-    gap = expected - found
+    gap = expected - ours
     scale = np.abs(expected).max() + np.abs(ensemble.value).max() + np.abs(ensemble.base).max()
     precision = np.finfo(np.float32).eps * (4 + ensemble.n_trees) if not ensemble.averaged else 1e-9
     if np.abs(gap).max() <= precision * scale:
         return
     row = int(np.abs(gap).max(axis=1).argmax())
-    steps = found - ensemble.base
+    steps = ours - ensemble.base
     factor = (expected - ensemble.base)[np.abs(steps) > 1e-6 * scale] / steps[np.abs(steps) > 1e-6 * scale]
     if np.ptp(gap, axis=0).max() <= 1e-6 * scale:
-        hint = f"the gap is {gap[0]} in every row: `base` is the raw output before any tree"
+        hint = f"the gap is {gap[0]} in every row: `base` is the raw output before the first tree"
     elif factor.size and np.ptp(factor) < 1e-5 * np.abs(factor).max():
         hint = (
-            f"the library's is {factor.mean():.6g} times as large in every row: averaged={ensemble.averaged} says "
-            f"whether the {ensemble.n_trees} trees are averaged or summed, and values of additive trees have the "
-            "learning rate in them"
+            f"the library's output is {factor.mean():.6g} times as large in every row: averaged={ensemble.averaged} "
+            f"says whether the {ensemble.n_trees} trees are averaged or summed, and values of additive trees include "
+            "the learning rate"
         )
     else:
-        hint = "look at the values of the leaves, and whether debias_predict_raw returns margins or transformed output"
+        hint = "check the values of the leaves, and whether debias_predict_raw returns margins or transformed output"
     raise AssertionError(
-        f"the extracted trees predict {found[row]} for row {row}, and the library {expected[row]}; {hint}"
+        f"the extracted trees predict {ours[row]} for row {row}, and the library {expected[row]}; {hint}"
     )

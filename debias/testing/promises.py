@@ -1,4 +1,4 @@
-"""What every check asks: figures of the right shape, data left alone, the same numbers again."""
+"""Checks that all scorers share: values of the right shape, unchanged data, reproducible numbers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def require(holds: bool, message: str) -> None:
-    """Raise an AssertionError unless something holds."""
+    """Raise an AssertionError with this message unless `holds` is true."""
     if not holds:
         raise AssertionError(message)
 
 
 def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Callable[[], Any], n_features: int) -> Any:
-    """Call a scorer and a copy of it that went to another process; return its values.
+    """Call a scorer and a copy as another process would get it; return the values.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Calla
     score : callable
         Calls a scorer.
     shared : callable
-        Returns what all scorers of a run share and none may change.
+        Returns the data that all scorers of a run share and that none may change.
     n_features : int
 
     Returns
@@ -43,32 +43,31 @@ def check_call(scorer: Scorer, score: Callable[[Scorer], Figures], shared: Calla
     Raises
     ------
     AssertionError
-        A promise is broken.
+        The scorer breaks its contract.
     """
     before, state = pickle.dumps(shared()), _global_state()
     values, details = score(scorer)
     check_figures(scorer, values, details, n_features)
     require(
         pickle.dumps(shared()) == before,
-        f"{scorer.name} changes the data it is given, which every scorer of a run shares: copy an array before you "
-        "write to it",
+        f"{scorer.name} changes the data it gets, which all scorers of a run share: copy an array before you write to "
+        "it",
     )
     require(
         _global_state() == state,
-        f"{scorer.name} draws from the global random state, so that numbers depend on what ran before: draw from "
+        f"{scorer.name} draws from the global random state, so its numbers depend on what ran before: draw from "
         "numpy.random.default_rng(rows.seed)",
     )
     again, _ = score(copied(scorer))
     require(
         np.array_equal(values, again),
-        f"{scorer.name} gives other numbers for the same seed: draw from numpy.random.default_rng(rows.seed) and from "
-        "nothing else",
+        f"{scorer.name} returns other numbers for the same seed: draw only from numpy.random.default_rng(rows.seed)",
     )
     return values
 
 
 def copied(scorer: Scorer) -> Scorer:
-    """Return a scorer as another process gets it."""
+    """Return the scorer as another process gets it."""
     import cloudpickle
 
     try:
@@ -82,35 +81,35 @@ def copied(scorer: Scorer) -> Scorer:
 
 
 def check_figures(scorer: Scorer, values: Any, details: Any, n_features: int) -> None:
-    """Check values and details of a scorer."""
+    """Check the values and details that a scorer returns."""
     require(
         np.shape(values) == (n_features,),
-        f"{scorer.name} returns shape {np.shape(values)}, not ({n_features},): one number a feature, in the order of "
+        f"{scorer.name} returns shape {np.shape(values)}, not ({n_features},): one number per feature, in the order of "
         "feature_names, also for features without a split (np.bincount(..., minlength=ensemble.n_features))",
     )
     require(
         bool(np.isfinite(values).all()),
-        f"{scorer.name} returns scores that are not finite: a feature without a split, or a node without rows, has to "
-        "be given a number (np.divide(a, b, out=np.zeros_like(a), where=b > 0))",
+        f"{scorer.name} returns scores that are not finite: a feature without a split, or a node without rows, needs a "
+        "number too (np.divide(a, b, out=np.zeros_like(a), where=b > 0))",
     )
-    require(isinstance(details, dict), f"{scorer.name} returns details that are no dictionary, but {details!r}")
+    require(isinstance(details, dict), f"{scorer.name} returns details that are not a dictionary, but {details!r}")
     promised = {Gives.P_VALUE: ("p_value",), Gives.DECISION: ("selected",), Gives.NULL: ("null", "unadjusted")}
     for what in scorer.gives:
         for name in promised[what]:
-            require(name in details, f"{scorer.name} says it gives {what.name}, but details have no {name!r}")
+            require(name in details, f"{scorer.name} says it gives {what.name}, but the details have no {name!r}")
     for name in ("p_value", "selected", "unadjusted", "null"):
         if name in details:
-            found = np.shape(details[name])
+            shape = np.shape(details[name])
             require(
-                found[-1:] == (n_features,),
-                f"details[{name!r}] of {scorer.name} have shape {found}; the last axis is that of the {n_features} "
+                shape[-1:] == (n_features,),
+                f"details[{name!r}] of {scorer.name} has shape {shape}; the last axis must have the {n_features} "
                 "features",
             )
     if "p_value" in details:
         p = np.asarray(details["p_value"])
         require(
             bool(((p > 0) & (p <= 1)).all()),
-            f"p-values of {scorer.name} are not above 0 and at most 1: count the observed among the draws, "
+            f"p-values of {scorer.name} are not above 0 and at most 1: count the observed score as one of the draws, "
             "(1 + exceeding) / (1 + draws)",
         )
 
@@ -134,6 +133,6 @@ def small_data(seed: int = 0, classes: bool = False) -> Data:
 
 
 def _global_state() -> tuple[object, ...]:
-    """Return NumPy's global random state: its words, and how many of them are used up."""
-    _, words, position, *_ = np.random.get_state()  # noqa: NPY002 - what must not be used is looked at
+    """Return NumPy's global random state: its words, and the position in them."""
+    _, words, position, *_ = np.random.get_state()  # noqa: NPY002 - the check reads the state that scorers must not use
     return tuple(np.asarray(words).tolist()), position

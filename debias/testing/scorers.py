@@ -28,25 +28,26 @@ DRAWS = 300
 
 
 def check_scorer(scorer: Scorer, model: Any = None, X: Any = None, y: Any = None) -> None:
-    """Check that a scorer keeps its promises: on toy forests and boosted trees, or on small data if it needs only that.
+    """Check that a scorer keeps its contract, on toy forests and boosted trees, or on small data for a scorer of data.
 
     Parameters
     ----------
     scorer : Scorer
     model : estimator or Booster, optional
-        A fitted model to try it on as well, for scorers that refuse the toy models (those that ask the library).
+        A fitted model on which to check the scorer too, for scorers that refuse the toy models because they ask the
+        library.
     X : array or data frame of shape (n_rows, n_features), optional
-        Rows of that model: its training rows if it is a bagged one, else rows it has not seen.
+        Rows for that model: its training rows if it is bagged, otherwise rows it has not seen.
     y : array-like of shape (n_rows,), optional
         Their response.
 
     Raises
     ------
     AssertionError
-        It lacks something, takes options it does not have, returns figures of the wrong shape or that are not finite,
-        follows the position of columns, changes what it is given, draws from the global random state, gives other
-        numbers for the same seed, cannot be sent to another process, raises what is no error of debias's, or its
-        `node_weight` or `null_mean` belong to another score.
+        A member is missing; it accepts unknown options; it returns values of the wrong shape or that are not finite;
+        its scores depend on the position of columns; it changes the data it gets; it draws from the global random
+        state, or returns other numbers for the same seed; it cannot be sent to another process; it raises an error that
+        is not one of debias; or its `node_weight` or `null_mean` do not match the score.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def check_scorer(scorer: Scorer, model: Any = None, X: Any = None, y: Any = None
     require(
         not missing[nearest_kind],
         f"{scorer!r} is not a scorer: it has no {', '.join(missing[nearest_kind])}. Inherit from debias.TreeScorer or "
-        "debias.DataScorer, or let @debias.scorer_plugin(name, unit=...) make a scorer of a function (ensemble, rows)",
+        "debias.DataScorer, or decorate a function (ensemble, rows) with @debias.scorer_plugin(name, unit=...)",
     )
     _check_names(scorer)
     if isinstance(scorer, DataScorer):
@@ -78,11 +79,11 @@ def check_scorer(scorer: Scorer, model: Any = None, X: Any = None, y: Any = None
 
 
 def _require_one(scorer: Scorer, refused: dict[str, DebiasError], n_cases: int) -> None:
-    why = "; ".join(f"of {case}: {error}" for case, error in refused.items())
+    why = "; ".join(f"for {case}: {error}" for case, error in refused.items())
     require(
         len(refused) < n_cases,
-        f"{scorer.name} refuses all it was shown, so nothing was checked. Pass model=, X= and y= of a model it does "
-        f"score. It said, {why}",
+        f"{scorer.name} refuses all models or data of this check, so nothing was checked. Pass model=, X= and y= of a "
+        f"model it can score. Its errors: {why}",
     )
 
 
@@ -90,7 +91,7 @@ def _check_names(scorer: Scorer) -> None:
     base = str(scorer.name).split("(")[0]
     require(
         re.fullmatch(r"[A-Za-z_]\w*", base) is not None,
-        f"the name {scorer.name!r} cannot stand in an expression such as 'shadow({base})': use letters, digits and _",
+        f"the name {scorer.name!r} cannot be used in an expression such as 'shadow({base})': use letters, digits and _",
     )
     require(
         isinstance(scorer.unit, str) and bool(scorer.unit),
@@ -101,16 +102,16 @@ def _check_names(scorer: Scorer) -> None:
     except CompositionError:
         return
     raise AssertionError(
-        f"{scorer.name} takes an option it does not have, no_such_option_1: a misspelt option would be ignored in "
-        "silence. Name options as keyword-only arguments (after a *), or raise debias.CompositionError"
+        f"{scorer.name} accepts an unknown option, no_such_option_1, so it would ignore a misspelt option. Make "
+        "options keyword-only arguments (after a *), or raise debias.CompositionError"
     )
 
 
 def _check_data(scorer: DataScorer, data: Data, case: str) -> DebiasError | None:
-    """Check on data alone; return the error by which the scorer refuses it, if it does."""
+    """Check the scorer on data alone; return the error with which it refuses the data, or None."""
 
-    def score(each: Any) -> Any:
-        return _scored(each, f"data whose response is of {case}", data)
+    def score(copied: Any) -> Any:
+        return _scored(copied, f"data with a response of {case}", data)
 
     try:
         values = check_call(scorer, score, lambda: (data.X, data.y), data.n_features)
@@ -121,7 +122,7 @@ def _check_data(scorer: DataScorer, data: Data, case: str) -> DebiasError | None
         return None
     require(
         np.shape(claimed) == values.shape,
-        f"null_mean of {scorer.name} has shape {np.shape(claimed)}, not {values.shape}: one mean a feature",
+        f"null_mean of {scorer.name} has shape {np.shape(claimed)}, not {values.shape}: one mean per feature",
     )
     rng = np.random.default_rng(0)
     drawn = np.array([scorer.score(data.permuted(rng))[0] for _ in range(DRAWS)])
@@ -138,7 +139,7 @@ def _check_data(scorer: DataScorer, data: Data, case: str) -> DebiasError | None
 
 
 def _check_model(scorer: TreeScorer, rows: Rows, case: str) -> DebiasError | None:
-    """Check on one model; return the error by which the scorer refuses it, if it does."""
+    """Check the scorer on one model; return the error with which it refuses the model, or None."""
     ensemble = rows.ensemble
     sums = rows.node_sums
 
@@ -167,25 +168,25 @@ def _without_rows(scorer: TreeScorer, ensemble: TreeEnsemble, case: str) -> None
         pass
     except AssertionError as failure:
         raise AssertionError(
-            f"{failure}. Its needs_rows is False, so rows may be None: set needs_rows=True, or raise "
-            "debias.RowsError where this model takes rows after all"
+            f"{failure}. Its needs_rows is False, so rows may be None: set needs_rows=True, or raise debias.RowsError "
+            "if this model needs rows"
         ) from failure
 
 
 def _check_columns(scorer: TreeScorer, case: str, values: NDArray[np.float64]) -> None:
-    """Check that scores go with their columns; of scorers that draw, where order may rightly matter, not asked."""
+    """Check that scores do not depend on the position of columns; skip scorers that draw random numbers."""
     other_seed = toy_rows(case, seed=1)
     if not np.array_equal(_scored(scorer, case, other_seed.ensemble, other_seed)[0], values):
         return
     order = np.roll(np.arange(len(NAMES)), 2)
     moved = toy_rows(case, order)
-    found, _ = _scored(scorer, case, moved.ensemble, moved)
-    off = np.flatnonzero(~np.isclose(found, values[order], rtol=1e-9, atol=1e-12))
+    scores, _ = _scored(scorer, case, moved.ensemble, moved)
+    off = np.flatnonzero(~np.isclose(scores, values[order], rtol=1e-9, atol=1e-12))
     require(
         off.size == 0,
-        f"{scorer.name} follows the position of columns: with the same columns in another order "
+        f"the scores of {scorer.name} depend on the position of columns: with the same columns in another order "
         f"{[moved.ensemble.feature_names[k] for k in off]} of {case} have other scores. Leaves have feature -1, which "
-        "indexes the last column: take ensemble.feature[ensemble.splits]",
+        "is the index of the last column: use ensemble.feature[ensemble.splits]",
     )
 
 
@@ -196,14 +197,14 @@ def _check_contributions(scorer: TreeScorer, rows: Rows, case: str, values: NDAr
     n_nodes = rows.ensemble.n_nodes
     require(
         np.shape(weight) == (n_nodes,),
-        f"node_weight of {scorer.name} has shape {np.shape(weight)}, not ({n_nodes},): one factor a node",
+        f"node_weight of {scorer.name} has shape {np.shape(weight)}, not ({n_nodes},): one factor per node",
     )
     total = contributions(rows.paths, rows, np.asarray(weight, dtype=np.float64)).sum(axis=0)
     gap = abs(total - values).max()
     require(
         bool(gap <= 1e-9 * (1 + abs(values).max())),
-        f"node_weight of {scorer.name} belongs to another score: centred covariances times it add up to {total} on "
-        f"{case}, and the scorer returns {values}; p-values would be of a score that is not shown",
+        f"node_weight of {scorer.name} does not match the score: centred covariances times node_weight sum to {total} "
+        f"on {case}, but the scorer returns {values}; p-values would be for another score than the one shown",
     )
 
 
@@ -220,26 +221,26 @@ def _rows_of(scorer: Scorer, model: Any, X: Any, y: Any) -> Rows:
 
 
 def _scored(scorer: TreeScorer | DataScorer, case: str, *what: Any) -> Any:
-    """Call a scorer; whatever it raises but a refusal is told with what it was called on."""
+    """Call a scorer; an error that is not a refusal becomes an AssertionError that names the case."""
     try:
-        found = scorer.score(*what)
+        result = scorer.score(*what)
     except (CompositionError, RowsError):
         raise
     except Exception as error:
         if isinstance(error, ValueError) and "read-only" in str(error):
             raise AssertionError(
-                f"{scorer.name} writes into arrays of the ensemble, which are read-only since every scorer shares "
+                f"{scorer.name} writes into arrays of the ensemble, which are read-only because all scorers share "
                 "them: copy an array before you write to it"
             ) from error
         hint = (
             ""
             if isinstance(error, DebiasError)
-            else ". A scorer that cannot serve a model says so by debias.CompositionError or debias.RowsError, with "
+            else ". A scorer that cannot score a model raises debias.CompositionError or debias.RowsError, and says "
             "what to do instead"
         )
         raise AssertionError(f"{scorer.name} fails on {case}: {type(error).__name__}: {error}{hint}") from error
     require(
-        isinstance(found, tuple) and len(found) == 2,
-        f"{scorer.name}.score returns {type(found).__name__}, not the pair (values, details)",
+        isinstance(result, tuple) and len(result) == 2,
+        f"{scorer.name}.score returns {type(result).__name__}, not the pair (values, details)",
     )
-    return found
+    return result

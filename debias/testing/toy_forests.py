@@ -1,4 +1,4 @@
-"""Small ensembles made without any library: averaged numbers, averaged classes, and a boosted margin."""
+"""Small tree models that need no library: two forests, of numbers and of classes, and a boosted model."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ NAMES = ("informative", "noise", "unused", "binary", "last")
 
 
 def toy_rows(task: str, order: NDArray[np.int64] | None = None, seed: int = 0) -> Rows:
-    """Return rows of a toy model: out of bag of a forest, held out of a boosted one.
+    """Return rows of a toy model: out-of-bag rows of a forest, held-out rows of a boosted model.
 
     Parameters
     ----------
     task : str
         One of `TASKS`.
     order : array of int64 of shape (5,), optional
-        Order of the features; trees and rows are the same otherwise.
+        Order of the features. The trees and rows are otherwise the same.
     seed : int
-        What the rows have for scorers that draw.
+        The seed of the rows, for scorers that draw random numbers.
 
     Returns
     -------
     Rows
-        Their ``ensemble`` has a feature without a split, and all optional statistics of a forest.
+        Their ``ensemble`` has a feature without a split, and, for a forest, all optional statistics.
     """
     order = np.arange(len(NAMES)) if order is None else order
     rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ def _grown(
     order: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """Grow a tree by splits drawn at random, so that it is the same whatever the order of the features."""
+    """Grow a tree with random splits, which do not depend on the order of the features."""
     used = [k for k, name in enumerate(NAMES) if name != "unused"]
     nodes: list[dict[str, Any]] = []
 

@@ -180,8 +180,8 @@ def route(
     ensemble : TreeEnsemble
     X : array of shape (n_rows, n_features)
         In the ensemble's routing dtype, missing values as NaN.
-    trees : array of int64, optional
-        Numbers of the trees; all by default.
+    trees : array of int64 of shape (n_trees,), optional
+        Which trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
         Rows to leave out of each tree.
     n_jobs : int, optional
@@ -197,12 +197,20 @@ def route(
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
-    """Return the arrays of one tree that compiled loops read.
+    """Return the arrays that a compiled loop needs to walk down one tree.
 
-    These have one entry per node: parent, feature, left, right, threshold; whether the threshold alone decides unless
-    the value is missing (this saves most calls of ``route_kernels.goes_left``); and the other arguments of that
-    function: whether missing values go left, whether zeros are missing, and the number of the category set. The last
-    item is the category sets of the ensemble.
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    tree : int
+
+    Returns
+    -------
+    tuple
+        Arrays with one entry per node: parent, feature, left, right, threshold, and whether the threshold alone decides
+        unless the value is missing. Where it does not, :func:`debias.trees.kernels.routing.goes_left` decides. It takes
+        the rest: where missing values go, whether zeros are missing, the number of the category set, and the category
+        sets of the ensemble.
     """
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     size = at.stop - at.start

@@ -92,8 +92,8 @@ def shapley_products(
     tree : int
     X : array of shape (n_rows, n_features)
         As in :func:`shapley_values`.
-    rows : array of int64
-        The rows of `X` to sum over.
+    rows : array of int64 of shape (n,)
+        Which rows of `X` to add up.
     factor : array of shape (n_rows, width)
         One factor for each output that the tree adds to.
 

@@ -1,1 +1,1 @@
-"""Scorers, one idea a file, loaded as entry points exactly as a third party's."""
+"""The plugins of debias: scorers, meta-methods and integrations, registered as those of third parties are."""

@@ -216,10 +216,10 @@ def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fres
 
 def test_wrong_option_values(fitted, fresh):
     for scorer, message in {
-        "mdi(criterion='gini')": "criterion='gini' is none of None, 'variance'",
+        "mdi(criterion='gini')": "criterion='gini' is not one of None, 'variance'",
         "mdi_oob(centre='root')": "centre='root'",
         "mdi_oob(shrinkage=-1)": "shrinkage must be 0 or more",
-        "mdi_oob(centre='none', weights='in_bag')": "to the letter",
+        "mdi_oob(centre='none', weights='in_bag')": "eq. 14 as printed",
     }.items():
         with pytest.raises(debias.CompositionError, match=message):
             debias.score(fitted["sklearn"], *fresh, scorer)

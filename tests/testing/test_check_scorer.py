@@ -1,4 +1,4 @@
-"""What `debias.testing.check_scorer` says of scorers that break a promise, each in one way."""
+"""Tests of `debias.testing.check_scorer`: its messages for scorers that break their contract, each in one way."""
 
 import threading
 
@@ -18,7 +18,7 @@ def test_ours_keep_their_promises(name):
 
 
 def test_what_asks_the_library_is_checked_on_a_model(diabetes, models):
-    with pytest.raises(AssertionError, match="refuses all it was shown.*Pass model="):
+    with pytest.raises(AssertionError, match="refuses all models or data.*Pass model="):
         check_scorer(debias.scorer("native"))
     check_scorer(debias.scorer("native"), models("sklearn").fit(*diabetes), *diabetes)
 
@@ -169,30 +169,30 @@ def with_a_lock(ensemble, rows, *, lock=None):
     ("scorer", "message"),
     [
         (object(), "is not a scorer: it has no gives, inner, name, .*Inherit from debias.TreeScorer"),
-        (made(zeros, name="inverse-depth"), "cannot stand in an expression"),
+        (made(zeros, name="inverse-depth"), "cannot be used in an expression"),
         (made(zeros, unit=""), "say in words what one unit"),
         (debias.scorer("shadow(mdi)"), "check_meta_method checks its meta-method"),
-        (Lenient(), "takes an option it does not have.*keyword-only"),
+        (Lenient(), "accepts an unknown option.*keyword-only"),
         (NoPair(), r"returns ndarray, not the pair \(values, details\)"),
-        (NoDictionary(), "details that are no dictionary"),
-        (WrongShape(), r"returns shape \(4,\), not \(5,\): one number a feature.*minlength"),
+        (NoDictionary(), "details that are not a dictionary"),
+        (WrongShape(), r"returns shape \(4,\), not \(5,\): one number per feature.*minlength"),
         (NotFinite(), "not finite: a feature without a split"),
-        (made(takes_the_last_column), "follows the position of columns.*Leaves have feature -1"),
+        (made(takes_the_last_column), "depend on the position of columns.*Leaves have feature -1"),
         (made(writes_into_the_ensemble), "writes into arrays of the ensemble.*copy an array"),
-        (made(changes_the_sums), "changes the data it is given, which every scorer of a run shares"),
+        (made(changes_the_sums), "changes the data it gets, which all scorers of a run share"),
         (made(draws_globally), "draws from the global random state.*default_rng"),
         (made(not_repeatable), "other numbers for the same seed"),
-        (made(fails), "fails on a regression forest: KeyError: 'gain'. A scorer that cannot serve a model says so by"),
+        (made(fails), "fails on a regression forest: KeyError: 'gain'. A scorer that cannot score a model raises"),
         (made(reads_rows, needs_rows=False), "fails on a regression forest without rows.*set needs_rows=True"),
         (made(too_short), r"fails on a regression forest: DebiasError: .* returned shape \(3,\)"),
         (made(divides_by_zero), r"scores that are not finite, for \['unused'\]"),
-        (made(p_of_zero), r"not above 0 and at most 1: count the observed among the draws"),
-        (made(selects_one), r"details\['selected'\] of broken have shape \(1,\); the last axis"),
+        (made(p_of_zero), r"not above 0 and at most 1: count the observed score as one of the draws"),
+        (made(selects_one), r"details\['selected'\] of broken has shape \(1,\); the last axis"),
         (made(zeros, node_weight=one_factor), r"node_weight of broken has shape \(1,\)"),
-        (made(zeros, node_weight=all_factors), "node_weight of broken belongs to another score"),
-        (made(refuses), "refuses all it was shown.*only models of another library"),
+        (made(zeros, node_weight=all_factors), "node_weight of broken does not match the score"),
+        (made(refuses), "refuses all models or data.*only models of another library"),
         (made(with_a_lock).with_options(lock=LOCK), "cannot be sent to another process.*keep locks"),
-        (made_of_data(changes_the_data), "changes the data it is given"),
+        (made_of_data(changes_the_data), "changes the data it gets"),
         (made_of_data(first_values, null_mean=ones), "null_mean of broken is not the mean.*over 300"),
         (made_of_data(correlation, null_mean=one_number), r"not \(4,\)"),
     ],

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-HOME = ("debias_plugins.oob_forest.base", "_OOBForest")
+HOME = ("debias_plugins.oob_forest.base", "BaseOOBForest")
 
 
 @debias.hookimpl

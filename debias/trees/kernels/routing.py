@@ -197,10 +197,10 @@ def _part_by_rule(X, at, nodes, rows, source, to, begin, stop):
 
 @njit(cache=True, nogil=True)
 def goes_left(x, threshold, missing_left, zero_is_missing, which, sets):
-    """Return whether a value goes left at a split; `which` is the number of its category set, -1 if it has none.
+    """Return whether one value goes left at one split, as `route` decides.
 
-    Passing `sets` takes several times as long as a comparison. This is therefore called only where a threshold alone
-    does not decide.
+    `which` is the number of the category set of the split, -1 if it has none. Passing `sets` takes several times as
+    long as a comparison, so call this only where the threshold alone does not decide.
     """
     if which >= 0:
         return missing_left if np.isnan(x) else listed(x, which, *sets)

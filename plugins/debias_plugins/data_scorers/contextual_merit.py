@@ -1,6 +1,6 @@
-"""Contextual merit: how much a feature tells rows of different classes apart that agree in the other features.
+"""Contextual merit: how well a feature separates rows of different classes that are similar in the other features.
 
-Hong, Hosking and Winograd (1996), section 3.
+The source is Hong, Hosking and Winograd (1996), section 3.
 
 >>> import debias
 >>> from debias.benchmarks.simulate import hong_exor
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 ROWS_A_TASK = 64
-"""Rows whose neighbours one task finds; sums are taken in this order whatever the number of threads."""
+"""Number of rows whose neighbours one task finds. Sums are taken in this order for any number of threads."""
 
 
 @debias.data_scorer_plugin("contextual_merit", unit="ratio to noise of the same values")
@@ -40,46 +39,47 @@ def contextual_merit(
     neighbours: int | None = None,
     replicates: int = 10,
 ) -> Result:
-    """Contextual merit of mixed features for any number of classes (Hong et al. 1996, eq. 27 to 38).
+    """Return the contextual merit of features of any type, for any number of classes (Hong et al. 1996, eq. 27 to 38).
 
-    Rows differ in a category by 0 or 1, in a number by min(difference / (threshold x range), 1); a missing value is a
-    value of its own, at distance 1 from all others. D is the sum over features, Delta that over all but the feature.
-    A feature's merit sums its differences, weighted, over each row and its nearest rows of other classes.
+    Two rows differ in a category by 0 or 1, and in a number by min(difference / (threshold x range), 1). A missing
+    value is a value of its own, at distance 1 from all others. D is the sum of the differences over all features, and
+    Delta the sum over all features but one. The merit of a feature is the weighted sum of its differences, over each
+    row and its nearest rows of other classes.
 
     Parameters
     ----------
     data : Data of (n_rows, n_features)
-        The response is of classes.
+        The response has classes.
     weights : {"CM1", "CM0"}
         "CM1": neighbours by Delta, weight 1 / (1 + Delta)^2; the mean merit of noise is exact (eq. 35).
-        "CM0": Hong's (1994) first form, neighbours by D, weight 1 / D^2 (rows at D = 0 differ in no feature and add
-        nothing); the mean merit of noise is that of `replicates` permutations of the feature's values, which takes
-        that many times longer.
+        "CM0": Hong's (1994) first form, neighbours by D, weight 1 / D^2. Rows at D = 0 do not differ in any feature and
+        add nothing. The mean merit of noise is the mean over `replicates` permutations of the feature's values, which
+        takes that many times longer.
     form : {"normalized", "merit"}
-        "normalized": merit over its mean for noise of the same values; 1 where both are 0.
+        "normalized": the merit divided by its mean for noise with the same values; 1 where both are 0.
     threshold : float
-        Share of the range beyond which numbers differ by 1; the paper's is 1/2.
+        Share of the range beyond which numbers differ by 1. The paper uses 1/2.
     neighbours : int, optional
-        Number of nearest rows; by default log2 of the number of rows of other classes, rounded down, at least 1. Rows
-        at the same distance as the last share its places equally, so that the order of rows does not matter.
+        Number of nearest rows. By default it is log2 of the number of rows of other classes, rounded down, at least 1.
+        Rows at the same distance as the last one share its places equally, so the order of rows does not matter.
     replicates : int
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        The scores; ``expected``: the mean merit of noise, where it was computed (list of n_features).
+        The scores, and ``expected``: the mean merit of noise, if it was computed (list of n_features).
 
     Raises
     ------
     RowsError
-        The response is not of classes, or of one only, or there are sample weights.
+        The response is numeric or has one class only, or there are sample weights.
 
     Notes
     -----
-    Values relative to each other count, not their size: below 1 a random feature would help more in this company of
-    features. The sum of eq. 32 is taken as written, over both rows of a pair; the merits the paper prints are about
-    half of it, the normalized ones agree. Time grows with N^2 K, memory with N K. There is no form for regression: how
-    far apart two responses must be to be of different classes is not defined by the paper.
+    Compare the values with each other; their size alone has no meaning. Below 1, a random feature would help more among
+    these features. Eq. 32 is summed over both rows of a pair, as written. The merits printed in the paper are about
+    half of it; the normalized merits agree. Time grows with N^2 K, memory with N K. There is no form for regression:
+    the paper does not define how far apart two responses of different classes must be.
     """
     _check(data, weights, form, threshold, neighbours, replicates)
     classes, codes = data.labels
@@ -99,8 +99,8 @@ def contextual_merit(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer contextual merit."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return contextual merit."""
     return [contextual_merit]
 
 
@@ -109,7 +109,7 @@ def _check(
 ) -> None:
     for name, value, known in (("weights", weights, ("CM1", "CM0")), ("form", form, ("normalized", "merit"))):
         if value not in known:
-            raise CompositionError(f"contextual_merit: {name}={value!r} is none of {', '.join(map(repr, known))}")
+            raise CompositionError(f"contextual_merit: {name}={value!r} is not one of {', '.join(map(repr, known))}")
     if not 0 < threshold <= 1:
         raise CompositionError(
             f"contextual_merit: threshold={threshold!r} must be a share of the range, above 0 up to 1"
@@ -120,13 +120,13 @@ def _check(
     data.refuse_weights("contextual_merit")
     if not data.is_classification:
         raise RowsError(
-            f"contextual_merit is of classes, but y is of numbers ({len(np.unique(data.y))} distinct): bin y, or pass "
-            "its classes as text or a category"
+            f"contextual_merit needs classes, but y is numeric ({len(np.unique(data.y))} distinct values): bin y, or "
+            "pass its classes as text or a category"
         )
 
 
 def _scaled(data: debias.Data, threshold: float) -> NDArray[np.float64]:
-    """Return features scaled so that d = min(abs(z_r - z_s), 1) for all of them, missing values too (eq. 27, 28)."""
+    """Return the features scaled so that d = min(abs(z_r - z_s), 1), also for missing values (eq. 27 and 28)."""
     Z = np.empty((data.n_features, data.n_rows))
     for z, column in zip(Z, data.columns, strict=True):
         values = column.values
@@ -153,7 +153,7 @@ def _sums(
     neighbours: int,
     n_jobs: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return merits (as they are, and of each permutation) and sums of weights, from rows sorted by class."""
+    """Return the merits (of the features and of each permutation) and the sums of weights; rows are sorted by class."""
     from joblib import Parallel, delayed
 
     from debias_plugins.data_scorers.kernels.contextual_merit import add_merits
@@ -167,20 +167,20 @@ def _sums(
         add_merits(Z, permuted, start, begin, end, by_all, neighbours, merit, weight)
         return merit, weight
 
-    # Threads only: the compiled loop releases the interpreter, and the data are never copied.
+    # Threads, not processes: the compiled loop releases the interpreter lock, and the data are not copied.
     tasks = Parallel(n_jobs=n_jobs, backend="threading")(
         delayed(task)(begin) for begin in range(0, Z.shape[1], ROWS_A_TASK)
     )
-    return sum(each[0] for each in tasks), sum(each[1] for each in tasks)
+    return sum(merit for merit, _ in tasks), sum(weight for _, weight in tasks)
 
 
 def _mean_difference(Z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean difference of two different rows in each feature: the last factor of eq. 35 (eq. 36 for categories)."""
+    """Return the mean difference of two different rows in each feature: the last factor of eq. 35 (or eq. 36)."""
     n = Z.shape[1]
     mean = np.empty(len(Z))
     for k, z in enumerate(Z):
         z = np.sort(z)
-        near = np.searchsorted(z, z - 1, side="left")  # rows from here on differ by at most 1
+        near = np.searchsorted(z, z - 1, side="left")  # from here on, rows differ by at most 1
         sums = np.concatenate([[0.0], np.cumsum(z)])
         index = np.arange(n)
         pairs = near + (index - near) * z - (sums[index] - sums[near])

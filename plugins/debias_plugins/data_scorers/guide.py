@@ -1,6 +1,6 @@
 """GUIDE importance: chi-square tests at the nodes of a shallow tree, adjusted by permuted responses.
 
-Loh and Zhou (2020), sections 2, 6 and 7; for classes, Loh (2009).
+The source is Loh and Zhou (2020), sections 2, 6 and 7; for classes, Loh (2009).
 
 >>> import debias
 >>> from sklearn.datasets import load_diabetes
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
-from debias_plugins.guide_threshold import check_alpha, critical_value, decide
+from debias import CompositionError, RowsError
+from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 MOST_CLASSES = 1000
-"""Tables have a cell a class and group, and are not kept for more."""
+"""A contingency table has one cell per class and group, so the number of classes is limited."""
 
 
 @debias.data_scorer_plugin("guide", unit="ratio to its mean for noise")
@@ -43,58 +42,61 @@ def guide(
     levels: int = 4,
     min_node_size: int = 5,
 ) -> Result:
-    """Bias-adjusted importance of GUIDE, with its threshold (Loh and Zhou 2020, eq. 1 and 2, section 6).
+    """Return the bias-adjusted importance of GUIDE, with its threshold (Loh and Zhou 2020, eq. 1 and 2, section 6).
 
-    At each node of a tree of four levels of splits, every feature is tested against the sign of the residuals (or the
-    class) by chi-square; where none is significant, pairs are tested for interaction; the best feature splits the node.
-    A feature's unadjusted score is the sum over split nodes of sqrt(n_t) times the chi-square quantile (1 degree of
-    freedom) of its p-value. Its importance is that over the mean of the same score for permuted responses: 1 on average
-    for noise, whatever its type, number of values and share of missing values.
+    The tree has four levels of splits. At each node a chi-square test compares every feature with the sign of the
+    residuals (or with the class). If no feature is significant, pairs of features are tested for interaction. The best
+    feature splits the node. The unadjusted score of a feature is the sum over split nodes of sqrt(n_t) times the
+    chi-square quantile (1 degree of freedom) of its p-value. The importance is the unadjusted score divided by its mean
+    for permuted responses. For noise it is 1 on average, for any type, number of values and share of missing values.
 
     Parameters
     ----------
     data : Data of (n_rows, n_features)
-        Numbers and ordered categories are ordinal, text and categories are categorical; missing values are allowed.
+        Numbers and ordered categories are ordinal; text and other categories are categorical. Missing values are
+        allowed.
     adjusted : bool
-        False for the unadjusted scores of eq. 1, which draw nothing.
+        False: the unadjusted scores of eq. 1, without permutations.
     replicates : int
         Number of permuted responses.
     alpha : float
-        If no feature matters, the probability that one or more are called important is at most this. Needs
+        If no feature matters, the probability to select one or more features is at most alpha. It needs
         ``replicates >= 1 / alpha - 1``.
     task : {"auto", "classification", "regression"}
-        "auto": as the model, if one is given; else classification for labels, booleans and whole numbers of at most 20
-        distinct values.
+        "auto": the task of the model, if there is one; otherwise classification for labels, booleans, and whole numbers
+        with at most 20 distinct values.
     levels : int
-        Levels of splits.
+        Number of levels of splits.
     min_node_size : int
-        Fewest rows in a child; the paper is silent on it.
+        Minimum number of rows in a child. The paper does not give it.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        The scores. ``selected``: the m features with the largest scores, where m unadjusted scores exceed ``critical``,
-        the level the largest unadjusted score of permuted responses exceeds with probability alpha; ``threshold``,
-        half-way between the m-th and the next largest score. Beside them, lists of n_features: ``unadjusted`` scores;
-        ``null_mean``, their mean for permuted responses; ``normalized``, the scores over the threshold. And ``task``.
+        The scores, and these details. ``critical``: the level that the largest unadjusted score of a permuted response
+        exceeds with probability alpha. ``selected``: the m features with the largest scores, where m is the number of
+        unadjusted scores above ``critical``. ``threshold``: half-way between the m-th and the next largest score.
+        Lists of n_features: ``unadjusted`` scores; ``null_mean``, their mean for permuted responses; ``normalized``,
+        the scores divided by the threshold. ``task``.
 
     Raises
     ------
     RowsError
-        y is constant or of one class, there are fewer than ``2 min_node_size`` rows, or sample weights.
+        y is constant or has one class, there are fewer than ``2 min_node_size`` rows, or there are sample weights.
     CompositionError
-        An option is out of its range.
+        An option is out of range.
 
     Notes
     -----
-    Decided where the paper is silent. An ordinal feature with at most m distinct values in a node keeps them as groups;
-    otherwise each quantile is cut at the nearest place where the value changes. A feature with one value in a node has
-    p = 1 and is in no pair. Splits of ordinal features try missing values on either side, and missing against the rest;
-    those of categorical ones cut the levels in the order of their means (of several classes, of the share of each class
-    in turn), by squared error or Gini. A node whose chosen feature has no split with `min_node_size` rows in each child
-    is terminal. `critical` is the order statistic that makes the level exact, ceil((1 - alpha) (B + 1)). If m is 0 or
-    all features, the threshold is the largest or smallest score, times `critical` over its unadjusted score. A feature
-    whose score is 0 under all permutations, such as a constant, has importance 0.
+    The paper leaves some choices open; they are made as follows. If an ordinal feature has at most m distinct values in
+    a node, each value is a group; otherwise each quantile is cut at the nearest place where the value changes. A
+    feature with one value in a node has p = 1 and is in no pair. Splits of ordinal features try missing values on
+    either side, and missing against all other values. Splits of categorical features cut the levels in the order of
+    their means (with several classes, of the share of each class in turn), by squared error or Gini impurity. If the
+    chosen feature has no split with `min_node_size` rows in each child, the node is terminal. `critical` is the order
+    statistic that makes the level exact, ceil((1 - alpha) (B + 1)). If m is 0 or all features, the threshold is the
+    largest or smallest score times `critical` divided by its unadjusted score. If the score of a feature is 0 under all
+    permutations, as for a constant, its importance is 0.
     """
     _check(data, replicates, alpha, task, levels, min_node_size)
     is_classification = data.is_classification if task == "auto" else task == "classification"
@@ -123,14 +125,14 @@ def guide(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer GUIDE."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return GUIDE."""
     return [guide]
 
 
 def _check(data: debias.Data, replicates: int, alpha: float, task: str, levels: int, min_node_size: int) -> None:
     if task not in ("auto", "classification", "regression"):
-        raise CompositionError(f"guide: task={task!r} is none of 'auto', 'classification', 'regression'")
+        raise CompositionError(f"guide: task={task!r} is not one of 'auto', 'classification', 'regression'")
     whole = (("replicates", replicates, 1), ("levels", levels, 1), ("min_node_size", min_node_size, 1))
     for name, number, least in whole:
         if isinstance(number, bool) or not isinstance(number, int) or number < least:
@@ -138,11 +140,11 @@ def _check(data: debias.Data, replicates: int, alpha: float, task: str, levels: 
     check_alpha("guide", alpha, replicates)
     data.refuse_weights("guide")
     if data.n_rows < 2 * min_node_size:
-        raise RowsError(f"guide needs {2 * min_node_size} rows to split once, but there are {data.n_rows}")
+        raise RowsError(f"guide needs {2 * min_node_size} rows for one split, but there are {data.n_rows}")
 
 
 def _response(data: debias.Data, is_classification: bool) -> tuple[NDArray[np.float64], int]:
-    """Return numbers and 0, or class codes and the number of classes."""
+    """Return the numbers and 0, or the class codes and the number of classes."""
     if not is_classification:
         y = data.numbers
         if np.ptp(y) == 0:
@@ -152,14 +154,14 @@ def _response(data: debias.Data, is_classification: bool) -> tuple[NDArray[np.fl
     if len(classes) < 2:
         raise RowsError(f"y has one class only, {classes[0]}: there is nothing to explain")
     if len(classes) > MOST_CLASSES:
-        raise RowsError(f"y has {len(classes)} classes; if they are numbers, say task='regression', else merge some")
+        raise RowsError(f"y has {len(classes)} classes; if they are numbers, pass task='regression', else merge some")
     return codes.astype(np.float64), len(classes)
 
 
 def _unadjusted(
     data: debias.Data, responses: list[NDArray[np.float64]], n_classes: int, levels: int, min_node_size: int
 ) -> NDArray[np.float64]:
-    """Return eq. 1 for each response, shape (n_responses, n_features); the coded and sorted features are shared."""
+    """Return the scores of eq. 1 for each response, shape (n_responses, n_features)."""
     from joblib import Parallel, delayed
 
     from debias_plugins.data_scorers.kernels.guide import unadjusted
@@ -168,7 +170,7 @@ def _unadjusted(
     n_values = np.array([len(np.unique(column.values[~np.isnan(column.values)])) for column in data.columns])
     categorical = np.array([column.categorical for column in data.columns])
     sorted_rows = np.argsort(codes, axis=1, kind="stable").astype(np.int32)
-    # Threads only: the compiled tree releases the interpreter, and the features are never copied.
+    # Threads, not processes: the compiled tree releases the interpreter lock, and the features are not copied.
     return np.array(
         Parallel(n_jobs=data.n_jobs, backend="threading")(
             delayed(unadjusted)(codes, n_values, categorical, sorted_rows, y, n_classes, levels, min_node_size)

@@ -16,40 +16,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Merit:
-    """How a merit, its mean for noise, and the impurity it lowers follow from a table x_ij of shape (F, C)."""
+    """A merit, its mean for noise, and the impurity it reduces, as functions of a table x_ij of shape (F, C)."""
 
     name: str
     of: Callable[[Counts], NDArray[np.float64]]
-    """Merits of tables of shape (..., F, C), shape (...)."""
+    """Merits of tables of shape (..., F, C); the result has shape (...)."""
     expected: Callable[[Counts], float]
-    """Exact mean over permutations of the rows, of one table of shape (F, C)."""
+    """Exact mean over permutations of the rows, for one table of shape (F, C)."""
     impurity: Callable[[Counts], float] | None
-    """I(C) from class frequencies, where the merit is I(C) - I(C|F)."""
+    """I(C) from the class frequencies, if the merit is I(C) - I(C|F)."""
 
 
 def gini(frequencies: NDArray[Any]) -> Any:
-    """Gini impurity of frequencies along the last axis (eq. 1)."""
+    """Return the Gini impurity of frequencies along the last axis (eq. 1)."""
     total = np.maximum(frequencies.sum(axis=-1, keepdims=True), 1)
     return 1 - ((frequencies / total) ** 2).sum(axis=-1)
 
 
 def entropy(frequencies: NDArray[Any]) -> Any:
-    """Entropy of frequencies along the last axis, natural logarithms (eq. 2)."""
+    """Return the entropy of frequencies along the last axis, in nats (eq. 2)."""
     n = np.maximum(frequencies.sum(axis=-1), 1)
     value = np.log(n) - _x_log_x(frequencies).sum(axis=-1) / n
-    return np.where(value < 1e-13, 0.0, value)  # one value only: 0 up to rounding
+    return np.where(value < 1e-13, 0.0, value)  # with one value only it is 0 up to rounding
 
 
 def expected_entropy(branches: Counts, classes: Counts) -> float:
-    """Mean over permutations of H(C|F), exactly: E X log X under the hypergeometric law of eq. 10.
+    """Return the exact mean over permutations of H(C|F): E X log X under the hypergeometric distribution of eq. 10.
 
-    Equation 26 as printed has wrong exponents and a wrong sign; here X log X is summed over the law itself, once for
-    each distinct size of branch.
+    Equation 26 as printed has wrong exponents and a wrong sign. Here X log X is summed over the distribution itself,
+    once for each distinct branch size.
 
     Parameters
     ----------
     branches, classes : array of int64
-        Frequencies a_j of the feature's values and b_i of the classes; both sum to N.
+        Frequencies a_j of the feature's values and b_i of the classes. Both sum to N.
     """
     from debias_plugins.data_scorers.kernels.merits import expected_x_log_x
 
@@ -75,7 +75,7 @@ def _impurity_decrease(impurity: Callable[[NDArray[Any]], Any]) -> Callable[[Cou
 
 
 def _expected_gini_decrease(table: Counts) -> float:
-    """I(C) - E I(C|F) = G(C) (F - 1) / (N - 1), from eq. 16."""
+    """Return I(C) - E I(C|F) = G(C) (F - 1) / (N - 1), from eq. 16."""
     n = table.sum()
     return float(gini(table.sum(axis=0)) * (len(table) - 1) / (n - 1)) if n > 1 else 0.0
 
@@ -98,7 +98,7 @@ def _symmetric_scale(tables: Counts) -> Any:
 
 
 def _scaled(name: str, scale: Callable[[Counts], Any]) -> Merit:
-    """Information over an entropy that permutations leave as it is."""
+    """Return the merit that divides information by an entropy; permutations do not change the entropy."""
     return Merit(
         name,
         of=lambda tables: ratio(_information(tables), np.asarray(scale(tables)), 0.0),
@@ -119,7 +119,7 @@ def _expected_chi_square(table: Counts) -> float:
 
 
 def ratio(above: NDArray[np.float64], below: NDArray[np.float64], both_zero: float) -> NDArray[np.float64]:
-    """Return above over below, and `both_zero` where below is 0."""
+    """Return above / below, and `both_zero` where below is 0."""
     return np.divide(above, below, out=np.full(np.shape(above), both_zero), where=below != 0)
 
 

@@ -7,31 +7,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.data.dataset import as_frame
-from debias.errors import RowsError
+from debias import RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 class DebiasedImportance:
-    """Score a fitted estimator on given rows; called with the estimator alone, as scikit-learn's selectors do.
+    """Score a fitted estimator on given rows. scikit-learn's selectors call it with the estimator alone.
 
-    RFE trains on ever fewer columns and does not say which: those of the smallest importances are taken off, as RFE
-    does, and that the rest are the columns trained on is proven by the counts in the nodes, or an error. So RFE needs
-    a forest with bootstrap, and RFECV, which trains on other rows, is refused; DebiasedSelector goes into any search.
+    RFE fits the estimator to fewer and fewer columns, and does not say to which. This class removes the columns with
+    the smallest importances, as RFE does. The counts in the nodes must prove that the remaining columns are those of
+    the fit; otherwise it raises an error. So RFE needs a forest with bootstrap. RFECV fits to other rows, so it is
+    refused; use DebiasedSelector inside a search.
 
     Parameters
     ----------
     X, y
-        Rows as for :func:`debias.score`; for RFE the training rows.
+        Rows as for :func:`debias.score`. For RFE they are the training rows.
     scorer : str or Scorer
-    **given
+    **options
         Further arguments of :func:`debias.score`: ``rows``, ``train``, ``sample_weight``, ``seed``, ...
 
     Notes
     -----
-    Scores below 0 are returned as 0: SelectFromModel takes absolute values, and RFE squares.
+    Scores below 0 are returned as 0, because SelectFromModel takes absolute values and RFE squares them.
 
     Examples
     --------
@@ -48,8 +48,8 @@ class DebiasedImportance:
     ['bmi', 'bp', 's5']
     """
 
-    def __init__(self, X: Any, y: Any, scorer: Any = "mdi_oob", **given: Any) -> None:
-        self.X, self.y, self.scorer, self.given = X, y, scorer, given
+    def __init__(self, X: Any, y: Any, scorer: Any = "mdi_oob", **options: Any) -> None:
+        self.X, self.y, self.scorer, self.options = X, y, scorer, options
         self._columns = np.arange(_n_columns(X))
         self._importance: NDArray[np.float64] | None = None
 
@@ -59,39 +59,40 @@ class DebiasedImportance:
         Raises
         ------
         DebiasError
-            As for :func:`debias.score`; a ProvenanceError where it was trained on other rows or columns.
+            As for :func:`debias.score`. A ProvenanceError if the estimator was fitted to other rows or columns.
         """
         n_features = getattr(estimator, "n_features_in_", _n_columns(self.X))
         if n_features == _n_columns(self.X):
-            self._columns, given = np.arange(n_features), self.given
-            scores = debias.score(estimator, self.X, self.y, self.scorer, **given)
+            self._columns = np.arange(n_features)
+            scores = debias.score(estimator, self.X, self.y, self.scorer, **self.options)
         else:
             columns = self._left(n_features)
-            scores = debias.score(estimator, self._part(columns), self.y, self.scorer, **{**self.given, "rows": "oob"})
+            options = {**self.options, "rows": "oob"}
+            scores = debias.score(estimator, self._part(columns), self.y, self.scorer, **options)
             self._columns = columns
         self._importance = np.maximum(scores.values, 0.0)
         return self._importance
 
     def _left(self, n_features: int) -> NDArray[np.int64]:
-        """Return the columns that are left when those of the smallest importances are taken off."""
+        """Return the columns that remain when the columns with the smallest importances are removed."""
         if self._importance is None or n_features > self._columns.size:
             raise RowsError(
-                f"the estimator was trained on {n_features} columns, and X has {_n_columns(self.X)}: which of them is "
+                f"the estimator was fitted to {n_features} columns, but X has {_n_columns(self.X)}. Which of them is "
                 "known only within one RFE, from its first step on"
             )
-        if self.given.get("rows", "auto") not in ("auto", "oob"):
+        if self.options.get("rows", "auto") not in ("auto", "oob"):
             raise RowsError(
-                "RFE does not say which columns it trains on, and only training rows can prove it: leave rows out, and "
-                "pass the rows RFE is fitted to"
+                "RFE does not say to which columns it fits the estimator, and only training rows can prove it: leave "
+                "rows out, and pass the rows to which RFE is fitted"
             )
         order = np.argsort(self._importance**2, kind="stable")
         return np.sort(self._columns[order[self._columns.size - n_features :]])
 
     def _part(self, columns: NDArray[np.int64]) -> Any:
-        """Return the columns as an array: RFE trains on such, whatever it was given."""
+        """Return the columns as an array, because RFE fits the estimator to an array whatever the type of X."""
         if hasattr(self.X, "tocsc"):
             return self.X.tocsc()[:, columns]
-        return as_frame(self.X).to_numpy()[:, columns]
+        return np.asarray(self.X)[:, columns]
 
 
 def _n_columns(X: Any) -> int:

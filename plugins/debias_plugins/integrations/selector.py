@@ -1,4 +1,4 @@
-"""A feature selector of scikit-learn's kind: it keeps what more than chance speaks for on rows trees have not seen."""
+"""A scikit-learn feature selector: it keeps features with evidence on rows that the trees have not seen."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 import debias
+from debias import CompositionError, InBagUnavailableError
 from debias.data.row_order import refuse_other_order
-from debias.errors import CompositionError, InBagUnavailableError
 from debias.significance.procedure import Procedure
 
 if TYPE_CHECKING:
@@ -24,50 +24,53 @@ SEEDS = np.iinfo(np.int32).max
 
 
 class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Keep the features a debiased score speaks for.
+    """Select features by a debiased score.
 
     Parameters
     ----------
     estimator : estimator or None
-        Model of trees; a clone is fitted. None for scorers that need only data (``guide``, ``gini_merit``, ...).
+        A tree model; a clone of it is fitted. None for scorers that need only data (``guide``, ``gini_merit``, ...).
     scorer : str or Scorer
-        As for :func:`debias.score`; meta-methods train `estimator` again.
+        As for :func:`debias.score`. Meta-methods refit `estimator`.
     threshold : {"informative"}, float or None
-        A number: features that score more are kept. None, the default: what the scorer itself selects (``guide``,
-        ``threshold(...)``), else features that score more than 0, the mean of noise for ``mdi_oob``. "informative":
-        features found informative by the test of :func:`debias.audit`, for ``mdi_oob``.
+        A number: keep features with a larger score. None, the default: keep the features that the scorer itself selects
+        (``guide``, ``threshold(...)``); if it does not select, keep those with a score above 0, the mean of ``mdi_oob``
+        for noise. "informative": keep the features that the scorer itself selects, or that the test of
+        :func:`debias.audit` finds informative, for ``mdi_oob`` and other scorers that an audit can test.
     validation_fraction : float or None
-        None: scored on out-of-bag rows, for forests with bootstrap. Boosted models have none: this share of the rows
-        is then held out from training, and scored on.
+        None: score on out-of-bag rows, for forests with bootstrap. Boosted models have no out-of-bag rows; for them
+        pass the share of the rows that is held out from the fit and used for scoring.
     alpha : float
-        Error rate of "informative".
+        Error rate of the test for "informative".
     error : {"fwer", "fdr", "fdr_by"}
-        What is held below it: the chance to keep any noise, or the expected share of noise among what is kept.
+        What `alpha` limits. "fwer": the probability to keep any noise feature. "fdr", "fdr_by": the expected share of
+        noise among the kept features.
     n_permutations : int
-        Of the test, at most.
+        Maximum number of permutations of the test.
     min_features_to_select, max_features : int, int or None
-        At least and at most so many are kept, those of the largest scores.
+        Minimum and maximum number of features to keep; the features with the largest scores are kept.
     random_state : int, RandomState or None
-        Of the test, and of the rows held out.
+        For the test, and for the choice of held-out rows.
     n_jobs : int or None
-        Threads.
+        Number of threads.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted clone; None if the scorer needs none.
+        The fitted clone; None if the scorer needs no model.
     scores_ : debias.Scores
-        What the selection rests on, with p-values where there are such, and warnings.
+        The scores on which the selection is based, with p-values if there are any, and warnings.
     support_ : array of bool of shape (n_features_in_,)
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features_in_,)
-        Only where X has names.
+        Only if X has feature names.
 
     Notes
     -----
-    A score of 0 keeps every other feature of pure noise, and what helps a model. "informative" keeps no noise, but for
-    one fit in twenty, and leaves out what these rows cannot tell from noise, which may cost accuracy: see
-    docs/selector.md for how much it was on real data. A search may choose among thresholds.
+    A threshold of 0 keeps the features that help the model, and about half of the noise features. "informative" keeps
+    noise in at most one fit in twenty (for alpha=0.05). It drops features that are indistinguishable from noise with
+    these rows, which may cost accuracy: docs/selector.md shows how much on real data. A search can choose the
+    threshold.
 
     Examples
     --------
@@ -115,14 +118,15 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator, score its features, choose.
+        """Fit the estimator, score its features, and select.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         **fit_params
-            Passed to ``estimator.fit``; not with `validation_fraction`. ``sample_weight`` also weighs the rows scored.
+            Passed to ``estimator.fit``. Not allowed with `validation_fraction`. ``sample_weight`` also weights the rows
+            that are scored.
 
         Returns
         -------
@@ -131,15 +135,17 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises
         ------
         DebiasError
-            As for :func:`debias.score` and :func:`debias.audit`; all that is about parameters or data is a ValueError.
+            As for :func:`debias.score` and :func:`debias.audit`. Errors about parameters or data are ValueErrors.
         """
         least, most = self._limits()
-        Procedure("auto", self.alpha, self.error, self.n_permutations)  # refuses what is wrong, tested or not
+        Procedure(
+            "auto", self.alpha, self.error, self.n_permutations
+        )  # checks the parameters, also if nothing is tested
         if y is None:
             raise ValueError("DebiasedSelector requires y to be passed, but the target y is None")
         if _num_samples(X) < 2:
-            raise ValueError("n_samples=1: a selection takes rows to train on and rows to score on")
-        refuse_other_order(X, y=y, sample_weight=fit_params.get("sample_weight"))  # before anything is divided
+            raise ValueError("n_samples=1: a selection needs rows to fit to and rows to score on")
+        refuse_other_order(X, y=y, sample_weight=fit_params.get("sample_weight"))  # before the rows are split
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
         scorer = debias.scorer(self.scorer)
         self.estimator_ = None
@@ -171,26 +177,29 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _of_model(self, X: Any, y: Any, scorer: debias.Scorer, fit_params: dict[str, Any]) -> debias.Scores:
         if self.estimator is None:
             raise CompositionError(f"{scorer.name} scores a model: pass an estimator")
-        given: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
+        options: dict[str, Any] = {"seed": self._seed(), "n_jobs": self.n_jobs}
         if self.validation_fraction is None:
-            given |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
+            options |= {"rows": "oob", "sample_weight": fit_params.get("sample_weight")}
             scored, response = X, y
         else:
             if fit_params:
-                raise ValueError(f"validation_fraction goes with no {', '.join(fit_params)}: rows are taken apart")
+                raise ValueError(
+                    f"validation_fraction cannot be used with {', '.join(fit_params)}: rows are split before the fit"
+                )
             stratify = y if is_classifier(self.estimator) else None
-            parted = {"test_size": self.validation_fraction, "random_state": given["seed"], "stratify": stratify}
-            X, scored, y, response = train_test_split(X, y, **parted)
-            given |= {"rows": "held-out", "train": (X, y)}
+            split = {"test_size": self.validation_fraction, "random_state": options["seed"], "stratify": stratify}
+            X, scored, y, response = train_test_split(X, y, **split)
+            options |= {"rows": "held-out", "train": (X, y)}
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        decides = debias.Gives.DECISION in scorer.gives
         try:
-            if scorer.name == "mdi_oob" and self.threshold == "informative":
+            if self.threshold == "informative" and isinstance(scorer, debias.TreeScorer) and not decides:
                 test: dict[str, Any] = {"alpha": self.alpha, "error": self.error, "n_permutations": self.n_permutations}
-                return debias.audit(self.estimator_, scored, response, [scorer], **test, **given).main
-            return debias.score(self.estimator_, scored, response, scorer, **given)
+                return debias.audit(self.estimator_, scored, response, [], main=scorer, **test, **options).main
+            return debias.score(self.estimator_, scored, response, scorer, **options)
         except InBagUnavailableError as error:
             raise InBagUnavailableError(
-                f"{error} A DebiasedSelector holds rows out by itself: validation_fraction=0.25"
+                f"{error} A DebiasedSelector can hold rows out itself: validation_fraction=0.25"
             ) from None
 
     def _chosen(self) -> NDArray[np.bool_]:
@@ -206,7 +215,7 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self.scores_.selected
 
     def _limits(self) -> tuple[int, int | None]:
-        """Return how many features are kept at least and at most."""
+        """Return the minimum and the maximum number of features to keep."""
         threshold = self.threshold
         is_number = isinstance(threshold, Real) and not isinstance(threshold, bool) and not np.isnan(float(threshold))
         if not is_number and threshold is not None and str(threshold) != "informative":

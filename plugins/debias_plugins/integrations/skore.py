@@ -1,4 +1,4 @@
-"""skore: a check that says how much of a model's importance cannot be told from noise."""
+"""skore: a check of how much reported importance falls on features indistinguishable from noise."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ try:
 except ImportError as error:
     raise ImportError("the check needs skore: pip install debias-trees[skore]") from error
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias import InBagUnavailableError, UnsupportedModelError
 
 
 class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed for us
-    """Warn of importance that falls on features indistinguishable from noise.
+    """Warn if importance falls on features that are indistinguishable from noise.
 
-    Added to a report of one estimator by ``report.checks.add([DebiasCheck()])``. A forest is scored on its out-of-bag
-    rows, another model on the report's test rows.
+    Add it to the report of one estimator: ``report.checks.add([DebiasCheck()])``. A forest is scored on its out-of-bag
+    rows, another model on the test rows of the report.
 
     Parameters
     ----------
     max_unsupported_share : float
-        The check has a finding if more of the reported importance than this is indistinguishable from noise.
-    **given
+        The check reports an issue if a larger share of the reported importance falls on features indistinguishable from
+        noise.
+    **options
         Further arguments of :func:`debias.audit`: ``alpha``, ``n_permutations``, ``seed``, ...
     """
 
     code = "DEB001"
-    title = "Importance that cannot be told from noise"
+    title = "Importance of features indistinguishable from noise"
     report_types = ["estimator"]
     docs_url = None
     severity = "tip"
     slow = True
 
-    def __init__(self, max_unsupported_share: float = 0.1, **given: Any) -> None:
-        self.max_unsupported_share, self.given = max_unsupported_share, given
+    def __init__(self, max_unsupported_share: float = 0.1, **options: Any) -> None:
+        self.max_unsupported_share, self.options = max_unsupported_share, options
 
     def check_function(self, report: Any) -> str | None:
-        """Audit the estimator of a report; None if there is nothing to say."""
+        """Audit the estimator of a report; return None if there is no issue."""
         try:
             audit = self._audit(report)
         except UnsupportedModelError as error:
@@ -49,10 +50,10 @@ class DebiasCheck(Check):  # type: ignore[misc]  # skore's protocol is not typed
         return " ".join(audit.summary())
 
     def _audit(self, report: Any) -> debias.Audit:
-        model, given = report.estimator_, {"scorers": ["mdi_oob"], **self.given}
+        model, options = report.estimator_, {"scorers": [], **self.options}
         if report.X_train is not None and report.y_train is not None:
             try:
-                return debias.audit(model, report.X_train, report.y_train, rows="oob", **given)
+                return debias.audit(model, report.X_train, report.y_train, rows="oob", **options)
             except InBagUnavailableError:
                 pass
-        return debias.audit(model, report.X_test, report.y_test, rows="held-out", **given)
+        return debias.audit(model, report.X_test, report.y_test, rows="held-out", **options)

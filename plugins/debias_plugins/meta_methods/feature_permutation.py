@@ -1,4 +1,4 @@
-"""A score against what the feature has when its own values are permuted (Hong, Hosking and Winograd 1996)."""
+"""Feature permutation: a score compared with the score of the permuted feature (Hong, Hosking and Winograd 1996)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
-from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided, normalise
+from debias_plugins.meta_methods.null_adjustment import against_draws, all_settled, check_level, check_rule, normalise
 from debias_plugins.meta_methods.permuted_columns import with_permuted
 
 if TYPE_CHECKING:
@@ -42,28 +42,29 @@ def feature_permutation(
     adaptive: bool = False,
     alpha: float = 0.05,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Permute one feature, train and score again, one feature after the other.
+    """Permute one feature, fit and score again, for each feature in turn.
 
-    Unlike a permuted response this keeps what the others say of the response. A replicate trains a model a feature; for
-    "ratio" and "difference" of a score whose mean is known in closed form, such as ``gini_merit(form='merit')``,
-    nothing is drawn.
+    Unlike a permuted response, this keeps the relation of the other features with the response. A replicate fits one
+    model per feature. If the mean of the score for noise is known in closed form, as for ``gini_merit(form='merit')``,
+    the rules "ratio" and "difference" draw no permutations.
 
     Parameters
     ----------
     replicates : int
         Number of permutations of each feature.
     rule : {"ratio", "difference", "z", "pvalue"}
-        v / mean v*; v - mean v*; (v - mean v*) / sd v*; -log10 of the p-value.
+        v / mean v*; v - mean v*; (v - mean v*) / sd v*; -log10 of the p-value. v is the score, v* are the scores of
+        permutations.
     tail : {"empirical", "normal", "gamma"}
-        How p-values are had, as for ``response_permutation``.
+        How p-values are computed, as for ``response_permutation``.
     adaptive, alpha
         When to stop early, as for ``response_permutation``.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``null``: scores of each feature when it is permuted, (replicates, n_features), and ``p_value``; or
-        ``null_mean`` in closed form.
+        ``null``: scores of each feature when it is permuted, shape (replicates, n_features), and ``p_value``; or
+        ``null_mean``, if it is known in closed form.
     """
     v, _ = problem.score(inner)
     if rule in ("ratio", "difference"):
@@ -84,7 +85,7 @@ def feature_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: digest_of("feature_permutation", inner.name, problem.fingerprint()),
-        settled=decided(v, alpha) if adaptive else None,
+        settled=all_settled(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 
@@ -92,15 +93,15 @@ def feature_permutation(
 def scores_of_permuted(
     inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence
 ) -> NDArray[np.float64]:
-    """Return the score each feature has when it alone is permuted, shape (n_features,)."""
+    """Return the score of each feature when only this feature is permuted, shape (n_features,)."""
     rng, seed = np.random.default_rng(child), child_seed(child)
-    found = np.empty(problem.n_features)
+    scores = np.empty(problem.n_features)
     for k, columns in enumerate(problem.members):
-        found[k] = problem.changed(with_permuted(rng, columns)).inside(seed).score(inner)[0][k]
-    return found
+        scores[k] = problem.changed(with_permuted(rng, columns)).inside(seed).score(inner)[0][k]
+    return scores
 
 
 @debias.hookimpl
 def debias_meta_methods() -> Sequence[debias.MetaMethod]:
-    """Offer feature permutation."""
+    """Return feature permutation."""
     return [feature_permutation]

@@ -1,4 +1,4 @@
-"""A score against its draws under chance: ratio, difference, z, p-value. Pure functions of arrays."""
+"""Adjustment of scores by their values for noise: ratio, difference, z, p-value. Pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError, DebiasError
+from debias import CompositionError, DebiasError
 from debias.p_values import Boundaries, exceeds, permutation_p_values
 
 if TYPE_CHECKING:
@@ -21,28 +21,32 @@ TAILS = ("empirical", "normal", "gamma")
 
 
 def check_rule(name: str, rule: object, tail: object, replicates: object) -> None:
-    """Refuse options that `normalise` and `tail_p_values` do not have; `name` is for the message."""
+    """Raise a CompositionError unless the options are valid for :func:`normalise` and :func:`tail_p_values`.
+
+    `name` is the meta-method, for the message.
+    """
     for option, value, known in (("rule", rule, RULES), ("tail", tail, TAILS)):
         if value not in known:
-            raise CompositionError(f"{name}: {option}={value!r} is none of {', '.join(map(repr, known))}")
+            raise CompositionError(f"{name}: {option}={value!r} is not one of {', '.join(map(repr, known))}")
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise CompositionError(f"{name}: replicates={replicates!r} must be a whole number of 1 or more")
     if replicates < 2 and (rule == "z" or tail != "empirical"):
-        raise CompositionError(f"{name}: one replicate has no spread, so rule='z' and fitted tails need 2 or more")
+        raise CompositionError(f"{name}: rule='z' and fitted tails need 2 or more replicates")
 
 
 def check_level(name: str, alpha: object, adaptive: object) -> None:
-    """Refuse an error rate that is none, and what neither says yes nor no; `name` is for the message."""
+    """Raise a CompositionError unless alpha is an error rate and adaptive a bool; `name` is for the message."""
     if not isinstance(adaptive, bool):
         raise CompositionError(f"{name}: adaptive={adaptive!r} must be True or False")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise CompositionError(f"{name}: alpha={alpha!r} must be between 0 and 1")
 
 
-def decided(score: NDArray[np.float64], alpha: float) -> Callable[[NDArray[np.float64]], bool]:
-    """Return what tells from draws, shape (n_drawn, n_features), whether further ones can change a decision at alpha.
+def all_settled(score: NDArray[np.float64], alpha: float) -> Callable[[NDArray[np.float64]], bool]:
+    """Return a function of draws, shape (n_drawn, n_features), that says whether every decision at alpha is settled.
 
-    For every feature it is settled on which side of alpha its counted p-value is, but for a risk of 1e-3 (Gandy 2009).
+    A decision is settled if further draws move the counted p-value of the feature to the other side of alpha with a
+    probability of at most 1e-3 (Gandy 2009).
     """
     bounds = Boundaries(alpha)
     return lambda null: bool(bounds.settled(exceeds(null, score)).all())
@@ -51,7 +55,7 @@ def decided(score: NDArray[np.float64], alpha: float) -> Callable[[NDArray[np.fl
 def against_draws(
     score: NDArray[np.float64], drawn: Replicates, rule: str, tail: str
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return what :func:`normalise` makes of scores and replicates under chance, and the details of the scores."""
+    """Return the scores adjusted by :func:`normalise`, and their details."""
     return normalise(score, drawn.values, rule, tail), {
         **drawn.report(),
         "rule": rule,
@@ -64,27 +68,27 @@ def against_draws(
 def normalise(
     score: NDArray[np.float64], null: NDArray[np.float64], rule: str, tail: str = "empirical"
 ) -> NDArray[np.float64]:
-    """Return scores freed of what chance gives each feature.
+    """Return scores adjusted by the scores that each feature has under permutation.
 
     Parameters
     ----------
     score : array of shape (n_features,)
     null : array of shape (n_replicates, n_features)
     rule : {"z", "ratio", "difference", "pvalue"}
-        (v - mean v*) / sd v*; v / mean v*; v - mean v*; -log10 of the p-value.
+        (v - mean v*) / sd v*; v / mean v*; v - mean v*; -log10 of the p-value. v are the scores, v* those in `null`.
     tail : {"empirical", "normal", "gamma"}
-        Of the p-value.
+        How the p-value is computed, see :func:`tail_p_values`.
 
     Returns
     -------
     array of shape (n_features,)
-        Finite. A feature whose draws are all 0 (ratio) or all the same (z) counts as one draw itself, so that it has
-        at most n + 1, or n / sqrt(n + 1); 0 if it does not differ from them.
+        All values are finite. If the draws of a feature are all 0 (ratio) or all equal (z), its own score counts as one
+        more draw. So the value is at most n + 1, or n / sqrt(n + 1), and 0 if the score equals the draws.
 
     Raises
     ------
     DebiasError
-        "ratio" of a score whose mean for noise is not clearly above 0.
+        `rule` is "ratio", and the mean of the score for noise is not clearly above 0.
     """
     mean, n = null.mean(axis=0), len(null)
     if rule == "difference":
@@ -102,7 +106,9 @@ def normalise(
 
 
 def tail_p_values(score: NDArray[np.float64], null: NDArray[np.float64], tail: str) -> NDArray[np.float64]:
-    """Return P(v* >= v): counted, (1 + #) / (1 + n); or of a normal or gamma law fitted to the draws (Altmann 2010).
+    """Return P(v* >= v), counted or by a distribution fitted to the draws (Altmann et al. 2010).
+
+    "empirical": (1 + #{v* >= v}) / (1 + n). "normal", "gamma": the tail of that distribution.
 
     Parameters
     ----------
@@ -112,12 +118,12 @@ def tail_p_values(score: NDArray[np.float64], null: NDArray[np.float64], tail: s
     Returns
     -------
     array of shape (n_features,)
-        At least 1e-300. Features whose draws are all the same have the counted one.
+        At least 1e-300. If all draws of a feature are equal, its p-value is counted.
 
     Raises
     ------
     DebiasError
-        "gamma" of draws that are not all above 0.
+        `tail` is "gamma", and not all draws are above 0.
     """
     p = permutation_p_values(score, null)
     if tail == "empirical":
@@ -136,12 +142,12 @@ def tail_p_values(score: NDArray[np.float64], null: NDArray[np.float64], tail: s
 def _gamma_tail(
     score: NDArray[np.float64], null: NDArray[np.float64], varies: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Return tails of gamma laws fitted by maximum likelihood, with the origin at 0."""
+    """Return the tails of gamma distributions fitted by maximum likelihood, with the origin at 0."""
     from scipy.optimize import brentq
     from scipy.special import digamma, gammaincc
 
     if (null[:, varies] <= 0).any():
-        raise DebiasError("tail='gamma' is for scores above 0, but some of permuted responses are not; use 'normal'")
+        raise DebiasError("tail='gamma' needs scores above 0, but some are not under permutation; use tail='normal'")
     p = np.ones_like(score)
     for k in np.flatnonzero(varies):
         mean = null[:, k].mean()
@@ -156,6 +162,6 @@ def _refuse_means_around_zero(null: NDArray[np.float64]) -> None:
     unclear = (null < 0).any(axis=0) & (null.mean(axis=0) < 3 * error)
     if unclear.any():
         raise DebiasError(
-            f"rule='ratio' divides by the mean for noise, which for {int(unclear.sum())} of {null.shape[1]} features "
-            "is not clearly above 0: use rule='z' or 'difference', or a score of impurity such as mdi"
+            f"rule='ratio' divides by the mean for noise, but for {int(unclear.sum())} of {null.shape[1]} features "
+            "this mean is not clearly above 0: use rule='z' or 'difference', or an impurity score such as mdi"
         )

@@ -1,4 +1,4 @@
-"""How often a feature beats a copy of itself with some values permuted (Deng, Runger and Tuv 2011, Algorithm 1)."""
+"""Partial permutation: how often a feature scores above a partly permuted copy (Deng, Runger and Tuv 2011, Alg. 1)."""
 
 from __future__ import annotations
 
@@ -35,28 +35,30 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
 def partial_permutation(
     inner: debias.Scorer, problem: debias.Problem, *, replicates: int = 200, share: float = 0.2
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Share of replicates in which a feature's score is above that of its partly permuted copy.
+    """Return the share of replicates in which a feature scores above its partly permuted copy.
 
-    A copy has the values of the feature, so it gains as much by their number; what it lacks is the order of some rows.
+    The copy has the same values as the feature, so it gains as much from their number. Only the order of some rows
+    differs.
 
     Parameters
     ----------
     replicates : int
-        Number of times copies are made and the model trained.
+        Number of times that copies are made and the model is fitted.
     share : float
-        Share of the rows whose values are permuted among them, drawn afresh for each copy; 1 for all rows.
+        Share of the rows whose values are permuted among each other. The rows are drawn again for each copy; 1 means
+        all rows.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``p_value``: binomial, of so many wins at one half. ``ties``: replicates with equal scores, which are no wins.
-        ``null``: scores of the copies, (replicates, n_features).
+        ``p_value``: binomial, for this many wins with probability one half. ``ties``: number of replicates with equal
+        scores, which are not wins. ``null``: scores of the copies, shape (replicates, n_features).
 
     Notes
     -----
-    A feature that others stand in for falls below one half: its score is shared with them, and that of its copy is not.
-    The p-value counts trainings on the same rows: it tells whether more trainings would change the verdict, not
-    whether other rows would.
+    If other features can replace a feature, its share falls below one half: it shares its score with them, and its copy
+    does not. The p-value counts fits to the same rows. It says whether more fits would change the decision, not whether
+    other rows would.
     """
     from scipy.special import bdtrc
 
@@ -90,12 +92,12 @@ def scores_beside_copies(
     share: float,
     child: np.random.SeedSequence,
 ) -> NDArray[np.float64]:
-    """Return scores of the columns and, after them, of their copies, shape (2 n_features,)."""
+    """Return the scores of the columns, followed by those of their copies, shape (2 n_features,)."""
     change = with_copies(np.random.default_rng(child), copies, share)
     return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
 
 
 @debias.hookimpl
 def debias_meta_methods() -> Sequence[debias.MetaMethod]:
-    """Offer partial permutation."""
+    """Return partial permutation."""
     return [partial_permutation]

@@ -1,4 +1,4 @@
-"""Permuted copies of columns, of the same dtype, categories and missing values, under names nothing else has."""
+"""Permuted copies of columns, with the same dtype, categories and missing values, and with unique names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFIX = "shadow_"
 
 
 def names_of_copies(names: tuple[str, ...]) -> dict[str, str]:
-    """Return a name for a copy of each column, by the column's: a prefix so long that no column begins with it.
+    """Return a name for the copy of each column, mapped to the column. No column begins with the prefix of the names.
 
     Examples
     --------
@@ -30,17 +30,17 @@ def names_of_copies(names: tuple[str, ...]) -> dict[str, str]:
 def with_copies(
     rng: np.random.Generator, copies: dict[str, str], share: float = 1.0, jointly: bool = False
 ) -> Callable[[Any], Any]:
-    """Return a function that puts permuted copies of all columns beside them.
+    """Return a function that adds permuted copies of all columns.
 
     Parameters
     ----------
     rng : Generator
     copies : dict of str to str
-        Names of the copies, of :func:`names_of_copies`, in the order of the columns.
+        Names of the copies, from :func:`names_of_copies`, in the order of the columns.
     share : float
-        Share of the rows, drawn at random, whose values are permuted among them; the others keep theirs.
+        Share of the rows, drawn at random, whose values are permuted among each other. Other rows keep their values.
     jointly : bool
-        Permute rows, so that copies are correlated among themselves as the columns are.
+        Permute whole rows, so the copies have the same correlations as the columns.
     """
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def with_copies(
 
 
 def with_permuted(rng: np.random.Generator, columns: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return a function that permutes the rows of some columns, together, and leaves the others."""
+    """Return a function that permutes the rows of some columns jointly, and does not change the others."""
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         order = rng.permutation(len(frame))

@@ -1,4 +1,4 @@
-"""A score against what permuted responses give it: GUIDE's ratio, Altmann's p-value, a difference, a z."""
+"""Response permutation: a score compared with its values for permuted responses, by ratio, p-value, difference or z."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias.digest import digest_of
 from debias.retraining.replicates import child_seed, replicate
-from debias_plugins.meta_methods.null_adjustment import against_draws, check_level, check_rule, decided
+from debias_plugins.meta_methods.null_adjustment import against_draws, all_settled, check_level, check_rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,37 +37,39 @@ def response_permutation(
     adaptive: bool = False,
     alpha: float = 0.05,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Permute the response, train and score again: what is left of a score when chance is taken off.
+    """Permute the response, fit and score again, and adjust the score by the scores of the permutations.
 
-    The rows keep their features, so that what a feature gains by its type, values and correlations, it gains in the
-    draws too. On held-out rows both responses are permuted, each among its own rows.
+    The rows keep their features. So a feature that gains from its type, values or correlations gains the same in the
+    permutations. With held-out rows, the responses of training and held-out rows are permuted separately.
 
     Parameters
     ----------
     replicates : int
         Number of permuted responses.
     rule : {"z", "ratio", "difference", "pvalue"}
-        "z": (v - mean v*) / sd v*, for any score. "ratio": v / mean v* (Loh and Zhou 2020, eq. 2), 1 for noise, for
-        scores whose mean for noise is above 0. "difference": v - mean v*. "pvalue": -log10 of the p-value (Altmann et
-        al. 2010), so that more is more important.
+        v is the score, v* are the scores of permuted responses. "z": (v - mean v*) / sd v*, for any score. "ratio":
+        v / mean v* (Loh and Zhou 2020, eq. 2), 1 for noise, for scores with a mean above 0 for noise. "difference":
+        v - mean v*. "pvalue": -log10 of the p-value (Altmann et al. 2010), so higher is more important.
     tail : {"empirical", "normal", "gamma"}
-        How p-values are had: counted, (1 + #{v* >= v}) / (1 + B); or from a law fitted to the draws of the feature.
+        How p-values are computed: counted, (1 + #{v* >= v}) / (1 + B), or by a distribution fitted to the draws of the
+        feature.
     adaptive : bool
-        Stop once it is settled for every feature on which side of `alpha` its counted p-value is, but for a risk of
-        1e-3 a feature (Gandy 2009).
+        Stop when it is settled for every feature on which side of `alpha` its counted p-value is, with a risk of error
+        of at most 1e-3 per feature (Gandy 2009).
     alpha : float
+        Error rate for `adaptive`.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``null``: scores of permuted responses, (B, n_features). ``p_value``. ``unadjusted``: v.
+        ``null``: scores of permuted responses, shape (B, n_features). ``p_value``. ``unadjusted``: v.
 
     Raises
     ------
     DebiasError
-        "ratio" of a score whose mean for noise is not clearly above 0, or "gamma" of one that is not above 0.
+        "ratio" and the mean for noise is not clearly above 0, or "gamma" and a score of a permutation is not above 0.
     RefitError
-        No model could be trained.
+        No model could be fitted.
     """
     v, _ = problem.score(inner)
     drawn = replicate(
@@ -78,17 +80,17 @@ def response_permutation(
         seed=problem.seed or 0,
         engine=problem.engine,
         fingerprint=lambda: digest_of("response_permutation", inner.name, problem.fingerprint()),
-        settled=decided(v, alpha) if adaptive else None,
+        settled=all_settled(v, alpha) if adaptive else None,
     )
     return against_draws(v, drawn, rule, tail)
 
 
 def permuted_score(inner: debias.Scorer, problem: debias.Problem, child: np.random.SeedSequence) -> NDArray[np.float64]:
-    """Return the scores of one permuted response."""
+    """Return the scores for one permuted response."""
     return problem.permuted(np.random.default_rng(child)).inside(child_seed(child)).score(inner)[0]
 
 
 @debias.hookimpl
 def debias_meta_methods() -> Sequence[debias.MetaMethod]:
-    """Offer response permutation."""
+    """Return response permutation."""
     return [response_permutation]

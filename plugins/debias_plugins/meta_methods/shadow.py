@@ -1,4 +1,4 @@
-"""A score against that of permuted copies of the columns, which the model is trained on beside them."""
+"""Shadow features: a score compared with that of permuted copies; the model is fitted to both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     for name, known in (("rule", ("subtract", "max")), ("permute", ("joint", "column"))):
         if options[name] not in known:
-            raise debias.CompositionError(f"shadow: {name}={options[name]!r} is none of {', '.join(map(repr, known))}")
+            raise debias.CompositionError(
+                f"shadow: {name}={options[name]!r} is not one of {', '.join(map(repr, known))}"
+            )
     replicates = options["replicates"]
     if isinstance(replicates, bool) or not isinstance(replicates, int) or replicates < 1:
         raise debias.CompositionError(f"shadow: replicates={replicates!r} must be a whole number of 1 or more")
@@ -38,32 +40,32 @@ def shadow(
     rule: str = "subtract",
     permute: str = "joint",
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Train on the columns and permuted copies of them, and compare the scores of the two.
+    """Fit the model to the columns and permuted copies of them, and compare their scores.
 
-    Copies keep dtype, categories and missing values, are made afresh in each replicate, and of a group of columns there
-    is a group of copies.
+    Copies keep dtype, categories and missing values, and are made again in each replicate. A group of columns has a
+    group of copies.
 
     Parameters
     ----------
     replicates : int
-        Number of times copies are made and the model trained.
+        Number of times that copies are made and the model is fitted.
     rule : {"subtract", "max"}
-        "subtract": the mean of score(X_k) - score(Z_k) (Sandri and Zuccolotto 2008), 0 on average for noise. "max": the
-        share of replicates in which score(X_k) is above that of every copy (Kursa and Rudnicki 2010), with the binomial
-        p-value of so many hits at one half.
+        X_k is a column and Z_k its copy. "subtract": the mean of score(X_k) - score(Z_k) (Sandri and Zuccolotto 2008),
+        0 on average for noise. "max": the share of replicates in which score(X_k) is above the score of every copy
+        (Kursa and Rudnicki 2010), with the binomial p-value for this many hits with probability one half.
     permute : {"joint", "column"}
-        Permute whole rows of copies, which keeps their correlations, or each column by itself.
+        Permute whole rows of the copies, which keeps their correlations, or each column separately.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``null``: scores of the copies, (replicates, n_features). "subtract": ``standard_error`` over replicates, which
-        knows nothing of the draw of the rows. "max": ``p_value`` and the number of ``hits``.
+        ``null``: scores of the copies, shape (replicates, n_features). "subtract": ``standard_error`` over replicates;
+        it does not include the variation due to the sample of rows. "max": ``p_value`` and the number of ``hits``.
 
     Notes
     -----
-    The p-value of "max" counts trainings on the same rows. It tells whether more trainings would change the verdict,
-    not whether other rows would.
+    The p-value of "max" counts fits to the same rows. It says whether more fits would change the decision, not whether
+    other rows would.
     """
     copies = names_of_copies(tuple(name for columns in problem.members for name in columns))
     k = problem.n_features
@@ -99,12 +101,12 @@ def scores_beside_copies(
     jointly: bool,
     child: np.random.SeedSequence,
 ) -> NDArray[np.float64]:
-    """Return scores of the columns and, after them, of their copies, shape (2 n_features,)."""
+    """Return the scores of the columns, followed by those of their copies, shape (2 n_features,)."""
     change = with_copies(np.random.default_rng(child), copies, jointly=jointly)
     return problem.changed(change, copies).inside(child_seed(child)).score(inner)[0]
 
 
 @debias.hookimpl
 def debias_meta_methods() -> Sequence[debias.MetaMethod]:
-    """Offer shadows."""
+    """Return shadow features."""
     return [shadow]

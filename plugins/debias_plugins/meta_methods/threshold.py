@@ -1,4 +1,4 @@
-"""Which scores are more than chance: GUIDE's rule, the family-wise error rate, the false discovery rate."""
+"""Threshold: select features by GUIDE's rule, the family-wise error rate or the false discovery rate."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import p_values
 from debias.hooks.contracts import innermost
-from debias_plugins.guide_threshold import check_alpha, critical_value, decide
+from debias.p_values import false_discovery, holm, step_down_max
+from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 from debias_plugins.meta_methods.null_adjustment import RULES, normalise
 
 if TYPE_CHECKING:
@@ -22,23 +22,23 @@ OWN_RULES = ("guide", "fwer", "fdr", "fdr_by")
 def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
     rule, alpha = options["rule"], options["alpha"]
     if rule not in OWN_RULES:
-        raise debias.CompositionError(f"threshold: rule={rule!r} is none of {', '.join(map(repr, OWN_RULES))}")
+        raise debias.CompositionError(f"threshold: rule={rule!r} is not one of {', '.join(map(repr, OWN_RULES))}")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise debias.CompositionError(f"threshold: alpha={alpha!r} must be between 0 and 1")
     if inner.inner is not None and inner.options.get("adaptive"):
         raise debias.CompositionError(
-            f"{inner.name} stops once every p-value by itself is on its side of its own alpha, which settles "
-            "nothing of features together: leave adaptive out inside a threshold"
+            f"{inner.name} stops when each p-value by itself is settled, but a threshold decides about all features "
+            "together: leave adaptive out inside a threshold"
         )
     if rule == "guide" and debias.Gives.NULL not in inner.gives:
         raise debias.CompositionError(
-            f"threshold(rule='guide') compares scores with those of permuted responses, and {inner.name} keeps none: "
+            f"threshold(rule='guide') compares scores with those of permuted responses, and {inner.name} has none: "
             f"write threshold(response_permutation({innermost(inner).name}))"
         )
     if not inner.gives & (debias.Gives.NULL | debias.Gives.P_VALUE):
         raise debias.CompositionError(
-            f"threshold(rule={rule!r}) needs p-values, and {inner.name} has none: response_permutation, "
-            "partial_permutation, shadow(rule='max') and feature_permutation(rule='pvalue') give them"
+            f"threshold(rule={rule!r}) needs p-values, and {inner.name} has none. response_permutation, "
+            "partial_permutation, shadow(rule='max') and feature_permutation(rule='pvalue') have p-values"
         )
 
 
@@ -46,30 +46,31 @@ def _check(inner: debias.Scorer, options: Mapping[str, Any]) -> None:
 def threshold(
     inner: debias.Scorer, problem: debias.Problem, *, alpha: float = 0.05, rule: str = "guide"
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Select features; their scores stay as they are.
+    """Select features; the scores do not change.
 
     Parameters
     ----------
     alpha : float
         Error rate.
     rule : {"guide", "fwer", "fdr", "fdr_by"}
-        "guide": the m features with the largest scores, where m unadjusted scores exceed the level that the largest
-        unadjusted score of a permuted response exceeds with probability alpha (Loh and Zhou 2020, section 6); if no
-        feature matters, one or more are selected with probability at most alpha. "fwer": step-down max of the scores,
-        each standardised over its draws and itself (Westfall and Young 1993), or Holm where there are p-values only.
-        "fdr": Benjamini and Hochberg (1995); "fdr_by": Benjamini and Yekutieli (2001), under any dependence.
+        "guide": the m features with the largest scores, where m is the number of unadjusted scores above the level that
+        the largest unadjusted score of a permuted response exceeds with probability alpha (Loh and Zhou 2020, section
+        6). If no feature matters, one or more features are selected with probability at most alpha. "fwer": step-down
+        max of the scores, each standardised over its draws and itself (Westfall and Young 1993), or Holm if there are
+        only p-values. "fdr": Benjamini and Hochberg (1995). "fdr_by": Benjamini and Yekutieli (2001), under any
+        dependence.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        The scores of the scorer inside. ``selected``; "guide": ``threshold``, half-way between the m-th and the next
-        largest score, ``critical``, and ``normalized``, scores over the threshold where that is above 0; else
-        ``p_adjusted``.
+        The scores of the scorer inside, and ``selected``. "guide": ``threshold``, half-way between the m-th and the
+        next largest score; ``critical``; and ``normalized``, the scores divided by the threshold if it is above 0.
+        Other rules: ``p_adjusted``.
 
     Raises
     ------
     CompositionError
-        So few replicates cannot reach alpha.
+        There are too few replicates for alpha.
     """
     values, details = problem.score(inner)
     details = dict(details)
@@ -91,24 +92,24 @@ def threshold(
         return values, {**details, **normalized, "critical": critical, "threshold": level, "selected": selected}
     p = np.asarray(details["p_value"])
     if rule == "fwer":
-        adjusted = p_values.holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
+        adjusted = holm(p) if null is None else _step_down(np.asarray(details["unadjusted"]), null)
     else:
-        adjusted = p_values.false_discovery(p, any_dependence=rule == "fdr_by")
+        adjusted = false_discovery(p, any_dependence=rule == "fdr_by")
         if null is not None and len(p) / (len(null) + 1) > alpha:
-            few = f"with {len(null)} replicates a feature alone cannot be selected among {len(p)} at alpha={alpha}: "
+            few = f"with {len(null)} replicates no single feature of {len(p)} can be selected at alpha={alpha}: "
             details["warnings"] = [*details.get("warnings", []), f"{few}raise replicates to {int(len(p) / alpha)}"]
     return values, {**details, "p_adjusted": adjusted, "selected": adjusted <= alpha}
 
 
 def _step_down(unadjusted: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return adjusted p-values; the true scores are one more draw, so that under chance all draws are alike."""
+    """Return adjusted p-values. The observed scores count as one more draw: under the null all are exchangeable."""
     every = np.vstack([unadjusted, null])
     spread = every.std(axis=0)
     z = np.divide(every - every.mean(axis=0), spread, out=np.zeros_like(every), where=spread > 0)
-    return p_values.step_down_max(z[0], z[1:])
+    return step_down_max(z[0], z[1:])
 
 
 @debias.hookimpl
 def debias_meta_methods() -> Sequence[debias.MetaMethod]:
-    """Offer thresholds."""
+    """Return the threshold."""
     return [threshold]

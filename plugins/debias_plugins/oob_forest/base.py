@@ -1,4 +1,4 @@
-"""What OOBForests share: bags, growth and prediction."""
+"""The base class of OOBForests: bags, growth and prediction."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ SEEDS = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, eq=False)
 class OOBTree:
-    """One tree: arrays of one entry a node, the root first; children are -1 at leaves.
+    """One tree: arrays with one entry per node, the root first. Children are -1 at leaves.
 
-    `count` is the number of distinct in-bag rows, `weight` their weight, `value` the mean response (class fractions),
-    `impurity` the variance (Gini impurity), all of in-bag rows. A row goes left if its value is at most `threshold`.
+    For the in-bag rows of a node, `count` is the number of distinct rows, `weight` their weight, `value` the mean
+    response (class fractions) and `impurity` the variance (Gini impurity). A row goes left if its value is at most
+    `threshold`.
     """
 
     seed: int
@@ -40,12 +41,12 @@ class OOBTree:
 
     @property
     def links(self) -> tuple[NDArray[Any], ...]:
-        """What walking down the tree takes."""
+        """The arrays needed to route rows down the tree."""
         return self.feature, self.threshold, self.left, self.right, self.missing_left
 
 
-class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What classifier and regressor share: bags, growth and prediction."""
+class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """The base class of classifier and regressor: bags, growth and prediction."""
 
     n_estimators: int
     max_features: Any
@@ -62,13 +63,13 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     _oob_sums: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     def in_bag(self, tree: int) -> NDArray[np.int64]:
-        """Return the training rows drawn for a tree, with repeats, shape (n_drawn,)."""
+        """Return the training rows in the bag of a tree, with repetitions, shape (n_drawn,)."""
         check_is_fitted(self)
         return _bag(self.trees_[tree].seed, self.n_samples_, self.n_drawn_)
 
     @property
     def estimators_samples_(self) -> list[NDArray[np.int64]]:
-        """The training rows drawn for each tree, with repeats."""
+        """The training rows in the bag of each tree, with repetitions."""
         return [self.in_bag(tree) for tree in range(len(self.trees_))]
 
     def apply(self, X: Any) -> NDArray[np.int32]:
@@ -114,7 +115,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         sample_weight: NDArray[np.float64] | None,
         class_factor: NDArray[np.float64] | None,
     ) -> NDArray[np.float64]:
-        """Grow the trees; return the mean of each row's predictions by trees it was out of bag of, NaN where none."""
+        """Grow the trees; return the mean out-of-bag prediction of each row, NaN for rows that are in every bag."""
         from debias_plugins.oob_forest.kernels import growing as kernels
 
         n_rows, n_features = X.shape
@@ -122,13 +123,13 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         again = self.warm_start and hasattr(self, "trees_")
         if again and (n_rows, n_drawn) != (self.n_samples_, self.n_drawn_):
             raise ValueError(
-                f"warm_start grows more trees on the same rows: the first were grown on {self.n_drawn_} of "
-                f"{self.n_samples_}, these would be on {n_drawn} of {n_rows}"
+                f"warm_start adds trees grown on the same rows: the existing trees were grown on {self.n_drawn_} of "
+                f"{self.n_samples_} rows, the new ones would be grown on {n_drawn} of {n_rows}"
             )
         if again and self.n_estimators < len(self.trees_):
             raise ValueError(
-                f"n_estimators={self.n_estimators} must be larger or equal to the {len(self.trees_)} trees there are "
-                "when warm_start is on"
+                f"n_estimators={self.n_estimators} must be at least {len(self.trees_)}, the number of existing trees, "
+                "with warm_start=True"
             )
         old = self.trees_ if again else []
         seeds = check_random_state(self.random_state).randint(SEEDS, size=self.n_estimators)[len(old) :]
@@ -141,7 +142,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         def grown(seed: int) -> tuple[OOBTree, NDArray[np.float64], NDArray[np.int32]]:
             bag = np.bincount(_bag(seed, n_rows, n_drawn), minlength=n_rows).astype(np.float64)
             if not weight[bag > 0].any():
-                raise ValueError("the rows in the bag of a tree all have weight 0: give more rows a weight")
+                raise ValueError("all rows in the bag of a tree have weight 0: give more rows a positive weight")
             importance = np.zeros(n_features)
             data = (columns, codes, n_codes, response, value, weight, bag > 0, bag)
             *nodes, leaf = kernels.grow(*data, options, seed, importance)
@@ -150,14 +151,14 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         sums, n_seen = np.zeros_like(value), np.zeros(n_rows)
         if again:
             sums, n_seen = self._oob_sums
-        found = _in_threads(grown, [int(seed) for seed in seeds], self.n_jobs)
+        new = _in_threads(grown, [int(seed) for seed in seeds], self.n_jobs)
         total = self._importance if again else np.zeros(n_features)
-        for tree, importance, leaf in found:
+        for tree, importance, leaf in new:
             out = leaf >= 0
             sums[out] += tree.value[leaf[out]]
             n_seen += out
             total = total + importance
-        self.trees_ = [*old, *(tree for tree, *_ in found)]
+        self.trees_ = [*old, *(tree for tree, *_ in new)]
         self.n_samples_, self.n_drawn_ = n_rows, n_drawn
         self._importance, self._oob_sums = total, (sums, n_seen)
         self._sample_weight = sample_weight
@@ -165,7 +166,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return np.divide(sums, n_seen[:, None], out=np.full_like(sums, np.nan), where=n_seen[:, None] > 0)
 
     def _limits(self, n_rows: int, n_features: int) -> tuple[int, int, int]:
-        """Return number of candidate features, depth (-1: no limit) and size of the bags."""
+        """Return the number of candidate features, the maximum depth (-1: no limit) and the size of the bags."""
         for name, least in (("n_estimators", 1), ("min_samples_leaf", 1), ("max_depth", 1)):
             number = getattr(self, name)
             if name == "max_depth" and number is None:
@@ -182,7 +183,7 @@ class _OOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
 
 def _share(wanted: Any, n: int, name: str) -> int:
-    """Return a number given as such, or as a share of `n`."""
+    """Return a number that was passed as an integer, or as a share of `n`."""
     whole = isinstance(wanted, Integral) and not isinstance(wanted, bool)
     if not isinstance(wanted, Real) or isinstance(wanted, bool) or not 0 < float(wanted) <= (n if whole else 1):
         raise ValueError(f"{name} must be a whole number from 1 to {n}, or a share above 0 up to 1, not {wanted!r}")
@@ -194,17 +195,17 @@ def _bag(seed: int, n_rows: int, n_drawn: int) -> NDArray[np.int64]:
 
 
 def _ranks(columns: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the rank of each value among the distinct values of its column, and how many there are; missing last."""
+    """Return the rank of each value among the distinct values of its column, and their number; missing is last."""
     codes, n_codes = np.empty(columns.shape, dtype=np.int32), np.empty(len(columns), dtype=np.int64)
     for k, x in enumerate(columns):
-        distinct, rank = np.unique(x, return_inverse=True)  # all NaN are one value, the last
+        distinct, rank = np.unique(x, return_inverse=True)  # np.unique takes all NaN as one value, the last
         codes[k] = rank
         n_codes[k] = distinct.size - np.isnan(distinct[-1])
     return codes, n_codes
 
 
 def _in_threads(function: Callable[[Any], Any], over: list[Any], n_jobs: int | None) -> list[Any]:
-    """Call a function over items; compiled loops release the interpreter. Results are in order."""
+    """Call a function for each item, in threads; the results are in order. The compiled loops release the lock."""
     from joblib import Parallel, delayed
 
     if n_jobs in (None, 1):

@@ -1,7 +1,7 @@
-"""OOBForest: in-bag rows place the thresholds, out-of-bag rows choose the features (Deng, Runger and Tuv 2011, s. 3).
+"""OOBForest: in-bag rows set the thresholds, out-of-bag rows choose the features (Deng, Runger and Tuv 2011, sec. 3).
 
-A feature with many values finds a good-looking threshold more easily than one with few. In an OOBForest it gains
-nothing by that: which feature splits a node is decided on rows that no threshold was fitted to, and importances are
+A feature with many values finds a threshold that looks good more easily than one with few values. In an OOBForest it
+gains nothing by this: rows to which no threshold was fitted decide which feature splits a node, and importances are
 sums over these rows too.
 """
 
@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from debias_plugins.oob_forest.base import OOBTree, _OOBForest
+from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,48 +24,51 @@ if TYPE_CHECKING:
 __all__ = ["OOBForestClassifier", "OOBForestRegressor", "OOBTree"]
 
 
-class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
-    """A random forest whose split features are chosen by the Gini decrease of out-of-bag rows.
+class OOBForestClassifier(ClassifierMixin, BaseOOBForest):  # type: ignore[misc]
+    """A random forest that chooses split features by the Gini decrease of out-of-bag rows.
 
-    At each node each of `max_features` drawn features has its best threshold on the in-bag rows; the feature whose
-    split lowers the Gini impurity of the node's out-of-bag rows most is taken. Where these tell nothing (none of the
-    splits has some on both sides and lowers it), the in-bag rows choose, and the node adds nothing to importances.
+    At each node `max_features` features are drawn, and each gets its best threshold on the in-bag rows. The node is
+    split on the feature with the largest decrease of the Gini impurity of the node's out-of-bag rows. If no split has
+    out-of-bag rows on both sides and decreases their impurity, the in-bag rows choose, and the node adds nothing to the
+    importances.
 
     Parameters
     ----------
     n_estimators : int
     max_features : {"sqrt", "log2"}, int, float or None
-        Features drawn at each node, as a number or share; constant ones do not count.
+        Number or share of features drawn at each node. Constant features do not count.
     max_depth : int or None
     min_samples_leaf : int
-        Distinct in-bag rows that every leaf has at least.
+        Minimum number of distinct in-bag rows in a leaf.
     max_samples : int, float or None
-        Rows drawn for each bag, with replacement; None for as many as there are.
+        Number or share of rows drawn for each bag, with replacement. None: as many as there are rows.
     class_weight : dict, "balanced" or None
     random_state : int, RandomState or None
     n_jobs : int or None
-        Threads; the forest is the same for any number.
+        Number of threads. The forest does not depend on it.
     warm_start : bool
-        Whether `fit` keeps the trees there are and grows more, up to `n_estimators`, on the same data.
+        Whether `fit` keeps the existing trees and adds more, up to `n_estimators`, on the same data.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
     feature_importances_ : array of shape (n_features,)
-        Decrease of the Gini impurity of out-of-bag rows at the splits of a feature, a tree. Not scaled to sum 1. Never
-        negative: noise has a small positive importance, but not more of it for having more values.
+        Decrease of the Gini impurity of out-of-bag rows at the splits on a feature, averaged over trees. They are not
+        scaled to sum 1. They are never negative: noise has a small positive importance, which does not grow with its
+        number of values.
     oob_score_ : float
-        Accuracy on out-of-bag rows, by the trees each was not in the bag of. These rows chose the split features, so it
-        is too high; use a cross-validated one to report.
+        Accuracy on out-of-bag rows. These rows chose the split features, so it is too high; report a cross-validated
+        accuracy.
     oob_decision_function_ : array of shape (n_rows, n_classes)
-        Those trees' mean class fractions; NaN for rows that were in every bag.
+        Mean class fractions of the trees for which the row was out of bag; NaN for rows that were in every bag.
     trees_ : list of OOBTree
     n_features_in_ : int
 
     Notes
     -----
-    Sample and class weights multiply what in-bag and out-of-bag rows weigh; every row is drawn equally often.
-    Missing values go to the side that is better in-bag; where the node's in-bag rows miss none, with the more rows.
+    Sample and class weights multiply the weight of in-bag and out-of-bag rows. All rows are drawn with equal
+    probability. Missing values go to the side that is better in-bag; if no in-bag row of the node has a missing value,
+    they go to the side with more rows.
 
     Examples
     --------
@@ -108,13 +111,13 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
         check_classification_targets(y)
         classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
         if self.warm_start and hasattr(self, "trees_") and not np.array_equal(classes, self.classes_):
-            raise ValueError("warm_start grows more trees for the same classes, and y has others")
+            raise ValueError("warm_start adds trees for the same classes, but y has other classes")
         weight = None if sample_weight is None else _weights(sample_weight, X)
         factor = None
         if self.class_weight is not None:
             factor = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
         one_hot = np.eye(classes.size)[codes]
-        # Two one-hot columns move against each other, so one does, times sqrt(2).
+        # Two one-hot columns are 1 minus each other, so one of them, times sqrt(2), has the same sums of squares.
         response = np.sqrt(2.0) * one_hot[:, 1:] if classes.size == 2 else one_hot
         self.classes_ = classes
         self._class_factor = factor
@@ -124,36 +127,36 @@ class OOBForestClassifier(ClassifierMixin, _OOBForest):  # type: ignore[misc]
         seen = ~np.isnan(mean[:, 0])
         of_seen = None if weight is None else weight[seen]
         scored = seen.any() and (of_seen is None or of_seen.any())
-        found = mean[seen].argmax(axis=1)
-        self.oob_score_ = float(accuracy_score(codes[seen], found, sample_weight=of_seen)) if scored else np.nan
+        predicted = mean[seen].argmax(axis=1)
+        self.oob_score_ = float(accuracy_score(codes[seen], predicted, sample_weight=of_seen)) if scored else np.nan
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the trees' mean class fractions, shape (n_rows, n_classes)."""
+        """Return the mean class fractions of the trees, shape (n_rows, n_classes)."""
         return self._mean(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of the largest mean fraction."""
-        mean = self.predict_proba(X)  # raises where the forest is not fitted
+        """Return the class with the largest mean fraction."""
+        mean = self.predict_proba(X)  # raises NotFittedError before classes_ is read
         return self.classes_[mean.argmax(axis=1)]
 
 
-class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
-    """A random forest whose split features are chosen by the decrease of variance of out-of-bag rows.
+class OOBForestRegressor(RegressorMixin, BaseOOBForest):  # type: ignore[misc]
+    """A random forest that chooses split features by the decrease of the variance of out-of-bag rows.
 
     Parameters
     ----------
     n_estimators, max_features, max_depth, min_samples_leaf, max_samples, random_state, n_jobs, warm_start
-        As for :class:`OOBForestClassifier`; `max_features` is all features by default.
+        As for :class:`OOBForestClassifier`. The default of `max_features` is all features.
 
     Attributes
     ----------
     feature_importances_, trees_, n_features_in_
-        As for :class:`OOBForestClassifier`, of the variance.
+        As for :class:`OOBForestClassifier`, with the variance instead of the Gini impurity.
     oob_score_ : float
-        R squared on out-of-bag rows; too high, since these rows chose the split features.
+        R squared on out-of-bag rows. It is too high, because these rows chose the split features.
     oob_prediction_ : array of shape (n_rows,)
-        NaN for rows that were in every bag.
+        Mean prediction of the trees for which the row was out of bag; NaN for rows that were in every bag.
 
     Examples
     --------
@@ -201,7 +204,7 @@ class OOBForestRegressor(RegressorMixin, _OOBForest):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the mean of the trees, shape (n_rows,)."""
+        """Return the mean prediction of the trees, shape (n_rows,)."""
         return self._mean(X)[:, 0]
 
 

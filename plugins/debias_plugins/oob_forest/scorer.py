@@ -1,4 +1,4 @@
-"""The importance of an OOBForest as a scorer of data."""
+"""A scorer of data: the importance of an OOBForest."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,30 +23,32 @@ def oob_forest(
     max_depth: int | None = None,
     min_samples_leaf: int = 1,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Grow an OOBForest on X and y, for its importances (Deng, Runger and Tuv 2011, section 3).
+    """Fit an OOBForest to X and y, and return its importances (Deng, Runger and Tuv 2011, section 3).
 
     Parameters
     ----------
     data : Data of (n_rows, n_features)
-        Of classes or numbers. Categories count as numbers in their order (of the alphabet, where they have none).
+        The response has classes or numbers. Categorical features are numbered in their order, or alphabetically if they
+        have no order.
     n_estimators : int
-        200 is the paper's.
+        The paper uses 200.
     max_features : {"auto", "sqrt", "log2"}, int, float or None
-        Features drawn at each node; "auto" is "sqrt" of them for classes, all for numbers.
+        Features drawn at each node. "auto": "sqrt" for classes, all features for numbers.
     max_depth, min_samples_leaf
-        Of the trees.
+        As for ``OOBForestClassifier``.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        The importances, never negative; ``oob_score``, which is too high (these rows chose the features).
+        The importances, which are never negative; ``oob_score``, which is too high, because the same rows chose the
+        features.
 
     Raises
     ------
     RowsError
-        There are fewer than two rows, or one class only.
+        There are fewer than two rows, or y is constant.
     CompositionError
-        An option that no forest can be grown with.
+        An option is not valid for a forest.
 
     Examples
     --------
@@ -81,6 +82,6 @@ def oob_forest(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer the OOBForest's importance."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the importance of an OOBForest."""
     return [oob_forest]

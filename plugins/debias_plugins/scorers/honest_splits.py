@@ -1,8 +1,9 @@
-"""Honest splits: what every feature's best split at every node of a trained forest is worth on unseen rows.
+"""Honest splits: the value, on unseen rows, of the best split of every feature at every node of a fitted forest.
 
-The split features of a tree compete: one that loses a node to a correlated or many-valued rival leaves no trace in
-scores of the splits there are. Here every feature gets its best split on the in-bag rows of each node, and that split
-is judged on the rows the tree has not seen, as OOBForest does while it grows (Deng, Runger and Tuv 2011, section 3).
+The features of a tree compete for each split. A feature that loses a node to a correlated or many-valued one leaves no
+trace in scores of the existing splits. Here every feature gets its best split on the in-bag rows of each node, and that
+split is evaluated on the rows the tree has not seen, as OOBForest does while it grows (Deng, Runger and Tuv 2011,
+section 3).
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 MOST_BINS = 2**16 - 2
+"""Bins are stored as uint16; one more number is for missing values."""
 
 
 @debias.scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
@@ -36,72 +36,74 @@ def honest_splits(
     min_node_size: float = 5,
     shrinkage: float = 0.0,
 ) -> Result:
-    """Every feature's best in-bag split at every inner node, on evaluation rows, centred in the node.
+    """Return the covariance of each feature's best in-bag splits with the response on evaluation rows.
 
-    A node's term is ``n'_l n'_r / n'_t (m_l - m_r) . (m'_l - m'_r)``: m the in-bag means of the two sides of the best
-    split, m' and n' the means and weights of the evaluation rows there; terms are divided by the evaluation weight of
-    the tree and summed over its nodes, and trees averaged. A feature that knows nothing of the response has mean 0,
-    since its evaluation values are exchangeable whatever split was chosen.
+    The term of a node is ``n'_l n'_r / n'_t (m_l - m_r) . (m'_l - m'_r)``. Here m are the in-bag means of the two
+    sides of the best split; m' and n' are the means and weights of the evaluation rows there. The terms are divided by
+    the evaluation weight of the tree and summed over its nodes; then the trees are averaged. A feature that is
+    independent of the response has mean 0: whatever split was chosen, its values on the evaluation rows are
+    exchangeable.
 
     Parameters
     ----------
     bins : int
-        Thresholds are sought between that many bins of about equally many rows; features of no more distinct values
-        have one bin each, so that their splits are exact.
+        Thresholds are tried between this many bins, with about equally many rows in each. A feature with at most this
+        many distinct values has one bin per value, so its splits are exact.
     min_node_size : float
-        Nodes of less in-bag weight are passed over: their splits cost time and are mostly noise.
+        Skip nodes with less in-bag weight. Their splits take time and are mostly noise.
     shrinkage : float
-        Node terms are multiplied by n_t / (n_t + shrinkage), n_t the in-bag weight.
+        Node terms are multiplied by n_t / (n_t + shrinkage), where n_t is the in-bag weight.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        The scores; ``trees_without_rows``: trees that have no evaluation rows and are left out.
+        The scores, and ``trees_without_rows``: the number of trees without evaluation rows, which are left out.
 
     Raises
     ------
     RowsError
-        There are no training rows beside held-out ones (pass ``train=``), or no rows the trees have not seen.
+        There are held-out rows but no training rows (pass ``train=``), or no rows that the trees have not seen.
 
     Notes
     -----
-    The best split is that of the largest decrease of variance (Gini impurity of classes); of equals that on smaller
-    values. Missing values of numbers go to the better side in-bag, with the more rows where the node's in-bag rows miss
-    none. Features that the model splits as categories have their levels ordered by the mean response in the node, a
-    missing value being a level. For boosted models the response is r_0, the negative gradient at the margin before any
-    tree, and trees are averaged by output: their values do not enter.
+    The best split has the largest decrease of variance (of Gini impurity, for classes); among equal splits it is the
+    one on smaller values. Missing values of numbers go to the side that is better in-bag; if no in-bag row of the node
+    has a missing value, they go to the side with more rows. If the model splits a feature as categories, its levels are
+    ordered by their mean response in the node, and a missing value is a level. For boosted models the response is r_0,
+    the negative gradient at the margin before any tree, and the trees of each output are averaged: their values are not
+    used.
     """
     _check(bins, min_node_size, shrinkage)
     source = _training_rows(ensemble, rows)
     table = _Binned(ensemble, source.table.matrix(ensemble), bins)
     task = _Task(ensemble, rows, source, table, float(min_node_size), float(shrinkage))
     if rows.n_jobs == 1:
-        found = [task(tree) for tree in range(ensemble.n_trees)]
+        of_trees = [task(tree) for tree in range(ensemble.n_trees)]
     else:
         from joblib import Parallel, delayed
 
-        # Threads: the compiled loops release the interpreter. Sums are taken in the order of the trees.
-        found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(
+        # Threads: the compiled loops release the interpreter lock. The sum below is in the order of the trees.
+        of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(
             delayed(task)(tree) for tree in range(ensemble.n_trees)
         )
-    seen = np.array([each is not None for each in found])
+    seen = np.array([of_tree is not None for of_tree in of_trees])
     if not seen.any():
         raise RowsError(
-            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
-            "rows='held-out' and train=(X_train, y_train)"
+            "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not seen, "
+            "with rows='held-out' and train=(X_train, y_train)"
         )
     output = ensemble.tree_output
     per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
     score = np.zeros(ensemble.n_features)
-    for tree, each in enumerate(found):
-        if each is not None:
-            score += each / per_output[output[tree]]
+    for tree, of_tree in enumerate(of_trees):
+        if of_tree is not None:
+            score += of_tree / per_output[output[tree]]
     return score, {"trees_without_rows": int((~seen).sum())}
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer honest splits."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the scorer of honest splits."""
     return [honest_splits]
 
 
@@ -114,24 +116,24 @@ def _check(bins: int, min_node_size: float, shrinkage: float) -> None:
 
 
 def _training_rows(ensemble: TreeEnsemble, rows: Rows) -> Rows:
-    """Return the rows the splits are sought on."""
+    """Return the rows on which splits are chosen."""
     if rows.kind == "train":
         raise RowsError(
-            "honest_splits judges splits on rows the trees have not seen, and rows='train' are rows they were grown "
-            "on. Use rows='oob', or held-out rows with train=(X_train, y_train) beside them"
+            "honest_splits evaluates splits on rows the trees have not seen, but with rows='train' the trees were "
+            "grown on all rows. Use rows='oob', or held-out rows together with train=(X_train, y_train)"
         )
     source = rows if rows.kind == "oob" else rows.train
     if source is None:
-        how = "score the training rows themselves with rows='oob', or " if ensemble.averaged else ""
+        how = "pass the training rows with rows='oob', or " if ensemble.averaged else ""
         raise RowsError(
-            f"honest_splits seeks splits on training rows, and there are held-out rows only: {how}pass "
-            "train=(X_train, y_train) beside them"
+            f"honest_splits chooses splits on training rows, but there are only held-out rows: {how}pass "
+            "train=(X_train, y_train) together with them"
         )
     return source
 
 
 class _Binned:
-    """Bins of every feature, made of the training rows."""
+    """The bins of every feature, computed from the training rows."""
 
     def __init__(self, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], bins: int) -> None:
         self.categorical = np.zeros(ensemble.n_features, dtype=bool)
@@ -156,7 +158,10 @@ class _Binned:
         self.train = self.of(X)
 
     def of(self, X: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
-        """Return the bin of every value, shape (n_features, n_rows); missing values and unknown levels the last."""
+        """Return the bin of every value, shape (n_features, n_rows).
+
+        The last bin is for missing values and unknown levels.
+        """
         codes = np.empty(X.shape[::-1], dtype=np.uint16)
         for k, edges in enumerate(self.edges):
             code = np.searchsorted(edges, X[:, k].astype(np.float64), side="left")
@@ -170,7 +175,7 @@ class _Binned:
 
 
 class _Task:
-    """The unaveraged scores of one tree, called with its number."""
+    """Computes the scores of one tree, given its number; they are averaged later."""
 
     def __init__(
         self,
@@ -191,7 +196,7 @@ class _Task:
         self.bins = table.train if same else table.of(self.X)
 
     def __call__(self, tree: int) -> NDArray[np.float64] | None:
-        """Return the scores of a tree, shape (n_features,); None if it has no evaluation rows."""
+        """Return the scores of a tree, shape (n_features,), or None if it has no evaluation rows."""
         from debias.trees.routing import route
         from debias_plugins.scorers.kernels import honest_splits as kernels
 
@@ -227,7 +232,7 @@ class _Task:
 
 
 def _response(rows: Rows) -> NDArray[np.float64]:
-    """Return the response as columns; two classes are one column times sqrt(2), whose products are the same."""
+    """Return the response as columns; two classes become one column times sqrt(2), which has the same products."""
     response = rows.response
     if response.values is not None:
         return response.values

@@ -1,4 +1,4 @@
-"""How well outputs predict, by any scikit-learn metric, whether or not an estimator stands behind them."""
+"""scikit-learn metrics of raw outputs, with or without an estimator."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import CompositionError, RowsError, nearest
+from debias import CompositionError, RowsError
+from debias.errors import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
 
 class Metric:
-    """A metric of raw outputs, the higher the better.
+    """A metric of raw outputs; higher is better.
 
     Parameters
     ----------
     metric : str, callable or None
-        A scikit-learn scorer's name, or a scorer ``(estimator, X, y) -> float``. The estimator it gets predicts what
-        the model does, by ``predict`` and, of classes, ``predict_proba``; X is empty. None: "accuracy" of classifiers,
-        "neg_mean_squared_error" of others.
+        The name of a scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``. It gets an estimator with the
+        predictions of the model (``predict`` and, for classes, ``predict_proba``), and an X without columns. None:
+        "accuracy" for classifiers, "neg_mean_squared_error" for regressors.
     ensemble : TreeEnsemble
     rows : Rows
-        Whose response and weights are used; no weights are passed on if they are all equal.
+        Their response and weights are used. If all weights are equal, the metric gets none.
     """
 
     def __init__(self, metric: str | Callable[..., float] | None, ensemble: TreeEnsemble, rows: Rows) -> None:
@@ -41,7 +41,7 @@ class Metric:
             assert response.codes is not None
             self._codes, self._y = response.codes, np.asarray(ensemble.classes)[response.codes]
         elif response.target is not None:
-            target = response.target  # of LightGBM's reg_sqrt on the scale of margins
+            target = response.target  # for LightGBM's reg_sqrt it is on the scale of margins
             self._y = _columns(np.sign(target) * target**2 if ensemble.objective.root else target)
         else:
             assert response.values is not None
@@ -50,12 +50,12 @@ class Metric:
         self._weight = None if (rows.weight == rows.weight[0]).all() else rows.weight
 
     def __call__(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the metric of each of several outputs of trees for the rows `at`.
+        """Return the metric of each of several outputs for the rows `at`.
 
         Parameters
         ----------
         raw : array of shape (n_outcomes, n, n_outputs)
-            Without the constant, or the margin of each row, that comes before any tree.
+            Sums or means of the trees, without the constant or the margin of each row before the first tree.
         at : array of shape (n,)
 
         Returns
@@ -69,25 +69,25 @@ class Metric:
         if self.name == "neg_mean_squared_error" and not self.ensemble.is_classifier:
             error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
             return -np.average((error**2).mean(axis=2), axis=1, weights=weight)
-        return np.array([self._by_scorer(each, self._y[at], weight) for each in raw])
+        return np.array([self._by_scorer(output, self._y[at], weight) for output in raw])
 
     def _by_scorer(self, raw: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
         predicted = _predicted(self.ensemble, raw)
         empty = np.empty((len(raw), 0))
         try:
-            found = (
+            value = (
                 self._scorer(predicted, empty, y)
                 if weight is None
                 else self._scorer(predicted, empty, y, sample_weight=weight)
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise CompositionError(
-                f"the metric {self.name} cannot be taken of these predictions: {error}"
-                + ("" if weight is None else " (the rows have weights, which it is given as sample_weight)")
+                f"the metric {self.name} cannot be computed from these predictions: {error}"
+                + ("" if weight is None else " (the rows have weights, so the metric gets sample_weight)")
             ) from error
-        if not np.isfinite(found):
-            raise RowsError(f"the metric {self.name} is {found} on {len(y)} rows; use one that is defined there")
-        return float(found)
+        if not np.isfinite(value):
+            raise RowsError(f"the metric {self.name} is {value} on {len(y)} rows; use a metric that is defined there")
+        return float(value)
 
 
 def _scorer(metric: str | Callable[..., float]) -> Callable[..., float]:
@@ -98,23 +98,23 @@ def _scorer(metric: str | Callable[..., float]) -> Callable[..., float]:
     if metric not in get_scorer_names():
         raise CompositionError(
             f"scikit-learn has no metric {metric!r}.{nearest(metric, get_scorer_names())} "
-            "sklearn.metrics.get_scorer_names() lists those there are."
+            "sklearn.metrics.get_scorer_names() lists the metrics."
         )
     return get_scorer(metric)
 
 
 def _columns(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return numbers as scikit-learn has them: one response flat, several side by side."""
+    """Return numbers in scikit-learn's shape: (n_rows,) for one response, (n_rows, n_outputs) for several."""
     return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 
 def _codes(raw: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the class predicted for outputs of shape (..., n_outputs), the first of those that tie."""
+    """Return the predicted class for outputs of shape (..., n_outputs); in a tie the first."""
     return (raw[..., 0] > 0).astype(np.int64) if raw.shape[-1] == 1 else raw.argmax(axis=-1)
 
 
 def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
-    """Return an estimator that has predicted already."""
+    """Return an estimator that returns these outputs as its predictions."""
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
     mean = ensemble.objective.mean(raw)
@@ -127,7 +127,7 @@ def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
 
         def predict_proba(self, X: Any) -> NDArray[np.float64]:
             if ensemble.objective.name not in ("logistic", "softmax", "squared_error"):
-                raise AttributeError(f"outputs of {ensemble.objective.name} are no probabilities")
+                raise AttributeError(f"outputs of {ensemble.objective.name} are not probabilities")
             return np.column_stack([1 - mean, mean]) if mean.shape[1] == 1 else mean
 
     class Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What the libraries count themselves: splits, gain, cover. Biased, and there to be compared with."""
+"""The libraries' own importances: number of splits, gain, cover. They are biased, and serve for comparison."""
 
 from __future__ import annotations
 
@@ -8,64 +8,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
 
 @debias.scorer_plugin("split_count", unit="splits", needs_rows=False)
 def split_count(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
-    """Count the splits on each feature: XGBoost's "weight", LightGBM's "split"."""
+    """Return the number of splits on each feature: "weight" in XGBoost, "split" in LightGBM."""
     return np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features).astype(np.float64)
 
 
 @debias.scorer_plugin("gain", unit="total gain", needs_rows=False)
 def gain(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
-    """Sum of the library's split gains: XGBoost's "total_gain", LightGBM's "gain"."""
+    """Return the sum of the library's split gains: "total_gain" in XGBoost, "gain" in LightGBM."""
     return _total(ensemble, ensemble.gain, "gain")
 
 
 @debias.scorer_plugin("cover", unit="total cover", needs_rows=False)
 def cover(ensemble: TreeEnsemble, rows: Rows | None) -> NDArray[np.float64]:
-    """Sum of the cover of splits: XGBoost's "total_cover" (of hessians); of LightGBM, training rows."""
+    """Return the sum of the cover of splits: "total_cover" (hessians) in XGBoost, training rows in LightGBM."""
     return _total(ensemble, ensemble.cover, "cover")
 
 
 @debias.scorer_plugin("native", unit="as the library reports it", needs_rows=False)
 def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return what the model reports today, to the digit: ``feature_importances_``, or a Booster's own default.
+    """Return the importance the model itself reports: ``feature_importances_``, or the default of a Booster.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``details["kind"]`` is what the library calls it.
+        ``details["kind"]`` is the library's name for it.
 
     Raises
     ------
     RowsError
-        X and y were not passed; they are not looked at, but the model comes with them.
+        X and y were not passed. Their values are not used, but the model comes with the rows.
     CompositionError
-        The model reports none.
+        The model reports no importance.
     """
     from debias.hooks.registry import plugin_manager
 
     if rows is None:
         raise RowsError("native reads the model that comes with the rows: pass X and y")
-    found = plugin_manager().hook.debias_reported_importance(model=rows.model)
-    if found is None:
+    reported = plugin_manager().hook.debias_reported_importance(model=rows.model)
+    if reported is None:
         raise CompositionError(f"a {ensemble.source} reports no importance of its own; use 'mdi' or 'split_count'")
-    values, kind = found
+    values, kind = reported
     return np.asarray(values, dtype=np.float64), {"kind": kind}
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer the library's own figures."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the scorers of the libraries' own importances."""
     return [split_count, gain, cover, native]
 
 

@@ -1,23 +1,32 @@
-"""The scores from node sums: MDI, MDI-oob, UFI, OOB-split and OOB-loss."""
+"""Scorers of node sums: MDI, MDI-oob, UFI, OOB-split and OOB-loss.
+
+Each score is a sum over the splits on a feature. The docstring of each scorer has the term of a split t; the compiled
+loops in :mod:`debias_plugins.scorers.kernels.node` compute these terms. docs/methods.md explains the notation: c are
+the two children of t; mu are node values (means of the in-bag rows); w are shares of the in-bag rows; w' and mu' are
+shares and means of the evaluation rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
+from debias.parallel import over_parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
-    Result = tuple[NDArray[np.float64], dict[str, Any]]
+    Array = NDArray[np.float64]
+    Result = tuple[Array, dict[str, Any]]
+
+SPLITS_PER_THREAD = 10_000
+"""A thread is worth its cost for at least this many splits."""
 
 
 @debias.scorer_plugin("mdi", unit="impurity decrease a tree", needs_rows=False)
@@ -28,47 +37,52 @@ def mdi(
     criterion: str | None = None,
     normalize: str | None = None,
     min_node_size: float = 0,
-) -> NDArray[np.float64]:
-    """Mean decrease in impurity, in-bag: biased towards features with many values (Li et al. 2019, eq. 4).
+) -> Array:
+    """Return the mean decrease in impurity, in-bag (Li et al. 2019, eq. 4). It favours features with many values.
+
+    The term of a split is ``w_t I_t - sum_c w_c I_c``, where I is the impurity.
 
     Parameters
     ----------
     criterion : {None, "variance"}
-        None: the model's own stored impurity. "variance": variance, or Gini of classes, from node weights and means
-        (for boosted models the variance of r_0 over training rows, which have to be given).
+        None: the impurity that the model stores. "variance": the variance, or Gini impurity for classes, computed from
+        node weights and means (eq. 13). For boosted models it is the variance of r_0 over the training rows, which must
+        be passed.
     normalize : {None, "tree"}
-        "tree" scales each tree's scores to sum 1 before averaging, and the mean to sum 1: what scikit-learn reports.
+        "tree" scales the scores of each tree to sum 1, averages them, and scales the mean to sum 1, as scikit-learn
+        does.
     min_node_size : float
-        Count only nodes with at least this in-bag weight; sqrt(n) is the paper's suggestion (end of section 2.2).
+        Count only nodes with at least this in-bag weight. The paper suggests sqrt(n) (end of section 2.2).
 
     Returns
     -------
     array of shape (n_features,)
     """
-    from debias_plugins.scorers import node_scores
+    from debias_plugins.scorers.kernels import node as kernels
 
     _one_of("criterion", criterion, None, "variance")
     _one_of("normalize", normalize, None, "tree")
     _not_negative("min_node_size", min_node_size)
     if criterion is None and ensemble.impurity is not None and ensemble.weight is not None:
-        weight, decrease = ensemble.weight, node_scores.impurity_decrease(ensemble)
+        weight = ensemble.weight
+        decrease = _terms(ensemble, kernels.impurity_decrease, weight, ensemble.impurity)
     else:
         weight, mean = _in_bag(ensemble, rows)
-        decrease = node_scores.between_variance(ensemble, mean, weight)
+        decrease = _terms(ensemble, kernels.between_variance, mean, weight)
     if min_node_size:
         decrease[weight[ensemble.splits] < min_node_size] = 0
     scale = _inverse(weight[ensemble.tree_start[:-1]])
     if normalize != "tree":
-        return node_scores.by_feature(ensemble, decrease, scale / (ensemble.n_trees if ensemble.averaged else 1))
+        return _by_feature(ensemble, decrease, scale / (ensemble.n_trees if ensemble.averaged else 1))
     total = np.bincount(ensemble.tree_of_split, weights=decrease, minlength=ensemble.n_trees) * scale
-    score = node_scores.by_feature(ensemble, decrease, scale * _inverse(total))
+    score = _by_feature(ensemble, decrease, scale * _inverse(total))
     return score / score.sum() if score.sum() > 0 else score
 
 
 def _mdi_oob_node_weight(
     ensemble: TreeEnsemble, rows: Rows, *, centre: str = "node", weights: str = "rows", shrinkage: float = 0.0
-) -> NDArray[np.float64] | None:
-    """Return what `mdi_oob` multiplies each node's centred covariance with; None where it is no such sum."""
+) -> Array | None:
+    """Return the factor of each node's centred covariance in `mdi_oob`, or None if the score is not such a sum."""
     if centre != "node" or (weights == "in_bag" and ensemble.weight is None):
         return None
     factor = np.ones(ensemble.n_nodes)
@@ -91,96 +105,106 @@ def mdi_oob(
     weights: str = "rows",
     shrinkage: float = 0.0,
 ) -> Result:
-    """MDI evaluated on rows the tree has not seen, centred in the node: mean 0 for noise (Li et al. 2019, eq. 14).
+    """Return MDI on rows the tree has not seen, centred in the node: mean 0 for noise (Li et al. 2019, eq. 14).
+
+    The term of a split is ``sum_c w'_c mu_c . (mu'_c - mu'_t)``, the covariance between the value of the child and the
+    response over the evaluation rows of the node.
 
     Parameters
     ----------
     centre : {"node", "none"}
-        "node": responses less the mean of the node's evaluation rows; invariant to shifts of y, mean 0 for noise under
-        any class balance. "none": eq. 14 to the letter, which is neither; for reproduction only.
+        "node": subtract the mean response of the node's evaluation rows. The score does not change if a constant is
+        added to y, and its mean for noise is 0 under any class balance. "none": ``sum_c w'_c (mu_c - mu_t) . mu'_c``,
+        eq. 14 as printed. It has neither property; use it only to reproduce results.
     weights : {"rows", "in_bag"}
-        Weights of the children: shares of the evaluation rows, or of the in-bag rows as in UFI.
+        Weights of the children: shares of the evaluation rows, or of the in-bag rows as in UFI
+        (``sum_c w_c (mu_c - mu_t) . (mu'_c - mu'_t)``).
     shrinkage : float
-        Node terms are multiplied by n_t / (n_t + shrinkage), n_t the in-bag weight: less noise from deep nodes, and
-        the mean of noise stays 0; pure interactions lose.
+        Node terms are multiplied by n_t / (n_t + shrinkage), where n_t is the in-bag weight. This reduces the noise
+        from deep nodes, and the mean for noise stays 0. Pure interactions score less.
 
     Returns
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers import node_scores
+    from debias_plugins.scorers.kernels import node as kernels
 
     _one_of("centre", centre, "node", "none")
     _one_of("weights", weights, "rows", "in_bag")
     if centre == "none" and weights == "in_bag":
-        raise CompositionError("mdi_oob: centre='none' is eq. 14 to the letter and has no weights='in_bag'")
+        raise CompositionError("mdi_oob: centre='none' is eq. 14 as printed and cannot have weights='in_bag'")
     _not_negative("shrinkage", shrinkage)
     sums = rows.node_sums
     mu = ensemble.centred_value
     scale, details = _tree_scale(ensemble, rows)
     if weights == "in_bag":
         weight = rows.in_bag_weight
-        terms = node_scores.weighted_covariance(ensemble, mu, weight, sums.n, sums.s)
+        terms = _terms(ensemble, kernels.weighted_covariance, mu, weight, sums.n, sums.s)
         scale *= sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
     elif centre == "none":
         offset = ensemble.centre if ensemble.averaged else np.zeros(mu.shape[1])
-        terms = node_scores.raw_covariance(ensemble, mu, sums.n, sums.s, offset)
+        terms = _terms(ensemble, kernels.raw_covariance, mu, sums.n, sums.s, offset)
     else:
-        terms = node_scores.centred_covariance(ensemble, mu, sums.n, sums.s)
+        terms = _terms(ensemble, kernels.centred_covariance, mu, sums.n, sums.s)
     if shrinkage:
         weight = rows.in_bag_weight
         terms *= weight[ensemble.splits] / (weight[ensemble.splits] + shrinkage)
-    return node_scores.by_feature(ensemble, terms, scale), details
+    return _by_feature(ensemble, terms, scale), details
 
 
 @debias.scorer_plugin("ufi", unit="decrease of mixed in-bag and evaluation impurity")
 def ufi(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Unbiased feature importance (Zhou and Hooker, arXiv 1903.05179): mean 0 for noise.
+    """Return the unbiased feature importance (Zhou and Hooker, arXiv 1903.05179): mean 0 for noise.
 
-    Classification uses H = 1 - mu . mu' at each node, mu and mu' the class shares in bag and on evaluation rows;
-    regression half of the mean squared error about the in-bag mean plus half of the in-bag variance. The two are one
-    formula.
+    The term of a split is ``w_t H_t - sum_c w_c H_c``. For classes H is 1 - mu . mu'; for numbers it is half of the
+    mean squared error of the evaluation rows about mu plus half of the in-bag variance. With a one-hot response the two
+    are the same formula.
 
     Returns
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers import node_scores
+    from debias_plugins.scorers.kernels import node as kernels
 
     sums = rows.node_sums
     weight, mean = rows.in_bag_weight, rows.in_bag_mean
-    terms = node_scores.unbiased_decrease(ensemble, mean, weight, sums.n, sums.s, sums.q)
+    terms = _terms(ensemble, kernels.unbiased_decrease, mean, weight, sums.n, sums.s, sums.q)
     scale, details = _tree_scale(ensemble, rows)
-    return node_scores.by_feature(
-        ensemble, terms, scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
-    ), details
+    scale = scale * sums.n_root * _inverse(weight[ensemble.tree_start[:-1]])
+    return _by_feature(ensemble, terms, scale), details
 
 
 @debias.scorer_plugin("oob_split", unit="impurity decrease on evaluation rows")
 def oob_split(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Impurity decrease on evaluation rows alone ("naive-oob", Li et al. 2019, section 3.2): never negative, so biased.
+    """Return the impurity decrease on evaluation rows alone: never negative, so biased (Li et al. 2019, section 3.2).
+
+    The paper calls it "naive-oob". The term of a split is ``w'_t I'_t - sum_c w'_c I'_c``, where I' is the variance, or
+    Gini impurity, of the evaluation rows.
 
     Returns
     -------
     (array of shape (n_features,), dict)
     """
-    from debias_plugins.scorers import node_scores
+    from debias_plugins.scorers.kernels import node as kernels
 
     sums = rows.node_sums
-    terms = node_scores.evaluation_decrease(ensemble, sums.n, sums.s)
+    terms = _terms(ensemble, kernels.evaluation_decrease, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
-    return node_scores.by_feature(ensemble, terms, scale), details
+    return _by_feature(ensemble, terms, scale), details
 
 
 @debias.scorer_plugin("oob_loss", unit="loss saved on evaluation rows", needs_running_loss=True)
 def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Loss that the splits on a feature save on evaluation rows: below 0 for noise, which overfits.
+    """Return the loss that the splits on a feature save on evaluation rows: below 0 for noise, which overfits.
 
-    Under class weights noise can come out above 0: the weighted root is off the evaluation mean, which any split mends.
+    Averaged trees: the term of a split is ``w'_t L_t - sum_c w'_c L_c``, where L is the squared error (Brier score) of
+    the node value. The scores sum to the loss of the root minus the loss of the leaves, averaged over trees.
 
-    Averaged trees: squared error (Brier score) of node values; the scores add up to the loss of the root less that of
-    the leaves, averaged over trees. Boosted trees: the model's own loss (squared error, log-loss) as its margin grows
-    from F_0 to F_M; ``details["base"]`` is the part of the root steps, and the scores and it add up to L(F_0) - L(F_M).
+    Boosted trees: the model's own loss (squared error, log-loss) as its margin grows from F_0 to F_M.
+    ``details["base"]`` is the part of the steps at the roots. The scores and this part sum to L(F_0) - L(F_M).
+
+    Under class weights noise can score above 0: the weighted root is not the mean of the evaluation rows, and any split
+    corrects that a little.
 
     Returns
     -------
@@ -189,52 +213,75 @@ def oob_loss(ensemble: TreeEnsemble, rows: Rows) -> Result:
     if not ensemble.averaged:
         saved = rows.running_loss
         return saved[:-1], {"base": float(saved[-1])}
-    from debias_plugins.scorers import node_scores
+    from debias_plugins.scorers.kernels import node as kernels
 
     sums = rows.node_sums
-    mu = ensemble.centred_value
-    terms = node_scores.loss_decrease(ensemble, mu, sums.n, sums.s)
+    terms = _terms(ensemble, kernels.loss_decrease, ensemble.centred_value, sums.n, sums.s)
     scale, details = _tree_scale(ensemble, rows)
-    return node_scores.by_feature(ensemble, terms, scale), details
+    return _by_feature(ensemble, terms, scale), details
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer the node scorers."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the scorers of node sums."""
     return [mdi, mdi_oob, ufi, oob_split, oob_loss]
 
 
-def _tree_scale(ensemble: TreeEnsemble, rows: Rows) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Return 1 / n'_root of each tree, over the number of trees if they are averaged; trees without rows get 0."""
+def _terms(ensemble: TreeEnsemble, kernel: Callable[..., None], *node_arrays: Any) -> Array:
+    """Return the term of each split, shape (n_splits,), not divided by the weight of its tree's root."""
+    splits, children, _ = ensemble.links
+    terms = np.empty(splits.size)
+
+    def part(of: slice) -> None:
+        kernel(splits[of], children[of], *node_arrays, terms[of])
+
+    over_parts(splits.size, part, at_least=SPLITS_PER_THREAD)
+    return terms
+
+
+def _by_feature(ensemble: TreeEnsemble, terms: Array, tree_scale: Array) -> Array:
+    """Return the sum of the terms of the splits on each feature, each multiplied by the scale of its tree."""
+    from debias_plugins.scorers.kernels import node as kernels
+
+    score = np.zeros(ensemble.n_features)
+    splits, _, tree_of_split = ensemble.links
+    kernels.sum_by_feature(splits, tree_of_split, ensemble.feature, terms, tree_scale, score)
+    return score
+
+
+def _tree_scale(ensemble: TreeEnsemble, rows: Rows) -> tuple[Array, dict[str, Any]]:
+    """Return 1 / n'_root of each tree, over the number of trees if they are averaged; 0 for trees without rows."""
     n_root = rows.node_sums.n_root
     evaluated = int((n_root > 0).sum())
     if not evaluated:
         raise RowsError(
-            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
-            "rows='held-out'."
+            "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not seen, "
+            "with rows='held-out'"
         )
     scale = _inverse(n_root) / (evaluated if ensemble.averaged else 1)
     return scale, {"trees_without_rows": ensemble.n_trees - evaluated}
 
 
-def _in_bag(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _in_bag(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[Array, Array]:
+    """Return the in-bag weight and mean response of each node."""
     if rows is not None:
         return rows.in_bag_weight, rows.in_bag_mean
     if ensemble.weight is not None and ensemble.mean_values:
         return ensemble.weight, ensemble.centred_value
     raise RowsError(
-        f"mdi of a {ensemble.source} has to be recomputed from the training rows: pass X and y, and for boosted models "
+        f"mdi of a {ensemble.source} must be recomputed from the training rows: pass X and y, and for boosted models "
         "train=(X_train, y_train) beside held-out rows"
     )
 
 
-def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _inverse(x: Array) -> Array:
+    """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0)
 
 
 def _one_of(option: str, value: Any, *known: Any) -> None:
-    if not any(value is each or (isinstance(value, str) and value == each) for each in known):
-        raise CompositionError(f"{option}={value!r} is none of {', '.join(map(repr, known))}")
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in known):
+        raise CompositionError(f"{option}={value!r} is not one of {', '.join(map(repr, known))}")
 
 
 def _not_negative(option: str, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Permutation importance: what a metric loses when a column is shuffled (Breiman 2001, section 10)."""
+"""Permutation importance: the decrease of a metric when a column is permuted (Breiman 2001, section 10)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
 from debias_plugins.scorers.metrics import Metric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
 OUTPUTS_AT_ONCE = 2**24
+"""At most about this many outputs are held in memory."""
 
 
 @debias.scorer_plugin("permutation", unit="decrease of the metric")
@@ -33,56 +32,60 @@ def permutation(
     conditional: float | None = None,
     stratum_size: int = 30,
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-    """Mean decrease of a metric when a column is permuted: mean 0 if it is independent of response and other columns.
+    """Return the mean decrease of a metric when a column is permuted.
 
-    Out-of-bag rows: as Breiman (2001), tree by tree. A tree predicts its out-of-bag rows, then predicts them again with
-    one column permuted among them; the decreases are averaged over trees (a tree that does not use the column loses
-    nothing). Other rows: the whole model at once, what ``sklearn.inspection.permutation_importance`` gives.
+    The mean is 0 if the column is independent of the response and the other columns.
+
+    Out-of-bag rows: tree by tree, as in Breiman (2001). A tree predicts its out-of-bag rows, then predicts them again
+    with one column permuted among them. The decreases are averaged over the trees; for a tree that does not use the
+    column the decrease is 0. Other rows: the whole model at once, as ``sklearn.inspection.permutation_importance``.
 
     Parameters
     ----------
     metric : str, callable or None
-        Any scikit-learn scorer; None for "accuracy" of classifiers and "neg_mean_squared_error" of others. A callable
-        gets an estimator that predicts what the model, or the tree, does, an X without columns, and y.
+        Any scikit-learn scorer. None: "accuracy" for classifiers, "neg_mean_squared_error" for regressors. A callable
+        gets an estimator with the predictions of the model or the tree, an X without columns, and y.
     n_repeats : int
-        Permutations of each column.
+        Number of permutations of each column.
     together : mapping of str to sequence of str, optional
-        Groups of columns to permute together. The columns of a group share its score equally, so that they sum to it;
-        ``details["together"]`` has it whole. (``groups=`` of :func:`debias.score` sums scores of columns that were
-        permuted one at a time, which is another figure.)
+        Groups of columns to permute together. The columns of a group share its score equally, so their sum is the score
+        of the group, which is in ``details["together"]``. (``groups=`` of :func:`debias.score` is different: it sums
+        the scores of columns that were permuted one at a time.)
     conditional : float, optional
-        Permute within strata: rows alike in the features whose rank correlation with the column is at least this, in
-        absolute value (Strobl et al. 2008 take 0.2). Strata are the leaves of a regression tree of the column on those
-        features (Molnar et al., arXiv 2006.04628). A column without such features is permuted among all rows.
+        Permute within strata of rows with similar values of the features whose absolute rank correlation with the
+        column is at least this (Strobl et al. 2008 use 0.2). The strata are the leaves of a regression tree of the
+        column on those features (Molnar et al., arXiv 2006.04628). A column without such features is permuted among all
+        rows.
     stratum_size : int
-        Least number of rows in a stratum.
+        Minimum number of rows in a stratum.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``details["standard_error"]`` is the standard deviation over trees (out of bag), or over repeats (other rows),
-        over the square root of their number; it knows nothing of the draw of the rows. ``details["baseline"]`` is the
-        metric before any permutation, ``details["seed"]`` the seed, drawn afresh where none was given.
+        ``details["standard_error"]`` is the standard deviation over trees (out-of-bag rows) or over repeats (other
+        rows), divided by the square root of their number. It does not include the variation due to the sample of rows.
+        ``details["baseline"]`` is the metric before any permutation; ``details["seed"]`` is the seed, drawn at random
+        if none was passed.
 
     Raises
     ------
     CompositionError
-        No such metric, or an option out of range.
+        The metric does not exist, or an option is out of range.
     RowsError
-        No row is out of bag, the metric is not a number on the rows, or groups overlap or name no column.
+        No row is out of bag, the metric is not finite on the rows, or groups overlap or name an unknown column.
 
     Notes
     -----
-    Permutations can be redrawn. Tree ``t``: ``default_rng(SeedSequence(seed, spawn_key=(t,)))`` calls
-    ``permutation(n)``, n the number of its out-of-bag rows, once a repeat. Other rows: as scikit-learn does with
-    ``random_state=seed``. All columns share them.
+    You can draw the same permutations again. For tree ``t``, ``default_rng(SeedSequence(seed, spawn_key=(t,)))`` calls
+    ``permutation(n)`` once per repeat, where n is the number of its out-of-bag rows. For other rows they are
+    scikit-learn's with ``random_state=seed``. All columns use the same permutations.
     """
     _whole("n_repeats", n_repeats)
     _whole("stratum_size", stratum_size)
     if conditional is not None and not (
         isinstance(conditional, (int, float)) and not isinstance(conditional, bool) and 0 <= conditional <= 1
     ):
-        raise CompositionError(f"conditional must be a correlation from 0 to 1, not {conditional!r}")
+        raise CompositionError(f"conditional must be a correlation between 0 and 1, not {conditional!r}")
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rows.seed is None else int(rows.seed)
@@ -105,8 +108,8 @@ def permutation(
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer permutation importance."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return permutation importance."""
     return [permutation]
 
 
@@ -123,13 +126,13 @@ def _out_of_bag(
     n_repeats: int,
     seed: int,
 ) -> Drops:
-    """Return the decrease for each tree and group, the mean metric of the trees, and how many have no rows."""
+    """Return the decrease for each tree and group, the mean metric, and the number of trees without rows."""
     from joblib import Parallel, delayed
 
     assert rows.in_bag is not None
     if not ensemble.averaged:
         raise CompositionError(
-            f"the trees of a {ensemble.source} do not predict the response one by one; pass held-out rows"
+            f"a single tree of a {ensemble.source} does not predict the response; pass held-out rows"
         )
     in_bag = rows.in_bag
 
@@ -151,12 +154,12 @@ def _out_of_bag(
         return drop / n_repeats, before
 
     trees = range(ensemble.n_trees)
-    found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(of_tree)(tree) for tree in trees)
-    scored = [each for each in found if each is not None]
+    of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(of_tree)(tree) for tree in trees)
+    scored = [scores for scores in of_trees if scores is not None]
     if not scored:
         raise RowsError(
-            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
-            "rows='held-out'."
+            "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not seen, "
+            "with rows='held-out'"
         )
     drops, before = zip(*scored, strict=True)
     return np.stack(drops), float(np.mean(before)), ensemble.n_trees - len(scored)
@@ -172,7 +175,7 @@ def _together(
     n_repeats: int,
     seed: int,
 ) -> Drops:
-    """Return the decrease for each repeat and group, and the metric of the model; draws as scikit-learn does."""
+    """Return the decrease for each repeat and group, and the metric of the model, with scikit-learn's permutations."""
     from joblib import Parallel, delayed
 
     at = np.arange(rows.n_rows)
@@ -182,22 +185,22 @@ def _together(
     before = float(score(_outputs(ensemble, trees, X, at, at[None, :], group, used[:0]), at)[0])
     if seed >= 2**32:
         raise CompositionError(
-            f"the permutations are those of scikit-learn, which takes no seed of 2**32 or more: {seed}"
+            f"the permutations are those of scikit-learn, which needs a seed below 2**32, not {seed}"
         )
     generator = np.random.RandomState(np.random.RandomState(seed).randint(np.iinfo(np.int32).max + 1))
     shuffling, shuffled = at.copy(), at
     step = max(1, OUTPUTS_AT_ONCE // (rows.n_rows * ensemble.n_outputs))
     for repeat in range(n_repeats):
         generator.shuffle(shuffling)
-        shuffled = shuffled[shuffling]  # scikit-learn shuffles what it shuffled before
+        shuffled = shuffled[shuffling]  # scikit-learn shuffles the shuffled column again
 
         def part(some: NDArray[np.int64], shuffled: NDArray[np.int64] = shuffled) -> NDArray[np.float64]:
             donors = _donors(at, shuffled, None if strata is None else strata[some])
             return before - score(_outputs(ensemble, trees, X, at, donors, group, some), at)
 
         parts = [used[begin : begin + step] for begin in range(0, used.size, step)]
-        found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(part)(some) for some in parts)
-        drop[repeat, used] = np.concatenate(found) if found else 0.0
+        drops = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(part)(some) for some in parts)
+        drop[repeat, used] = np.concatenate(drops) if drops else 0.0
     return drop, before, 0
 
 
@@ -210,9 +213,9 @@ def _outputs(
     group: NDArray[np.int64],
     which: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the output of some trees, without any constant, with each of the groups `which` permuted.
+    """Return the output of some trees, without the constant, with each of the groups `which` permuted in turn.
 
-    Shape (len(which), len(at), n_outputs); if `which` is empty, one outcome with nothing permuted.
+    The shape is (len(which), len(at), n_outputs). If `which` is empty, there is one output with nothing permuted.
     """
     from debias.trees.routing import tree_nodes
     from debias_plugins.scorers.kernels import permutation as kernels
@@ -230,18 +233,18 @@ def _outputs(
 
 
 def _donors(at: NDArray[np.int64], shuffled: NDArray[np.int64], strata: NDArray[np.int32] | None) -> NDArray[np.int64]:
-    """Return the row each of `at` takes its values from: any (shape (1, n)), or one of its stratum (n_groups, n)."""
+    """Return the row from which each of `at` takes its values: shape (1, n), or within strata (n_groups, n)."""
     if strata is None:
         return at[shuffled][None, :]
     donors = np.empty((len(strata), at.size), dtype=np.int64)
     for row, stratum in zip(donors, strata[:, at], strict=True):
-        # Rows in the order of their strata face the same rows in shuffled order within them.
+        # Both sides are sorted by stratum: each row meets a random row of its own stratum.
         row[np.argsort(stratum, kind="stable")] = at[shuffled[np.argsort(stratum[shuffled], kind="stable")]]
     return donors
 
 
 def _strata(X: NDArray[np.floating[Any]], group: NDArray[np.int64], correlation: float, size: int) -> NDArray[np.int32]:
-    """Return the stratum of every row for every group, numbered from 0, shape (n_groups, n_rows)."""
+    """Return the stratum of every row for every group, counted from 0, shape (n_groups, n_rows)."""
     import pandas as pd
     from sklearn.tree import DecisionTreeRegressor
 

@@ -1,4 +1,4 @@
-"""Marginal and conditional predictive value: what a feature adds to prediction (Loh and Zhou 2020, section 5)."""
+"""Marginal and conditional predictive value: the loss that a feature saves (Loh and Zhou 2020, section 5)."""
 
 from __future__ import annotations
 
@@ -8,46 +8,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import CompositionError, RowsError
-from debias.hooks.contracts import Scorer
+from debias import CompositionError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data.dataset import Data
+    from debias import Data
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 
 @debias.data_scorer_plugin("marginal_predictive_value", unit="decrease of cross-validated loss")
 def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
-    """Loss of predicting without features less that of predicting with this one alone: MPV, S_0 - S_j.
+    """Return the loss without any feature minus the loss with this feature alone: MPV, S_0 - S_j.
 
-    The loss is the squared error, of classes that of their probabilities (Brier score), on rows the estimators were not
-    fitted to. A feature that tells nothing scores about 0, or below: fitting it costs something.
+    The loss is the squared error (for classes the Brier score, the squared error of the probabilities) on rows to which
+    the estimators were not fitted. A feature without information scores about 0, or less because of overfitting.
 
     Parameters
     ----------
     estimator : scikit-learn estimator, sequence of them, or None
-        What predicts; the predictions of several are averaged. None: a random forest and extra trees, of 100 trees with
-        at least 5 rows a leaf, and histogram gradient boosting with at most 8 leaves a tree. Copies are fitted, with a
-        random state of their own where theirs, or that of an estimator inside them, is None. Columns of
-        categories are given one-hot.
+        The predictions of several estimators are averaged. None: a random forest and extra trees, with 100 trees and at
+        least 5 rows per leaf, and histogram gradient boosting with at most 8 leaves per tree. Clones are fitted; a
+        random state that is None, also in an estimator inside them, is set from the seed. Columns of categories are
+        one-hot encoded.
     cv : int or "loo"
-        Number of folds, drawn by the seed (of classes, stratified), the same for all features; "loo" leaves one row out
-        at a time, as the paper does.
+        Number of folds of the cross-validation. The seed draws the folds (stratified for classes), the same for all
+        features. "loo" leaves one row out at a time, as the paper does.
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``details["standard_error"]`` is that of the mean difference of losses over rows, for the folds as they are;
-        ``details["loss"]`` is S_j of each feature, ``details["reference"]`` S_0; ``details["seed"]`` is drawn afresh
-        where none was given.
+        ``details["standard_error"]`` is the standard error of the mean difference of losses over the rows, given these
+        folds. ``details["loss"]`` is S_j of each feature, ``details["reference"]`` is S_0; ``details["seed"]`` is drawn
+        at random if none was passed.
 
     Raises
     ------
     CompositionError
-        `cv` is no number of folds, or an estimator cannot do what is asked of it.
+        `cv` is not a number of folds, or an estimator cannot be fitted or cannot predict.
     RowsError
         There are fewer rows than folds.
     """
@@ -57,7 +56,7 @@ def marginal_predictive_value(data: Data, *, estimator: Any = None, cv: int | st
 
 @debias.data_scorer_plugin("conditional_predictive_value", unit="increase of cross-validated loss")
 def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int | str = 10) -> Result:
-    """Loss of predicting with all features but this one less that with all: CPV, S_-j - S, "drop column" or LOCO.
+    """Return the loss with all features but this one minus the loss with all: CPV, S_-j - S, "drop column" or LOCO.
 
     Parameters
     ----------
@@ -67,12 +66,12 @@ def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int |
     Returns
     -------
     (array of shape (n_features,), dict)
-        Details as there; ``details["loss"]`` is S_-j, ``details["reference"]`` S.
+        The details are the same, but ``details["loss"]`` is S_-j and ``details["reference"]`` is S.
 
     Raises
     ------
     CompositionError, RowsError
-        As there.
+        As for :func:`marginal_predictive_value`.
     """
     features = list(range(data.n_features))
     sets = [[other for other in features if other != k] for k in features]
@@ -80,15 +79,15 @@ def conditional_predictive_value(data: Data, *, estimator: Any = None, cv: int |
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer both predictive values."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return both predictive values."""
     return [marginal_predictive_value, conditional_predictive_value]
 
 
 def _values(
     data: Data, estimator: Any, cv: int | str, sets: list[list[int]], reference: list[int], sign: int
 ) -> Result:
-    """Return the loss of one set of features less that of each of others, or the reverse."""
+    """Return the loss of the reference features minus the loss of each set of features, times `sign`."""
     from joblib import Parallel, delayed
 
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if data.seed is None else int(data.seed)
@@ -101,7 +100,7 @@ def _values(
         from threadpoolctl import threadpool_limits
 
         X = np.column_stack([np.empty((data.n_rows, 0)), *(blocks[k] for k in features)])
-        with threadpool_limits(1):  # fits are small, and side by side already
+        with threadpool_limits(1):  # the fits are small and already run in parallel
             return _row_losses(X, target, data, estimators, folds, seed)
 
     losses = Parallel(n_jobs=data.n_jobs)(delayed(loss)(features) for features in [reference, *sets])
@@ -114,7 +113,7 @@ def _values(
         "standard_error": (np.sqrt(squares) / weight.sum()).tolist(),
         "loss": np.average(rest, axis=1, weights=weight).tolist(),
         "reference": float(np.average(base, weights=weight)),
-        "estimators": [type(each).__name__ for each in estimators],
+        "estimators": [type(estimator).__name__ for estimator in estimators],
         "cv": cv,
         "seed": seed,
     }
@@ -128,7 +127,7 @@ def _row_losses(
     folds: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
     seed: int,
 ) -> NDArray[np.float64]:
-    """Return the loss of each row when it is predicted by what was fitted to the other folds, shape (n_rows,)."""
+    """Return the loss of each row, predicted by estimators that were fitted to the other folds, shape (n_rows,)."""
     predicted = np.zeros_like(target)
     one = 1 / len(estimators)
     for number, (train, test) in enumerate(folds):
@@ -152,7 +151,7 @@ def _fitted_output(
     weight: NDArray[np.float64] | None,
     state: int,
 ) -> NDArray[np.float64]:
-    """Return what a copy of an estimator, fitted to some rows, predicts for others, shape (n_test, n_outputs)."""
+    """Fit a clone of an estimator to the training rows; return what it predicts for the test rows."""
     from sklearn.base import clone
 
     copy = clone(estimator)
@@ -175,13 +174,13 @@ def _fitted_output(
 
 
 def _is_random_state(name: str) -> bool:
-    """Tell whether a parameter of an estimator, or of one inside it, seeds what it draws."""
+    """Return whether a parameter is the random state of an estimator, or of an estimator inside it."""
     return name == "random_state" or name.endswith("__random_state")
 
 
-def _estimators(data: Data, given: Any) -> list[Any]:
-    if given is not None:
-        return list(given) if isinstance(given, (list, tuple)) else [given]
+def _estimators(data: Data, chosen: Any) -> list[Any]:
+    if chosen is not None:
+        return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
     from sklearn import ensemble
 
     kind = "Classifier" if data.is_classification else "Regressor"
@@ -210,7 +209,7 @@ def _folds(data: Data, cv: int | str, seed: int) -> list[tuple[NDArray[np.int64]
 
 
 def _encoded(values: NDArray[np.float64], categorical: bool) -> NDArray[np.float64]:
-    """Return one column of numbers, or one for each category; a missing category is in none of them."""
+    """Return a numeric column as it is, and a categorical one as one column per category; missing is all 0."""
     if not categorical:
         return values[:, None]
     return (values[:, None] == np.unique(values[~np.isnan(values)])).astype(np.float64)

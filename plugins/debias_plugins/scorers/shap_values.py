@@ -1,4 +1,4 @@
-"""Mean |SHAP|, as it is used today, and the covariance of out-of-bag SHAP values with the response."""
+"""Scorers of SHAP values: the mean absolute value, and the covariance of out-of-bag values with the response."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import RowsError
-from debias.hooks.contracts import Scorer
+from debias import RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.rows.rows import Rows
-    from debias.trees.ensemble import TreeEnsemble
+    from debias import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 GAME = "path-dependent"
+ROWS_IN_BLOCK = 1024
+"""`shapley_values` works on blocks of this many rows."""
 VALUES_AT_ONCE = 2**22
+"""At most about this many SHAP values are held in memory, but at least those of one block of rows."""
 
 
 @debias.scorer_plugin("shap", unit="mean absolute SHAP value")
 def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Mean absolute SHAP value of the rows under the whole model: biased towards features with many values.
+    """Return the mean absolute SHAP value over the rows: it favours features with many values.
 
-    Path-dependent TreeSHAP (Lundberg, Erion and Lee 2018): what the shap package's TreeExplainer gives with
-    ``feature_perturbation="tree_path_dependent"``, and XGBoost's and LightGBM's ``pred_contrib`` (of LightGBM's forests
-    over the number of trees, since it adds those values up where the prediction is a mean); computed from the trees, so
-    that none of them is needed. Every tree explains every row, training rows too. Values are class shares (forests),
-    means, or margins (boosters). Of two classes the second is explained; of more, the absolute values are summed over
-    classes, as shap's summary plot does.
+    The values are those of path-dependent TreeSHAP (Lundberg, Erion and Lee 2018). They equal those of the shap
+    package's TreeExplainer with ``feature_perturbation="tree_path_dependent"``, and those of ``pred_contrib`` in
+    XGBoost and LightGBM. (For LightGBM's forests divide by the number of trees: LightGBM sums those values although the
+    prediction is a mean.) They are computed from the trees, so none of these packages is needed. Every tree explains
+    every row, also training rows. The values are class shares or means (forests), or margins (boosters). With two
+    classes the second one is explained; with more, the absolute values are summed over the classes, as in shap's
+    summary plot.
 
     Returns
     -------
     (array of shape (n_features,), dict)
     """
-    from debias.trees.shapley import ROWS_AT_ONCE, shapley_values
+    from debias.trees.shapley import shapley_values
 
     total = np.zeros(ensemble.n_features)
-    blocks = max(1, VALUES_AT_ONCE // (ROWS_AT_ONCE * ensemble.n_features * ensemble.n_outputs))
-    step = ROWS_AT_ONCE * blocks
+    blocks = max(1, VALUES_AT_ONCE // (ROWS_IN_BLOCK * ensemble.n_features * ensemble.n_outputs))
+    step = ROWS_IN_BLOCK * blocks
     for begin in range(0, rows.n_rows, step):
         block = slice(begin, min(begin + step, rows.n_rows))
         phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
@@ -53,12 +55,13 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
 @debias.scorer_plugin("shap_oob", unit="covariance of SHAP value and response")
 def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
-    """Covariance of SHAP values and response on rows a tree has not seen: mean 0 if no feature matters.
+    """Return the covariance of SHAP values and response on rows a tree has not seen: mean 0 if no feature matters.
 
-    Li et al. (2019), section 5, ask for it. For each tree of a bagged model: the covariance between its own SHAP values
-    and the response over its out-of-bag rows, summed over classes; then the mean over trees. On held-out rows it is
-    the covariance between the model's SHAP values and the response; of a boosted model that is r_0, the negative
-    gradient at its constant start. The scores of all features add up to the covariance of output and response.
+    Li et al. (2019), section 5, suggest it. For each tree of a bagged model it is the covariance between the SHAP
+    values of the tree and the response over its out-of-bag rows, summed over classes; then the mean over trees. On
+    held-out rows it is the covariance between the SHAP values of the model and the response. The response of a boosted
+    model is r_0, the negative gradient at its constant start. The scores of all features sum to the covariance of
+    output and response.
 
     Returns
     -------
@@ -84,12 +87,12 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
         return shapley_products(ensemble, tree, X, at, factor) / weight.sum()
 
     trees = range(ensemble.n_trees)
-    found = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(covariance)(tree) for tree in trees)
-    scored = [each for each in found if each is not None]
+    of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(covariance)(tree) for tree in trees)
+    scored = [of_tree for of_tree in of_trees if of_tree is not None]
     if not scored:
         raise RowsError(
-            "no row is out of bag in any tree: there is nothing to evaluate on. Pass rows the model has not seen, with "
-            "rows='held-out'."
+            "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not seen, "
+            "with rows='held-out'"
         )
     total = np.sum(scored, axis=0)
     details = {"game": GAME, "trees_without_rows": ensemble.n_trees - len(scored)}
@@ -97,13 +100,13 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
 
 
 @debias.hookimpl
-def debias_scorers() -> Sequence[Scorer]:
-    """Offer the SHAP scorers."""
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the SHAP scorers."""
     return [shap, shap_oob]
 
 
 def _response(ensemble: TreeEnsemble, rows: Rows) -> NDArray[np.float64]:
-    """Return the response as the outputs see it, shape (n_rows, n_outputs); classes are one-hot."""
+    """Return the response with one column per output, shape (n_rows, n_outputs); classes are one-hot."""
     if rows.response.values is not None:
         return rows.response.values
     assert rows.response.codes is not None

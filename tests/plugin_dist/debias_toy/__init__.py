@@ -1,1 +1,1 @@
-"""A scorer, an adapter and a meta-method that are not debias's own."""
+"""Two scorers, an adapter and a meta-method of a third party."""

@@ -7,12 +7,12 @@ from debias.trees.objectives import SQUARED_ERROR
 
 
 def is_mine(model):
-    toy = sys.modules.get("debias_toy.model")  # of a library that was never imported there is no model
+    toy = sys.modules.get("debias_toy.model")  # a model exists only if its library was imported
     return toy is not None and isinstance(model, toy.ToyForest)
 
 
 def flat(tree):
-    """The nodes of a tree, each before its children."""
+    """Return the nodes of a tree, each before its children."""
     nodes = [tree]
     for node in nodes:  # the list grows while it is read
         nodes += [node[side] for side in ("below", "above") if side in node]
@@ -20,7 +20,7 @@ def flat(tree):
 
 
 def table(tree):
-    """One row a node: feature, threshold, left, right, mean, weight, number of distinct rows, variance."""
+    """Yield one row per node: feature, threshold, left, right, mean, weight, number of distinct rows, variance."""
     nodes = flat(tree)
     position = {id(node): k for k, node in enumerate(nodes)}
     for node in nodes:
@@ -41,7 +41,7 @@ def debias_extract(model):
     tables = [np.array(list(table(tree))) for tree in model.trees]
     feature, threshold, left, right, mean, weight, count, impurity = np.concatenate(tables).T
     return debias.TreeEnsemble(
-        tree_start=np.cumsum([0] + [len(each) for each in tables]),
+        tree_start=np.cumsum([0] + [len(nodes) for nodes in tables]),
         feature=feature,
         threshold=threshold,
         left=left,
@@ -53,14 +53,14 @@ def debias_extract(model):
         count=count,
         impurity=impurity,
         criterion="squared_error",
-        mean_values=True,  # leaves hold means of the training response, so that they prove y
+        mean_values=True,  # leaves hold means of the training response, so debias can check y against them
         averaged=True,
         base=np.zeros(1),
         tree_output=np.zeros(len(tables)),
         objective=SQUARED_ERROR,
         classes=None,
         feature_names=tuple(f"x{k}" for k in range(model.n_features)),
-        named=False,  # the model saw no names; these are made up
+        named=False,  # the model was fitted without names; these are made up
         n_train=model.n_rows,
         routing_dtype=np.dtype(np.float64),
         source="ToyForest",

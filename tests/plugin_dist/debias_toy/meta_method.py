@@ -14,7 +14,7 @@ def beats_chance(inner, problem, *, replicates=20):
     return beaten, {**drawn.report(), "null": drawn.values, "unadjusted": values.tolist()}
 
 
-def by_chance(inner, problem, child):  # at the top of a module, so that it can be sent to other processes
+def by_chance(inner, problem, child):  # at the top level of a module: other processes import it
     permuted = problem.permuted(np.random.default_rng(child))
     return permuted.inside(child_seed(child)).score(inner)[0]
 

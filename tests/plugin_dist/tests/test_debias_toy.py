@@ -12,8 +12,9 @@ def rows():
     return X, X[:, 0] + np.random.default_rng(1).normal(size=150)
 
 
-def test_scorer():
-    check_scorer(debias.scorer("inverse_depth"))
+@pytest.mark.parametrize("name", ["inverse_depth", "large_nodes", "large_nodes(power=0.5)"])
+def test_scorer(name):
+    check_scorer(debias.scorer(name))
 
 
 def test_adapter(rows):
@@ -26,7 +27,12 @@ def test_meta_method():
     check_meta_method(debias.meta_method("beats_chance", replicates=3))
 
 
-def test_all_three_together(rows):
+def test_an_audit_rests_on_the_scorer(rows):
+    audit = debias.audit(ToyForest().fit(*rows), *rows, main="large_nodes", seed=0)
+    assert audit.table.loc["x0", "verdict"] == "informative"
+
+
+def test_all_together(rows):
     forest = ToyForest().fit(*rows)
     scores = debias.score(forest, *rows, "beats_chance(mdi_oob, replicates=19)", seed=0)
     assert (scores.rows, scores.values.argmax()) == ("oob", 0)

@@ -175,10 +175,10 @@ def test_table_2_normalization_takes_the_variety_effect_away(weights):
     ("given", "error", "message"),
     [
         ({"y": [1] * 6}, debias.RowsError, "one class only"),
-        ({"y": np.linspace(0, 1, 6)}, debias.RowsError, "of classes, but y is of numbers"),
+        ({"y": np.linspace(0, 1, 6)}, debias.RowsError, "needs classes, but y is numeric"),
         ({"sample_weight": np.ones(6)}, debias.RowsError, "takes no sample_weight"),
-        ({"weights": "CM2"}, debias.CompositionError, "weights='CM2' is none of 'CM1', 'CM0'"),
-        ({"form": "demerit"}, debias.CompositionError, "form='demerit' is none of"),
+        ({"weights": "CM2"}, debias.CompositionError, "weights='CM2' is not one of 'CM1', 'CM0'"),
+        ({"form": "demerit"}, debias.CompositionError, "form='demerit' is not one of"),
         ({"threshold": 0}, debias.CompositionError, "threshold=0"),
         ({"neighbours": 0}, debias.CompositionError, "neighbours=0"),
         ({"replicates": 1.5}, debias.CompositionError, "replicates=1.5"),

@@ -214,11 +214,11 @@ def test_an_id_has_demerit_one_though_it_leaves_no_impurity():
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"y": np.linspace(0, 1, 6)}, debias.RowsError, "of classes, but y is of numbers"),
+        ({"y": np.linspace(0, 1, 6)}, debias.RowsError, "needs classes, but y is numeric"),
         ({"sample_weight": np.ones(6)}, debias.RowsError, "takes no sample_weight"),
-        ({"form": "demerit"}, debias.CompositionError, "form='demerit' is none of"),
-        ({"branching": "best"}, debias.CompositionError, "branching='best' is none of 'full', 'bins', 'binary'"),
-        ({"form": "log_p", "branching": "binary"}, debias.CompositionError, "no p-value"),
+        ({"form": "demerit"}, debias.CompositionError, "form='demerit' is not one of"),
+        ({"branching": "best"}, debias.CompositionError, "branching='best' is not one of 'full', 'bins', 'binary'"),
+        ({"form": "log_p", "branching": "binary"}, debias.CompositionError, "is not a p-value"),
         ({"bins": 1}, debias.CompositionError, "bins=1"),
         ({"replicates": 0}, debias.CompositionError, "replicates=0"),
     ],

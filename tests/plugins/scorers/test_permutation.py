@@ -227,8 +227,8 @@ def test_a_feature_no_tree_uses_scores_exactly_0(halves):
         ({"metric": "r2"}, "metric r2"),
         ({"n_repeats": 0}, "n_repeats"),
         ({"stratum_size": 2.5}, "stratum_size"),
-        ({"conditional": 2}, "from 0 to 1"),
-        ({"conditional": True}, "from 0 to 1"),
+        ({"conditional": 2}, "between 0 and 1"),
+        ({"conditional": True}, "between 0 and 1"),
     ],
 )
 def test_wrong_options_are_refused(halves, options, said):

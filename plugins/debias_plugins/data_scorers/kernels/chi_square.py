@@ -1,7 +1,7 @@
-"""Tail probabilities of chi-square in logarithms, where they underflow. Importing this imports numba.
+"""Logarithms of chi-square tail probabilities, also where the probabilities underflow. Importing this imports numba.
 
-With a = df / 2 and z = x / 2, the upper tail is Q(a, z), the regularised incomplete gamma function: a series below
-z = a + 1, Legendre's continued fraction (evaluated by Lentz's method) above.
+With a = df / 2 and z = x / 2, the upper tail is Q(a, z), the regularised incomplete gamma function. It is computed by a
+series below z = a + 1, and by Legendre's continued fraction (with Lentz's method) above.
 """
 
 import math
@@ -45,7 +45,8 @@ def log_tail(x: float, df: float) -> float:
 def quantile_1df(log_p: float) -> float:
     """Return the (1 - p)-quantile of chi-square with one degree of freedom, given log p <= 0.
 
-    Newton's method on the logarithm of the tail, which is concave and nearly linear far out: a handful of steps.
+    Newton's method on the logarithm of the tail needs a few steps: the logarithm is concave, and nearly linear for
+    large x.
     """
     if log_p >= 0:
         return 0.0
@@ -71,4 +72,4 @@ def _log_tail_1df(x: float) -> float:
 
 def log_tails(x: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Return `log_tail` of each pair, shape (n,)."""
-    return np.array([log_tail(float(each), float(d)) for each, d in zip(x, df, strict=True)])
+    return np.array([log_tail(float(statistic), float(d)) for statistic, d in zip(x, df, strict=True)])

@@ -1,4 +1,4 @@
-"""Compiled loops of contextual merit. Importing this imports numba: do so on first use."""
+"""Compiled loops of contextual merit. Importing this module imports numba, so import it on first use."""
 
 import math
 
@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 
 BLOCK = 512
-"""Rows compared at a time, so that what is known of them stays in the processor's cache."""
+"""Number of rows compared at a time, so that their distances stay in the processor's cache."""
 TIE = 1e-9
-"""Distances this close are the same: they are sums of the same terms."""
+"""Distances that differ by less are equal up to rounding: they are sums of the same terms."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -23,18 +23,18 @@ def add_merits(Z, permuted, start, begin, end, by_all, neighbours, merit, weight
     start : array of shape (n_classes + 1,)
         Where each class begins.
     by_all : bool
-        Neighbours by D and weights 1 / D^2 (CM0), else by Delta and 1 / (1 + Delta)^2 (CM1).
+        True: neighbours by D and weights 1 / D^2 (CM0). False: by Delta and 1 / (1 + Delta)^2 (CM1).
     neighbours : int
         0 for log2 of the number of rows of other classes.
     merit : array of shape (1 + n_permutations, n_features)
     weight : array of shape (n_features,)
-        Sum of the weights, of the features as they are.
+        Sum of the weights, for the features without permutation.
     """
     n_features, n_rows = Z.shape
     n_versions = merit.shape[0]
     n_places = neighbours if neighbours else 64
-    # Of each version of each feature: distances of the nearest rows so far, ascending and distinct; how many rows are
-    # at each; and the sum of their differences in the feature.
+    # For each version of each feature: the distinct distances of the nearest rows so far, ascending; the number of rows
+    # at each distance; and the sum of their differences in the feature.
     key = np.empty((n_versions, n_features, n_places + 1))
     count = np.empty((n_versions, n_features, n_places + 1), dtype=np.int64)
     total = np.empty((n_versions, n_features, n_places + 1))
@@ -92,7 +92,7 @@ def add_merits(Z, permuted, start, begin, end, by_all, neighbours, merit, weight
 
 @njit(cache=True, nogil=True)
 def _insert(key, count, total, n, k, x, d):
-    """Put a row at distance x among the nearest, and drop distances no longer needed; return how many are left."""
+    """Insert a row at distance x among the nearest, drop distances no longer needed, and return how many are left."""
     i = n
     while i > 0 and key[i - 1] > x + TIE:
         i -= 1

@@ -1,8 +1,8 @@
-"""Compiled loops of GUIDE's tree. Importing this imports numba: do so on first use.
+"""Compiled loops of GUIDE's tree. Importing this module imports numba, so import it on first use.
 
-Features come as codes 0, 1, 2, ... of their values in order, missing values last. A node is a segment begin:end that is
-the same in `rows` and, for ordinal features, in `order`, where its rows are sorted by code; a split partitions them.
-So cut points are found by bisection, and one pass over a segment counts a contingency table.
+Features are codes 0, 1, 2, ... of their values in order; missing values have the last code. A node is a segment
+begin:end of `rows`. For ordinal features it is the same segment of `order`, where the rows are sorted by code. A split
+partitions the segments. So cut points are found by bisection, and one pass over a segment counts a contingency table.
 """
 
 import math
@@ -11,10 +11,10 @@ import numpy as np
 from numba import njit
 
 from debias_plugins.data_scorers.kernels.chi_square import quantile_1df
-from debias_plugins.data_scorers.kernels.guide_tests import TIE, _first_above, test
+from debias_plugins.data_scorers.kernels.guide_tests import TIE, first_above, test
 
 ZERO_RESIDUAL = 1e-12
-"""Residuals up to this share of the largest response are rounding, and not positive."""
+"""Residuals up to this share of the largest response are rounding errors, and count as not positive."""
 
 
 @njit(cache=True, nogil=True)
@@ -24,16 +24,16 @@ def unadjusted(codes, n_values, categorical, sorted_rows, y, n_classes, levels, 
     Parameters
     ----------
     codes : array of int32 of shape (n_features, n_rows)
-        ``n_values[k]`` stands for missing.
+        ``n_values[k]`` is the code of missing values.
     n_values : array of int64 of shape (n_features,)
         Number of distinct values that are not missing.
     categorical : array of bool of shape (n_features,)
     sorted_rows : array of int32 of shape (n_features, n_rows)
-        Rows by code, for ordinal features.
+        Rows sorted by code, for ordinal features.
     y : array of float64 of shape (n_rows,)
         Numbers, or class codes.
     n_classes : int
-        0 for a regression.
+        0 for regression.
     levels, min_node_size : int
 
     Returns
@@ -65,14 +65,14 @@ def unadjusted(codes, n_values, categorical, sorted_rows, y, n_classes, levels, 
         if log_p[best] >= 0:
             continue
         if categorical[best]:
-            found = _split_categories(
+            has_split = _split_categories(
                 codes[best], n_values[best], rows, begin, end, z, residual, n_classes, min_node_size, go_left
             )
         else:
-            found = _split_ordinal(
+            has_split = _split_ordinal(
                 codes[best], n_values[best], order[best], begin, end, z, residual, n_classes, min_node_size, go_left
             )
-        if not found:
+        if not has_split:
             continue
         for k in range(n_features):
             v[k] += math.sqrt(end - begin) * quantile_1df(log_p[k])
@@ -90,7 +90,7 @@ def unadjusted(codes, n_values, categorical, sorted_rows, y, n_classes, levels, 
 
 @njit(cache=True, nogil=True)
 def _set_z(rows, begin, end, y, n_classes, z, residual):
-    """Set Z to the sign of residuals, or the class (steps 1 and 2); return the number of its values."""
+    """Set Z to the sign of the residuals, or to the class (steps 1 and 2); return the number of its values."""
     if n_classes > 0:
         for i in range(begin, end):
             z[rows[i]] = int(y[rows[i]])
@@ -116,7 +116,7 @@ def _add(sums, row, z, residual, n_classes):
 
 @njit(cache=True, nogil=True)
 def _between(left, n_left, total, n):
-    """Return what the sum of squares within a node falls by, plus a constant; of class indicators, n times Gini's."""
+    """Return the decrease of the sum of squares in a node, plus a constant; for classes, n times the Gini decrease."""
     between = 0.0
     for c in range(total.size):
         right = total[c] - left[c]
@@ -126,10 +126,10 @@ def _between(left, n_left, total, n):
 
 @njit(cache=True, nogil=True)
 def _split_ordinal(code, missing, order, begin, end, z, residual, n_classes, min_node_size, go_left):
-    """Find the best cut, missing values on either side, or missing against all others; mark what goes left (step 7)."""
+    """Find the best cut, with missing values on either side or alone; mark the rows that go left (step 7)."""
     q = max(n_classes, 1)
     total, left, absent, with_absent = np.zeros(q), np.zeros(q), np.zeros(q), np.zeros(q)
-    present = _first_above(code, order, begin, end, missing - 1)
+    present = first_above(code, order, begin, end, missing - 1)
     for i in range(begin, end):
         _add(total, order[i], z, residual, n_classes)
         if i >= present:
@@ -160,10 +160,10 @@ def _split_ordinal(code, missing, order, begin, end, z, residual, n_classes, min
 
 @njit(cache=True, nogil=True)
 def _split_categories(code, missing, rows, begin, end, z, residual, n_classes, min_node_size, go_left):
-    """Find the best cut of levels in the order of their means, missing a level too; mark what goes left (step 7).
+    """Find the best cut of levels in the order of their means; mark the rows that go left (step 7).
 
-    That is the best of all subsets for numbers and two classes. With more classes, levels are put in the order of the
-    share of each class in turn.
+    Missing is a level too. For numbers and two classes this cut is the best of all subsets. With more classes, the
+    levels are ordered by the share of each class in turn.
     """
     q = max(n_classes, 1)
     sums, count = np.zeros((missing + 1, q)), np.zeros(missing + 1)
@@ -198,7 +198,7 @@ def _split_categories(code, missing, rows, begin, end, z, residual, n_classes, m
 
 @njit(cache=True, nogil=True)
 def _partition(rows, begin, end, go_left):
-    """Move the rows that go left to the front of the segment, keeping order; return where the right ones begin."""
+    """Move the rows that go left to the front of the segment, keeping the order; return the start of the right ones."""
     right = np.empty(end - begin, dtype=rows.dtype)
     n_left, n_right = begin, 0
     for i in range(begin, end):

@@ -1,6 +1,6 @@
-"""Compiled loops of GUIDE's tests: how sure it is that a feature goes with the signs or classes Z of a node's rows.
+"""Compiled loops of GUIDE's tests of association between a feature and the signs or classes Z of the rows of a node.
 
-Codes, and the segments of `rows` and `order`, are those of debias_plugins.data_scorers.kernels.guide.
+Codes, and the segments of `rows` and `order`, are those of :mod:`debias_plugins.data_scorers.kernels.guide`.
 """
 
 import math
@@ -11,9 +11,9 @@ from numba import njit
 from debias_plugins.data_scorers.kernels.chi_square import log_tail
 
 DENSE = 1 << 16
-"""Cells up to which a table of pairs is counted in place; larger ones are mostly empty, and their keys are sorted."""
+"""Largest number of cells of a table of pairs that is counted in place. Larger tables are mostly empty: sort keys."""
 TIE = 1e-10
-"""Log p-values and decreases this close, relatively, are equal but for rounding; the first one counts (step 7)."""
+"""Log p-values and decreases with a smaller relative difference are equal up to rounding; the first one counts."""
 
 
 @njit(cache=True, nogil=True)
@@ -47,8 +47,8 @@ def test(codes, n_values, categorical, order, rows, begin, end, z, n_z, log_p):
 
 
 @njit(cache=True, nogil=True)
-def _first_above(code, order, begin, end, value):
-    """Return the first place in begin:end whose code is above `value`."""
+def first_above(code, order, begin, end, value):
+    """Return the first place in begin:end with a code above `value`."""
     while begin < end:
         middle = (begin + end) // 2
         if code[order[middle]] > value:
@@ -60,14 +60,14 @@ def _first_above(code, order, begin, end, value):
 
 @njit(cache=True, nogil=True)
 def _cuts(code, order, begin, end, m, cut):
-    """Write places that cut a sorted segment into at most m groups of about equal size to `cut`, return how many.
+    """Write to `cut` the places that cut a sorted segment into at most m groups of about equal size; return how many.
 
-    With at most m distinct values each is a group. Otherwise each of the m - 1 quantiles is cut at the nearest place
-    where the value changes, the lower of two equally near.
+    With at most m distinct values each value is a group. Otherwise each of the m - 1 quantiles is cut at the nearest
+    place where the value changes; of two equally near places, at the lower one.
     """
     n_cuts, i = 0, begin
     while i < end and n_cuts < m:
-        i = _first_above(code, order, i, end, code[order[i]])
+        i = first_above(code, order, i, end, code[order[i]])
         if i < end:
             cut[n_cuts] = i
             n_cuts += 1
@@ -77,8 +77,8 @@ def _cuts(code, order, begin, end, m, cut):
     for j in range(1, m):
         target = begin + j * (end - begin) / m
         value = code[order[int(target)]]
-        high = _first_above(code, order, begin, end, value)
-        low = _first_above(code, order, begin, end, value - 1)
+        high = first_above(code, order, begin, end, value)
+        low = first_above(code, order, begin, end, value - 1)
         nearest = low if low > begin and (high == end or target - low <= high - target) else high
         if n_cuts == 0 or nearest > cut[n_cuts - 1]:
             cut[n_cuts] = nearest
@@ -88,9 +88,9 @@ def _cuts(code, order, begin, end, m, cut):
 
 @njit(cache=True, nogil=True)
 def _group_ordinal(code, missing, order, begin, end, m, of_pairs, place, group):
-    """Write the group of each row (step 3a, or 6a for pairs), missing values being one more; return how many groups."""
+    """Write the group of each row (step 3a, or 6a for pairs; missing is a group); return the number of groups."""
     cut = np.zeros(m + 1, dtype=np.int64)
-    present = _first_above(code, order, begin, end, missing - 1)
+    present = first_above(code, order, begin, end, missing - 1)
     if of_pairs and present < end:
         m = 2
     n_cuts = _cuts(code, order, begin, present, m, cut) if present > begin else 0
@@ -107,7 +107,7 @@ def _group_ordinal(code, missing, order, begin, end, m, of_pairs, place, group):
 
 @njit(cache=True, nogil=True)
 def _group_categories(code, missing, rows, begin, end, group):
-    """Write the group of each row: the categories present, missing being one of them; return how many."""
+    """Write the group of each row, which is its category; return the number of groups. Missing is a category."""
     new = np.full(missing + 1, -1, dtype=np.int32)
     n_groups = 0
     for i in range(begin, end):
@@ -133,7 +133,7 @@ def _log_p(group, n_groups, rows, begin, end, z, z_total):
 
 @njit(cache=True, nogil=True)
 def _log_p_of_table(count, n_columns, z_total):
-    """Return log p of the table whose cell of column a and Z = c is count[a * n_z + c]; empty ones do not count."""
+    """Return log p of the table with count[a * n_z + c] in column a and row Z = c, without empty columns and rows."""
     n_z, n = z_total.size, z_total.sum()
     statistic, filled, n_rows = 0.0, 0, 0
     for c in range(n_z):
@@ -154,7 +154,7 @@ def _log_p_of_table(count, n_columns, z_total):
 
 @njit(cache=True, nogil=True)
 def _test_pairs(group, n_groups, rows, begin, end, z, z_total, log_p):
-    """Test pairs for interaction (steps 6b and 6c); a feature with one value in the node is in no pair."""
+    """Test pairs of features for interaction (steps 6b, 6c); a feature with one value in the node is in no pair."""
     n_features, n = group.shape
     n_z = z_total.size
     with_z = np.empty((n_features, n), dtype=np.int32)
@@ -173,18 +173,18 @@ def _test_pairs(group, n_groups, rows, begin, end, z, z_total, log_p):
                 count[: n_columns * n_z] = 0
                 for i in range(n):
                     count[group[j, i] * width + with_z[k, i]] += 1
-                found = _log_p_of_table(count, n_columns, z_total)
+                log_p_of_pair = _log_p_of_table(count, n_columns, z_total)
             else:
-                found = _log_p_of_keys(group[j], with_z[k], width, z_total)
-            if found < smallest * (1 + TIE):
-                smallest, first, second = found, j, k
+                log_p_of_pair = _log_p_of_keys(group[j], with_z[k], width, z_total)
+            if log_p_of_pair < smallest * (1 + TIE):
+                smallest, first, second = log_p_of_pair, j, k
     if first >= 0 and smallest < math.log(0.20 / (n_features * (n_features - 1))):
         log_p[first] = log_p[second] = smallest
 
 
 @njit(cache=True, nogil=True)
 def _log_p_of_keys(group, with_z, width, z_total):
-    """Return log p of a table too large to hold: its columns, in turn, from sorted keys."""
+    """Return log p of a table that is too large to hold in memory, column by column from sorted keys."""
     n_z = z_total.size
     keys = np.sort(group.astype(np.int64) * width + with_z)
     count = np.zeros(keys.size * n_z)

@@ -1,4 +1,4 @@
-"""Compiled loops of the merits. Importing this imports numba: do so on first use."""
+"""Compiled loop of the merits. Importing this module imports numba, so import it on first use."""
 
 import math
 
@@ -7,9 +7,10 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def expected_x_log_x(n, a, b):
-    """Return E X log X of a hypergeometric X: b of n rows are of the class, and a are drawn.
+    """Return E X log X of a hypergeometric X: of n rows b have the class, and a are drawn.
 
-    Probabilities run from the mode outwards by their ratios, and are scaled by their sum: no factorials to round.
+    Probabilities are computed from the mode outwards by their ratios, and divided by their sum. So there are no
+    factorials with rounding errors.
     """
     low, high = max(0, a + b - n), min(a, b)
     mode = min(max((a + 1) * (b + 1) // (n + 2), low), high)

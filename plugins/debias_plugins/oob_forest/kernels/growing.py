@@ -1,42 +1,43 @@
-"""Compiled growth of one tree of an OOBForest, and its predictions.
+"""Compiled loops that grow one tree of an OOBForest, and that predict with it.
 
-With d = s_l - (n_l / n_t) s_t of the rows of a node, n times the decrease of the impurity (variance, or Gini of one-hot
-columns) in a split is |d|^2 n_t / (n_l n_r), on in-bag rows and on out-of-bag rows alike.
+Let d = s_l - (n_l / n_t) s_t over the rows of a node. Then n times the decrease of the impurity (variance, or Gini
+impurity of one-hot columns) in a split is |d|^2 n_t / (n_l n_r), for in-bag rows and for out-of-bag rows.
 """
 
 import numpy as np
 from numba import njit
 
 TIE = 1e-10
-"""Of the sum of squares: what a split must be better by to go before an earlier one; rounding must not decide."""
+"""A split replaces an earlier one only if better by this share of the sum of squares: rounding must not decide."""
 
 
 @njit(cache=True, nogil=True)
 def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, options, seed, importance):
-    """Grow a tree; add its out-of-bag decreases to `importance`, and return its nodes.
+    """Grow a tree, add its out-of-bag decreases to `importance`, and return its nodes.
 
     Parameters
     ----------
     X : array of float64 of shape (n_features, n_rows)
     codes : array of int32 of shape (n_features, n_rows)
-        Rank of each value among the distinct values of its feature; `n_codes` (n_features,) where it is missing.
+        Rank of each value among the distinct values of its feature; a missing value has the rank `n_codes`, an array of
+        shape (n_features,).
     response : array of shape (n_rows, width)
-        What impurities are of, centred.
+        The centred response, for impurities.
     value : array of shape (n_rows, n_outputs)
-        What the leaves average.
+        The values that are averaged in the leaves.
     weight : array of shape (n_rows,)
-        Weights of the rows, without multiplicities.
+        Weights of the rows, not counting how often they are in the bag.
     inside, multiplicity : array of bool, of float64, of shape (n_rows,)
         Which rows are in the bag, and how often.
     options : tuple of (max_features, max_depth, min_samples_leaf)
-        A `max_depth` of -1 is none.
+        A `max_depth` of -1 means no limit.
     seed : int
 
     Returns
     -------
     tuple
-        Arrays of one entry a node: feature, threshold, left, right, missing_left, value (n_nodes, n_outputs), count,
-        weight, impurity; then the leaf of every evaluated out-of-bag row, -1 of others.
+        Arrays with one entry per node: feature, threshold, left, right, missing_left, value (n_nodes, n_outputs),
+        count, weight, impurity. Then the leaf of every evaluated out-of-bag row, and -1 for other rows.
     """
     max_features, max_depth, min_leaf = options
     n_rows, width = response.shape
@@ -74,7 +75,7 @@ def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, optio
         for i in here:
             for c in range(value.shape[1]):
                 values[t, c] += w_in[i] * value[i, c] / n
-        found = False
+        has_split = False
         if depth != max_depth and end - begin >= 2 * min_leaf and not _pure(here, response):
             n_out, s_out, _, tie_out = _moments(here_out, weight, response)
             decrease, decrease_out, tried, at = -np.inf, 0.0, 0, 0
@@ -90,16 +91,16 @@ def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, optio
                 gain = split[0][1]
                 gain_out = _decrease(X[k], here_out, weight, response, n_out, s_out, split)
                 better = gain_out > decrease_out + tie_out
-                # As long as out-of-bag rows tell nothing, the in-bag rows choose.
+                # While no split is better than none on out-of-bag rows, the in-bag rows choose.
                 if better or (decrease_out == 0 and gain > decrease + tie):
                     decrease = gain
                     decrease_out = gain_out if better else 0.0
                     best[0][:], best[1][:] = split[0], split[1]
                     feature[t] = k
-                    found = True
-            if found:
+                    has_split = True
+            if has_split:
                 importance[feature[t]] += decrease_out / n_root if n_root > 0 else 0.0
-        if not found:
+        if not has_split:
             for i in here_out:
                 leaf[i] = t
             continue
@@ -116,7 +117,7 @@ def grow(X, codes, n_codes, response, value, weight, inside, multiplicity, optio
 
 @njit(cache=True, nogil=True)
 def add_values(X, feature, threshold, left, right, missing_left, value, total):
-    """Add what a tree predicts for each row of X (n_rows, n_features) to `total` (n_rows, n_outputs)."""
+    """Add the prediction of a tree for each row of X (n_rows, n_features) to `total` (n_rows, n_outputs)."""
     for i in range(X.shape[0]):
         t = 0
         while left[t] >= 0:
@@ -141,7 +142,7 @@ def leaves(X, feature, threshold, left, right, missing_left, leaf):
 
 @njit(cache=True, nogil=True)
 def _draw(state):
-    """Return the next number of SplitMix64 (Steele, Lea and Flood 2014); no shared state, so threads do not matter."""
+    """Return the next number of SplitMix64 (Steele, Lea and Flood 2014). Each tree has its own state, for threads."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -151,13 +152,13 @@ def _draw(state):
 
 @njit(cache=True, nogil=True)
 def _new_split(width):
-    """Return room for threshold, decrease, whether missing values go left; and for d."""
+    """Return arrays for (threshold, decrease, whether missing values go left) and for d."""
     return np.zeros(3), np.zeros(width)
 
 
 @njit(cache=True, nogil=True)
 def _moments(rows, weight, response):
-    """Return weight, sum, n times impurity of rows, and what counts as a tie of such sums."""
+    """Return weight, sum and n times impurity of rows, and the difference up to which such sums are tied."""
     width = response.shape[1]
     n, squares = 0.0, 0.0
     s = np.zeros(width)
@@ -201,7 +202,7 @@ def _best_split(k, X, codes, n_codes, rows, weight, response, n, s, tie, min_lea
         if missing_left:
             n_left, n_rows_left = n_of[n_groups - 1], count[n_groups - 1]
             s_left[:] = s_of[n_groups - 1]
-        # Missing values against all others is the last cut of the first way.
+        # The last cut of the first pass separates missing values from all others.
         for g in range(n_present if missing and not missing_left else n_present - 1):
             n_left += n_of[g]
             n_rows_left += count[g]
@@ -215,7 +216,7 @@ def _best_split(k, X, codes, n_codes, rows, weight, response, n, s, tie, min_lea
             gain *= n / (n_left * (n - n_left))
             if gain > best + tie:
                 best, cut = gain, g
-                way = missing_left if missing else n_left > n - n_left  # none missing: with the more rows
+                way = missing_left if missing else n_left > n - n_left  # none is missing: the side with more rows
     if cut < 0:
         return False
     numbers, _ = split
@@ -231,9 +232,9 @@ def _best_split(k, X, codes, n_codes, rows, weight, response, n, s, tie, min_lea
 
 @njit(cache=True, nogil=True)
 def _group(codes, n_codes, rows, weight, response, work, histogram):
-    """Sum rows by distinct value, ascending, missing last; return the number of values.
+    """Sum the rows by distinct value, ascending, missing last; return the number of values.
 
-    `work` gets a row that has the value, the number of rows, weight and sum of the response.
+    For each value, `work` receives one row with this value, the number of rows, their weight and sum of the response.
     """
     first, count, n_of, s_of = work
     width = response.shape[1]
@@ -279,7 +280,7 @@ def _group(codes, n_codes, rows, weight, response, work, histogram):
 
 @njit(cache=True, nogil=True)
 def _decrease(x, rows, weight, response, n, s, split):
-    """Return n times the decrease of the impurity of out-of-bag rows in a split; 0 if they are all on one side."""
+    """Return n times the decrease of the impurity of out-of-bag rows in a split; 0 if all are on one side."""
     numbers, d = split
     n_left = 0.0
     d[:] = 0.0
@@ -300,7 +301,7 @@ def _decrease(x, rows, weight, response, n, s, split):
 
 @njit(cache=True, nogil=True)
 def _part(x, rows, threshold, missing_left):
-    """Move rows that go left before those that go right, in place; return how many go left."""
+    """Move the rows that go left before those that go right, in place; return how many go left."""
     kept = np.empty(rows.size, dtype=np.int64)
     n_left = n_right = 0
     for i in rows:

@@ -1,23 +1,23 @@
 """Compiled loops of honest splits: the best in-bag split of every feature at every node, on evaluation rows.
 
-With d = s_l - (n_l / n_t) s_t of the rows of a node, the decrease of the variance in a split is
-|d|^2 n_t / (n_l n_r), and the means of its sides differ by d n_t / (n_l n_r). So the locally centred covariance of what
-the split predicts with the evaluation rows' response, n'_l n'_r / n'_t (m_l - m_r) . (m'_l - m'_r), is
-d . d' n_t / (n_l n_r), d' being that sum over evaluation rows.
+Let d = s_l - (n_l / n_t) s_t over the rows of a node. The decrease of variance in a split is |d|^2 n_t / (n_l n_r), and
+the means of its two sides differ by d n_t / (n_l n_r). So the covariance, centred in the node, between the prediction
+of the split and the response of the evaluation rows, n'_l n'_r / n'_t (m_l - m_r) . (m'_l - m'_r), is d . d' n_t / (n_l
+n_r), where d' is the same sum as d over the evaluation rows.
 """
 
 import numpy as np
 from numba import njit
 
 TIE = 1e-9
-"""A split must be better by this share to go before one on smaller values: rounding must not decide."""
+"""A split replaces a split on smaller values only if it is better by this share, so that rounding does not decide."""
 SORTED_UP_TO = 32
-"""Nodes of up to so many rows are sorted; histograms of larger ones cost less than sorting."""
+"""Nodes with at most this many rows are sorted; for larger nodes a histogram is faster."""
 
 
 @njit(cache=True, nogil=True)
 def arrange(leaves, weight, left, right):
-    """Return rows of positive weight ordered so that those of each node stand together; their begins and numbers."""
+    """Return the rows of positive weight, ordered by node, and the first place and the number of rows of each node."""
     size = np.zeros(left.size, dtype=np.int64)
     for i in range(leaves.size):
         if weight[i] > 0:
@@ -95,7 +95,7 @@ def score_tree(left, inside, outside, n_bins, categorical, min_node_size, shrink
 
 @njit(cache=True, nogil=True)
 def _sums(left, weight, response, begin, size):
-    """Return weight and sum of the response of each inner node; zeros at leaves."""
+    """Return the weight and the sum of the response of each inner node; leaves have zeros."""
     n, s = np.zeros(left.size), np.zeros((left.size, response.shape[1]))
     for t in range(left.size):
         if left[t] >= 0:
@@ -108,7 +108,7 @@ def _sums(left, weight, response, begin, size):
 
 @njit(cache=True, nogil=True)
 def _group(codes, weight, response, n_bins, groups, histogram):
-    """Sum rows by bin; return the number of bins that occur. `groups` get the bins, ascending, and their sums."""
+    """Sum the rows by bin, and return the number of bins that occur; `groups` receives these bins, ascending."""
     bin_of, n_of, s_of = groups
     width = response.shape[1]
     n_groups = 0
@@ -148,13 +148,13 @@ def _group(codes, weight, response, n_bins, groups, histogram):
 
 @njit(cache=True, nogil=True)
 def _best_split(n_groups, groups, n, s, n_bins, categorical, goes_left, d):
-    """Return the in-bag weight left of the best split (0: there is none); write which bins go left, and d."""
+    """Return the in-bag weight left of the best split, 0 if there is none; write to `goes_left` and `d`."""
     bin_of, n_of, s_of = groups
     if categorical:
         order = _by_mean(n_groups, groups, s)
         cut, n_left, _ = _best_cut(order, n_of, s_of, n, s, 0.0, np.zeros(s.size), -1.0, d)
         c = _key_column(n_groups, groups, s)
-        # Levels no in-bag row of the node has stand where the mean of the node is.
+        # A level without in-bag rows in the node is placed at the mean of the node.
         goes_left[: n_bins + 1] = n_left > 0 and s[c] / n <= s_of[order[cut], c] / n_of[order[cut]]
         for at in range(n_groups):
             goes_left[bin_of[order[at]]] = n_left > 0 and at <= cut
@@ -163,17 +163,17 @@ def _best_split(n_groups, groups, n, s, n_bins, categorical, goes_left, d):
     present = np.arange(n_groups - 1 if missing else n_groups)
     none = np.zeros(s.size)
     cut, n_left, best = _best_cut(present, n_of, s_of, n, s, 0.0, none, -1.0, d)
-    missing_left = n_left > n - n_left  # where none is missing in the bag, missing values go with the more rows
+    missing_left = n_left > n - n_left  # no in-bag value is missing: missing values go to the side with more rows
     if missing:
         last = n_groups - 1
-        # Present values against missing ones is the first way's last cut.
+        # The last cut above already separates present from missing values.
         cut_2, n_left_2, _ = _best_cut(present, n_of, s_of, n, s, n_of[last], s_of[last], best, d)
         missing_left = n_left_2 > 0
         if missing_left:
             cut, n_left = cut_2, n_left_2
     if n_left == 0:
         return n_left
-    # Halfway to the next bin with in-bag rows.
+    # The threshold is halfway to the next bin with in-bag rows.
     edge = (bin_of[cut] + bin_of[cut + 1]) // 2 if cut + 1 < present.size else bin_of[cut]
     for b in range(n_bins):
         goes_left[b] = b <= edge if cut + 1 < present.size else True
@@ -183,9 +183,9 @@ def _best_split(n_groups, groups, n, s, n_bins, categorical, goes_left, d):
 
 @njit(cache=True, nogil=True)
 def _best_cut(order, n_of, s_of, n, s, n_first, s_first, best, d):
-    """Return the last group left of the best cut in an order, the weight there and the decrease; 0 if below `best`.
+    """Return the last group left of the best cut, the weight left of it, and its decrease; 0 if none exceeds `best`.
 
-    `n_first` and `s_first` are of rows that go left at every cut.
+    `n_first` and `s_first` are the weight and sum of rows that go left at every cut.
     """
     width = s.size
     cut, n_at_cut, n_left = 0, 0.0, n_first
@@ -209,7 +209,7 @@ def _best_cut(order, n_of, s_of, n, s, n_first, s_first, best, d):
 
 @njit(cache=True, nogil=True)
 def _key_column(n_groups, groups, s):
-    """Return the response column whose group means vary most: levels are ordered by it."""
+    """Return the response column whose group means vary most; levels are ordered by it."""
     _, n_of, s_of = groups
     chosen, most = 0, -1.0
     for c in range(s.size):
@@ -225,7 +225,7 @@ def _key_column(n_groups, groups, s):
 
 @njit(cache=True, nogil=True)
 def _by_mean(n_groups, groups, s):
-    """Return the groups in the order of their means: the best of all splits of levels is a cut of it (one output)."""
+    """Return the groups ordered by their means; with one output the best split of levels is a cut of this order."""
     _, n_of, s_of = groups
     c = _key_column(n_groups, groups, s)
     return np.argsort(s_of[:n_groups, c] / n_of[:n_groups], kind="mergesort")

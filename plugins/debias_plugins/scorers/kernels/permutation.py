@@ -1,4 +1,4 @@
-"""The compiled loop of permutation importance; importing this module imports numba, so it is done on first use."""
+"""The compiled loop of permutation importance. Importing this module imports numba, so import it on first use."""
 
 import numpy as np
 from numba import njit
@@ -8,7 +8,7 @@ from debias.trees.kernels.routing import goes_left
 
 @njit(cache=True, nogil=True)
 def add_permuted_outputs(X, rows, donors, nodes, value, first, group, raw):
-    """Add one tree's output for each row with the columns of one group at a time taken from another row.
+    """Add the output of one tree for each row, with the columns of one group at a time taken from another row.
 
     Parameters
     ----------
@@ -16,21 +16,21 @@ def add_permuted_outputs(X, rows, donors, nodes, value, first, group, raw):
     rows : array of shape (n,)
         Rows of X to evaluate.
     donors : array of shape (1, n) or (n_groups, n)
-        The row of X each takes its values from: one for all groups, or one a group.
+        The row of X from which each row takes its values: one for all groups, or one per group.
     nodes : tuple
-        The tree, as ``routing.tree_nodes`` gives it.
+        The tree, as :func:`debias.trees.routing.tree_nodes` returns it.
     value : array of shape (n_nodes, width)
     first : int
-        First output the tree feeds.
+        First output of the tree.
     group : array of shape (n_features,)
-        Number of the group each column belongs to; -1 for columns left alone.
+        Number of the group of each column; -1 for columns that are not permuted.
     raw : array of shape (n, n_groups, n_outputs)
-        What is added to.
+        The output is added to it.
 
     Notes
     -----
-    A row whose way down the tree asks nothing of a group ends where it did, so only the groups on its path are walked
-    again, from where they first come up.
+    If the path of a row has no split on a group, the row reaches the same leaf. So only the groups on its path are
+    routed again, from the first node that splits on them.
     """
     _, feature, left, right, threshold, plain, missing_left, zero_is_missing, category_set, sets = nodes
     n_groups, width = raw.shape[1], value.shape[1]

@@ -1,4 +1,4 @@
-"""GUIDE's threshold: which scores are more than the largest of noise would be (Loh and Zhou 2020, section 6)."""
+"""GUIDE's threshold: which scores exceed the largest score that noise would have (Loh and Zhou 2020, section 6)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.errors import CompositionError
+from debias import CompositionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,17 +26,18 @@ def critical_value(null: NDArray[np.float64], alpha: float) -> float:
     Returns
     -------
     float
-        The order statistic ceil((1 - alpha) (n + 1)) of the largest of each replicate, which makes the level exact.
+        The order statistic ceil((1 - alpha) (n + 1)) of the largest score of each replicate, which makes the level
+        exact.
     """
     return float(np.sort(null.max(axis=1))[math.ceil((1 - alpha) * (len(null) + 1) - 1e-9) - 1])
 
 
 def check_alpha(name: str, alpha: object, replicates: int) -> None:
-    """Refuse an alpha that so few replicates cannot reach; `name` is for the message."""
+    """Raise a CompositionError if alpha is too small for the number of replicates; `name` is for the message."""
     if not isinstance(alpha, (int, float)) or not 1 / (replicates + 1) <= alpha < 1:
         raise CompositionError(
             f"{name}: with {replicates} permuted responses alpha={alpha!r} must be from {1 / (replicates + 1):.3g} to "
-            "below 1; raise replicates for smaller ones"
+            "below 1; increase replicates for a smaller alpha"
         )
 
 
@@ -55,13 +56,15 @@ def decide(
     critical : float
         Quantile of the largest unadjusted score of permuted responses.
     at_level : callable, optional
-        Returns the importance feature k would have were its unadjusted score `critical`, where importance is no ratio.
+        Returns the importance that feature k would have if its unadjusted score were `critical`. Needed if the
+        importance is not a ratio.
 
     Returns
     -------
     (array of bool of shape (n_features,), float)
-        The m largest by importance, where m unadjusted scores exceed `critical`; and half-way between the m-th and the
-        next. If m is 0 or all features, the importance that the largest, or the smallest, would have at `critical`.
+        The m features with the largest importance, where m is the number of unadjusted scores above `critical`; and the
+        value half-way between the m-th and the next importance. If m is 0 or all features, it is the importance that
+        the largest, or the smallest, would have at `critical`.
     """
     m = int((unadjusted > critical).sum())
     order = np.argsort(-importance, kind="stable")
