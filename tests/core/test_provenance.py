@@ -319,15 +319,15 @@ def test_what_weights_and_sampling_by_label_hide_is_said(settings, cancer, model
     part = shuffled(400)[:200]
     for given in (part, np.arange(400, len(y))):
         if library == "sklearn":
-            with pytest.warns(debias.DebiasWarning, match="cannot be told whether training rows of this"):
+            with pytest.warns(debias.DebiasWarning, match="cannot check whether these rows contain training rows of this"):
                 scores = debias.score(model, X[given], y[given])
         else:
-            with pytest.raises(debias.ProvenanceError, match="cannot be told.*pass rows='held-out' to state"):
+            with pytest.raises(debias.ProvenanceError, match="cannot check whether.*pass rows='held-out' to state"):
                 debias.score(model, X[given], y[given])
             scores = debias.score(model, X[given], y[given], rows="held-out")  # stated, so it is not warned of
         assert scores.provenance["status"] == "cannot be told"
         assert scores.provenance["shift"] is None
-        assert "cannot be told whether training rows" in " ".join(scores.warnings)
+        assert "cannot check whether these rows contain training rows" in " ".join(scores.warnings)
 
 
 @pytest.mark.parametrize("class_weight", ["balanced_subsample", "balanced"])

@@ -346,7 +346,7 @@ def test_labels_that_are_sorted_by_class_are_not_taken_for_miscoded_ones(frame):
     rest = fresh[fresh["three"] > 0]
     with (
         pytest.warns(debias.DebiasWarning, match="no label 0"),
-        pytest.warns(debias.DebiasWarning, match="differ from the training rows where the model splits"),
+        pytest.warns(debias.DebiasWarning, match="differ from the training rows at the splits of the model"),
     ):
         debias.score(booster, iter([(rest[list("abcde")], rest["three"])]))
 
