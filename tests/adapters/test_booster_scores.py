@@ -325,7 +325,7 @@ def test_wrong_margins_of_rows_are_refused(margin):
     model = train(xgboost, "reg:squarederror", X, y)
     with pytest.raises(debias.RowsError, match="base_margin"):
         debias.score(model, *draw(1), rows="held-out", base_margin=margin)
-    with pytest.raises(debias.RowsError, match="train= cannot be used beside base_margin"):
+    with pytest.raises(debias.RowsError, match="train= cannot be used together with base_margin"):
         debias.score(model, *draw(1), rows="held-out", base_margin=np.zeros(N), train=(X, y))
 
 

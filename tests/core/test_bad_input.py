@@ -210,7 +210,7 @@ def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fres
     with pytest.raises(debias.ProvenanceError, match="train is not the training rows"):
         debias.score(fitted["sklearn"], *fresh, train=(X[100:], y[100:]))
     for wrong in (X, (X,), 3):
-        with pytest.raises(debias.RowsError, match="train must be a pair"):
+        with pytest.raises(debias.RowsError, match="train must be \\(X_train, y_train\\)"):
             debias.score(fitted["xgboost"], *fresh, "ufi", train=wrong)
 
 

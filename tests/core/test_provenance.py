@@ -98,7 +98,7 @@ def test_weights_of_training_do_not_hinder_the_proof(cancer, class_weight):
 
 def test_settings_changed_after_the_fit_are_noticed(cancer):
     forest = RandomForestClassifier(20, random_state=0).fit(*cancer)
-    with pytest.raises(debias.ProvenanceError, match="weights of rows or classes are other than the model says"):
+    with pytest.raises(debias.ProvenanceError, match="weights of rows or classes are not those of the model"):
         debias.score(forest.set_params(class_weight="balanced_subsample"), *cancer, rows="oob")
 
 
@@ -258,7 +258,7 @@ def test_an_encoder_fitted_across_folds_is_named_as_a_reason(n_features):
     y = X[:, 0] % 3 + rng.normal(size=400)
     forest = RandomForestRegressor(20, random_state=0)
     model = make_pipeline(TargetEncoder(target_type="continuous"), forest).fit(X, y)
-    with pytest.raises(debias.ProvenanceError, match="fitted across folds, such as TargetEncoder"):
+    with pytest.raises(debias.ProvenanceError, match="encoder with cross-fitting made them, such as TargetEncoder"):
         debias.score(model, X, y)
 
 

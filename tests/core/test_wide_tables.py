@@ -67,7 +67,7 @@ def test_weights_whose_squares_are_no_floats_are_named(largest):
     X = rng.normal(size=(100, 3))
     forest = RandomForestRegressor(5, random_state=0).fit(X, X[:, 0])
     fresh = rng.normal(size=(60, 3))
-    with pytest.raises(debias.RowsError, match=r"sample_weight has .* divide the weights"):
+    with pytest.raises(debias.RowsError, match=r"the largest sample_weight is .* Divide all weights"):
         debias.audit(forest, fresh, fresh[:, 0], sample_weight=np.full(60, largest))
     sums = debias.NodeSums(forest)
     with pytest.raises(debias.RowsError, match="sample_weight has"):
