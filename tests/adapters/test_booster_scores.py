@@ -522,6 +522,8 @@ def test_shuffled_training_rows_are_recognised_and_fresh_ones_are_not(library, o
     stated = "auto"
     if not debias.extract(model).uniform_rows:  # sums of hessians that depend on the response
         stated = "held-out"
-        with pytest.raises(debias.ProvenanceError, match="cannot check whether these rows contain training rows of this"):
+        with pytest.raises(
+            debias.ProvenanceError, match="cannot check whether these rows contain training rows of this"
+        ):
             debias.score(model, X_fresh, y_fresh)
     assert debias.score(model, X_fresh, y_fresh, rows=stated).rows == "held-out"

@@ -457,7 +457,7 @@ def test_what_looks_at_columns_and_not_at_trees_is_sent_to_them():
     wrapped = make_pipeline(StandardScaler(), forest).fit(X, y)
     merit = debias.score(wrapped, X, y, scorer="gini_merit")
     np.testing.assert_array_equal(merit.values, debias.score(None, X, y, scorer="gini_merit").values)
-    with pytest.raises(debias.CompositionError, match="score X by itself"):
+    with pytest.raises(debias.CompositionError, match="Score X alone"):
         debias.audit(wrapped, X, y, scorers=["gini_merit"])
     search = GridSearchCV(forest, {}, cv=2).fit(X, y)
     expected = debias.compare(forest.fit(X, y), X, y, seed=0).table

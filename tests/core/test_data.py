@@ -149,7 +149,7 @@ def test_what_a_scorer_is_given():
         ({"X": pl.DataFrame({"a": [1, 2, 3]}).lazy()}, "collect"),
         ({"X": pd.DataFrame(np.eye(3), columns=["a", "a", "b"])}, "same name: a"),
         ({"sample_weight": [1, 2]}, "sample_weight has shape"),
-        ({"rows": "oob"}, "no `rows`"),
+        ({"rows": "oob"}, "leave `rows`"),
         ({"n_jobs": 0}, "n_jobs=0"),
     ],
 )

@@ -319,7 +319,9 @@ def test_what_weights_and_sampling_by_label_hide_is_said(settings, cancer, model
     part = shuffled(400)[:200]
     for given in (part, np.arange(400, len(y))):
         if library == "sklearn":
-            with pytest.warns(debias.DebiasWarning, match="cannot check whether these rows contain training rows of this"):
+            with pytest.warns(
+                debias.DebiasWarning, match="cannot check whether these rows contain training rows of this"
+            ):
                 scores = debias.score(model, X[given], y[given])
         else:
             with pytest.raises(debias.ProvenanceError, match="cannot check whether.*pass rows='held-out' to state"):

@@ -288,7 +288,7 @@ def test_what_takes_two_passes_is_refused_of_an_iterator(frame, fitted):
     )
     for model, more in ((estimator, {"test": "naive"}), (estimator, {"rows": "oob"}), (vote, {})):
         batches = iter([(frame[list("abcde")], frame[target])])
-        with pytest.raises(debias.DebiasError, match="read once only"):
+        with pytest.raises(debias.DebiasError, match="read only once"):
             debias.score(model, batches, **more)
 
 
@@ -416,7 +416,7 @@ def test_sums_of_a_model_that_was_trained_again_are_refused():
     sums = debias.NodeSums(forest)
     sums.update(fresh, fresh_y)
     forest.fit(X, -X["c"])
-    with pytest.raises(debias.RowsError, match="before it was trained again"):
+    with pytest.raises(debias.RowsError, match="before it was refitted"):
         debias.score(forest, sums)
     with pytest.raises(debias.ExtractionError, match="predict otherwise|other leaves"):
         sums.update(fresh, fresh_y)

@@ -60,7 +60,7 @@ def test_an_audit_takes_them_for_its_meta_methods(data, booster, path):
     expected = debias.audit(booster, **given)
     found = debias.audit(debias.load_model(path), params=SETTINGS, **given)
     np.testing.assert_array_equal(found.scores[META].values, expected.scores[META].values)
-    with pytest.raises(debias.CompositionError, match="params are of meta-methods"):
+    with pytest.raises(debias.CompositionError, match="params are hyper-parameters for meta-methods"):
         debias.audit(booster, params=SETTINGS, **held_out(data))
 
 

@@ -311,8 +311,8 @@ def test_categories_by_number_are_not_copied_as_numbers(drawn):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"test": "auto"}, "leave test, blocks and base_margin out"),
-        ({"blocks": np.arange(120) // 2}, "leave test, blocks and base_margin out"),
+        ({"test": "auto"}, "cannot use test, blocks or base_margin"),
+        ({"blocks": np.arange(120) // 2}, "cannot use test, blocks or base_margin"),
     ],
 )
 def test_what_refits_cannot_keep_is_refused(given, message, drawn, forest):
