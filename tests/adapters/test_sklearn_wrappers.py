@@ -350,7 +350,7 @@ def test_votes_of_classes():
     np.testing.assert_allclose(scores.values, np.mean(alone, axis=0), rtol=1e-12)
     audit = debias.audit(model, X, y)
     np.testing.assert_allclose(audit.scores["mdi_oob"].values, scores.values)
-    with pytest.raises(debias.CompositionError, match="combine those of 2 models"):
+    with pytest.raises(debias.CompositionError, match="combine the scores of 2 models"):
         debias.score(model, X, y, test="auto")
     with pytest.raises(debias.UnsupportedModelError, match="voting='hard'"):
         debias.score(VotingClassifier(members).fit(X, y), X, y)

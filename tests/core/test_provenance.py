@@ -551,10 +551,10 @@ def test_rows_without_weight_are_no_evaluation_rows_of_a_summary_or_a_gate(diabe
 def test_too_few_rows_to_find_anything_give_no_verdict(n_rows, diabetes, models):
     X, y = diabetes
     model = models("xgboost", n_estimators=5).fit(X[:300], y[:300])
-    with pytest.warns(debias.DebiasWarning, match="too few to tell any feature"):
+    with pytest.warns(debias.DebiasWarning, match="too few to test any feature"):
         audit = debias.audit(model, X[300 : 300 + n_rows], y[300 : 300 + n_rows], rows="held-out")
     assert set(audit.verdict) == {"untested"}
-    assert "too few to tell any feature" in audit.untested_because
+    assert "too few to test any feature" in audit.untested_because
 
 
 def test_deep_single_trees_and_few_fresh_rows():

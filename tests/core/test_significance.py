@@ -214,7 +214,7 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
         ({"budget": "1"}, "seconds above 0"),
         ({"n_permutations": 0}, "whole number from 1"),
         ({"n_permutations": 10}, "pass n_permutations=19 or more"),
-        ({"n_permutations": 20, "error": "fdr_by"}, "can find nothing"),
+        ({"n_permutations": 20, "error": "fdr_by"}, "cannot call any feature"),
         ({"budget": 0}, "seconds above 0"),
         ({"groups": ["strong"]}, "groups must be a mapping"),
         ({"groups": {"g": ["stron"]}}, "Did you mean 'strong'"),
@@ -246,7 +246,7 @@ def test_conservative_is_for_out_of_bag_rows(forest, data):
 
 
 def test_few_permutations_are_warned_of_under_false_discovery(forest, data):
-    with pytest.warns(debias.DebiasWarning, match="together or none"):
+    with pytest.warns(debias.DebiasWarning, match="features informative, or none"):
         debias.audit(forest, *data, error="fdr", n_permutations=30)
 
 

@@ -266,7 +266,7 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
         ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|one by one"),
         ({"scorer": "guide"}, debias.CompositionError, "in memory"),
         ({"scorer": "shadow(mdi)"}, debias.CompositionError, "in memory"),
-        ({"test": "permutation"}, debias.CompositionError, "not all there at once"),
+        ({"test": "permutation"}, debias.CompositionError, "needs all rows at once"),
         ({"blocks": [1]}, debias.CompositionError, "all rows at once"),
         ({"y": None}, debias.RowsError, "name of the column"),
         ({"y": "nothing"}, debias.RowsError, "no column 'nothing'"),

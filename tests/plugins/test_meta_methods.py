@@ -200,7 +200,7 @@ def test_a_checkpoint_is_for_one_scorer_data_and_seed_and_gives_the_same_bytes(t
     assert scored.details["stopped"] == "all drawn"
     with Checkpoint(file, "another") as opened:
         assert opened.read() == {}
-    with pytest.raises(debias.CompositionError, match="mdi trains nothing again"):
+    with pytest.raises(debias.CompositionError, match="mdi refits no model"):
         debias.score(forest, None, scorer="mdi", checkpoint=file)
 
 
