@@ -322,8 +322,8 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
 
 def _looks_like(recognition: Recognition, n_rows: int) -> str:
     return (
-        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, as estimated from the leaf counts (rows "
-        f"the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
+        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, as estimated from the leaf counts "
+        f"(rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 
 
