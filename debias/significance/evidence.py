@@ -183,8 +183,8 @@ class EvidenceInMemory:
             log.warn(
                 f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time, and those of "
                 f"another class {largest_rate:.0%}, as happens if weights decide which rows are drawn. Out-of-bag rows "
-                "say little about this class, so a feature that identifies it may be indistinguishable from noise here. "
-                "Pass rows the model has not seen, with rows='held-out'"
+                "say little about this class, so a feature that identifies it may be indistinguishable from noise "
+                "here. Pass rows the model has not seen, with rows='held-out'"
             )
 
     def warn_of_blocks(self, log: Notes) -> None:
