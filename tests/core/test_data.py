@@ -167,7 +167,7 @@ def test_columns_a_model_does_not_know_are_refused(diabetes, models):
 
 
 def test_a_scorer_of_models_is_refused_without_one():
-    with pytest.raises(debias.UnsupportedModelError, match="mdi_oob scores a model"):
+    with pytest.raises(debias.UnsupportedModelError, match="mdi_oob scores a fitted model"):
         debias.score(None, np.eye(3), [0, 1, 0])
 
 
@@ -183,7 +183,7 @@ def test_the_command_line_scores_data_alone(tmp_path):
         done = CliRunner().invoke(main, wrong)
         assert (done.exit_code, "--no-model and DATA alone" in done.stderr) == (2, True)
     for wrong, message in (
-        (["--scorer", "mdi_oob"], "mdi_oob scores a model"),
+        (["--scorer", "mdi_oob"], "mdi_oob scores a fitted model"),
         (["--params", table], "--params is about a model"),
         (["--train", table], "--train is about a model"),
     ):

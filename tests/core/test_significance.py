@@ -207,8 +207,8 @@ def test_a_budget_ends_the_test_and_what_was_drawn_counts(forest, data):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"test": "bootstrap"}, "test='bootstrap' is none of"),
-        ({"error": "bonferroni"}, "error='bonferroni' is none of"),
+        ({"test": "bootstrap"}, "test='bootstrap' is not one of"),
+        ({"error": "bonferroni"}, "error='bonferroni' is not one of"),
         ({"alpha": 1.5}, "alpha must be between 0 and 1"),
         ({"alpha": "0.05"}, "alpha must be between 0 and 1"),
         ({"budget": "1"}, "seconds above 0"),

@@ -240,7 +240,7 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
     one, _ = fitted("forest of numbers")
     other = RandomForestRegressor(15, random_state=1).fit(frame[list("abcde")], frame["number"])
     sums = debias.NodeSums(one)
-    with pytest.raises(debias.RowsError, match="no rows"):
+    with pytest.raises(debias.RowsError, match="no evaluation rows"):
         debias.score(one, sums)
     with pytest.raises(debias.RowsError, match="another model"):
         debias.score(other, sums)
@@ -322,7 +322,7 @@ def test_faults_in_a_batch_are_placed(frame, fitted):
         debias.score(estimator, [(X[:500], y[:500]), (X[500:].rename(columns={"a": "zz"}), y[500:])])
     with pytest.raises(debias.RowsError, match="batch 1 is a DataFrame"):
         debias.score(estimator, iter([(X[:500], y[:500]), X]), rows="held-out")
-    with pytest.raises(debias.RowsError, match="no rows"):
+    with pytest.raises(debias.RowsError, match="no evaluation rows"):
         debias.score(estimator, iter([]))
 
 
