@@ -40,7 +40,7 @@ class Inner:
     columns: NDArray[np.int64] | None = None
 
 
-class Again(NamedTuple):
+class RefitInputs(NamedTuple):
     """The inputs of the refit of a wrapper.
 
     ``train(model, X, y, number)`` refits a model inside; each model inside has its own number.
@@ -76,4 +76,4 @@ class Unwrapped:
     inner: tuple[Inner, ...]
     feature_names: tuple[str, ...] | None = None
     note: str | None = None
-    rewrap: Callable[[Again], Any] | None = None
+    rewrap: Callable[[RefitInputs], Any] | None = None

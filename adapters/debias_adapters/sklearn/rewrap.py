@@ -11,10 +11,10 @@ from debias_adapters.sklearn.refit import fresh
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from debias.hooks.wrapping import Again
+    from debias.hooks.wrapping import RefitInputs
 
 
-def pipeline(model: Any, again: Again) -> Any:
+def pipeline(model: Any, again: RefitInputs) -> Any:
     """Fit the transformers to the rows, and train the last step on what they make of them."""
     name, last = model.steps[-1]
     steps, seen = [], again.X
@@ -27,19 +27,19 @@ def pipeline(model: Any, again: Again) -> Any:
     return new
 
 
-def best(model: Any, again: Again) -> Any:
+def best(model: Any, again: RefitInputs) -> Any:
     """Train what a search found."""
     return again.train(model.best_estimator_, again.X, again.y, 0)
 
 
-def attribute(name: str, model: Any, again: Again) -> Any:
+def attribute(name: str, model: Any, again: RefitInputs) -> Any:
     """Train the one model inside, and leave what is around it."""
     new = copy(model)
     setattr(new, name, again.train(getattr(model, name), again.X, again.y, 0))
     return new
 
 
-def transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: Again) -> Any:
+def transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: RefitInputs) -> Any:
     """Fit the transformer to the response, and train on what it makes of it."""
     import numpy as np
 
@@ -50,7 +50,7 @@ def transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: 
     return new
 
 
-def members(responses: list[Callable[[Any], Any] | None], model: Any, again: Again) -> Any:
+def members(responses: list[Callable[[Any], Any] | None], model: Any, again: RefitInputs) -> Any:
     """Train every member on its own response."""
     new = copy(model)
     new.estimators_ = [
@@ -64,7 +64,7 @@ def members(responses: list[Callable[[Any], Any] | None], model: Any, again: Aga
     return new
 
 
-def whole(model: Any, again: Again) -> Any:
+def whole(model: Any, again: RefitInputs) -> Any:
     """Fit a clone of the wrapper itself, folds and all."""
     from sklearn.frozen import FrozenEstimator
 
