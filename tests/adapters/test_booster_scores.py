@@ -354,7 +354,7 @@ def test_an_objective_of_ones_own_gives_the_gradient(library):
     assert list(found.scores) == ["mdi_oob"]  # the loss is not known
     expected = debias.score(plain, X_held, y_held, rows="held-out").values
     np.testing.assert_allclose(found.scores["mdi_oob"].values, expected, rtol=1e-5, atol=1e-7)
-    with pytest.raises(debias.CompositionError, match="only the gradient of an objective of your own is known"):
+    with pytest.raises(debias.CompositionError, match="a custom objective gives only its gradient"):
         debias.score(own, X_held, y_held, "oob_loss", rows="held-out")
 
 

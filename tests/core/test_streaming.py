@@ -251,19 +251,19 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
         debias.NodeSums.load(tmp_path / "sums", other)
     for content in (b"", b"no sums", b"PK\x03\x04broken"):
         (tmp_path / "broken").write_bytes(content)
-        with pytest.raises(debias.RowsError, match="no node sums"):
+        with pytest.raises(debias.RowsError, match="was not written by debias.NodeSums"):
             debias.NodeSums.load(tmp_path / "broken", one)
     np.savez(tmp_path / "pickled.npz", about=np.array([{}], dtype=object))
-    with pytest.raises(debias.RowsError, match="no node sums"):
+    with pytest.raises(debias.RowsError, match="was not written by debias.NodeSums"):
         debias.NodeSums.load(tmp_path / "pickled.npz", one)
 
 
 @pytest.mark.parametrize(
     ("more", "error", "match"),
     [
-        ({"scorer": "permutation"}, debias.CompositionError, "rows one by one"),
-        ({"scorer": "shap"}, debias.CompositionError, "rows one by one"),
-        ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|one by one"),
+        ({"scorer": "permutation"}, debias.CompositionError, "needs the rows themselves"),
+        ({"scorer": "shap"}, debias.CompositionError, "needs the rows themselves"),
+        ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|rows themselves"),
         ({"scorer": "guide"}, debias.CompositionError, "in memory"),
         ({"scorer": "shadow(mdi)"}, debias.CompositionError, "in memory"),
         ({"test": "permutation"}, debias.CompositionError, "needs all rows at once"),
@@ -529,7 +529,10 @@ def test_damaged_sums_are_refused_also_with_the_right_digest(tmp_path, damage):
         np.savez(tmp_path / "damaged.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
     else:
         forged(tmp_path / "damaged.npz", arrays)
-    with pytest.raises(debias.RowsError, match=r"(?s)damaged.*NodeSums\(model\)\.update|no node sums|another version"):
+    with pytest.raises(
+        debias.RowsError,
+        match=r"(?s)damaged.*NodeSums\(model\)\.update|was not written by debias.NodeSums|another version",
+    ):
         debias.NodeSums.load(tmp_path / "damaged.npz", forest)
 
 
