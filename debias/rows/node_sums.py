@@ -379,8 +379,8 @@ def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, ND
                 if about["format"] != FORMAT:
                     raise RowsError(
                         f"{path} holds node sums of format {about['format']!r}, and this version of debias reads "
-                        f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the file "
-                        "with the version that wrote it"
+                        f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
+                        "file with the version that wrote it"
                     )
                 if about["trees_sha256"] != sums.trees_sha256:
                     raise RowsError(f"{path} holds node sums of another model, not of this {sums.ensemble.source}")
