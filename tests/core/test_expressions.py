@@ -41,7 +41,7 @@ def test_a_meta_method_around_a_scorer_of_data_is_one_too_and_else_refits():
         ("shadow", 1, r"wraps one scorer, not 0: write shadow\(mdi_oob\)"),
         ("shadow()", 1, "wraps one scorer, not 0"),
         ("shadow(mdi, mdi_oob)", 1, "wraps one scorer, not 2"),
-        ("mdi(mdi_oob)", 1, "mdi is a scorer, and wraps none"),
+        ("mdi(mdi_oob)", 1, "mdi is a scorer, and wraps no scorer"),
         ("shadow(mdi, rule='min')", 1, "rule='min' is none of 'subtract', 'max'"),
         ("guide(\xe9\xe9=1, adjusted=no)", 22, "value of adjusted"),
         ("threshold(mdi)", 1, r"mdi keeps none: write threshold\(response_permutation\(mdi\)\)"),
