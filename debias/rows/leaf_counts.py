@@ -42,7 +42,7 @@ class LeafCounts:
         The leaves, by their numbers in the tree.
     at : array of int32 of shape (n_rows,)
         Leaf of each row, numbered from 0. If not all rows are kept, of the first rows only.
-    found, stored : array of float64 of shape (n_leaves,)
+    reached, stored : array of float64 of shape (n_leaves,)
         Number of rows that reach each leaf, and number of training rows that the model stores. If the library stores
         sums of hessians, both are such sums, in units of a typical row.
     group : array of int64 of shape (n_leaves,)
@@ -52,7 +52,7 @@ class LeafCounts:
     tree: int
     node: NDArray[np.int64]
     at: NDArray[np.int32]
-    found: NDArray[np.float64]
+    reached: NDArray[np.float64]
     stored: NDArray[np.float64]
     group: NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class LeafCounts:
             self.tree,
             self.node[first],
             number[self.at].astype(np.int32),
-            np.bincount(number, self.found).astype(np.float64),
+            np.bincount(number, self.reached).astype(np.float64),
             np.bincount(number, self.stored).astype(np.float64),
             self.group[first],
         )
@@ -129,18 +129,18 @@ class LeafCounter:
         counted = []
         kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
         for j, (tree, nodes, leaf) in enumerate(zip(self.trees.tolist(), self._nodes, self._leaf, strict=True)):
-            found, squares = self._sums[j][0], self._sums[j][1]
+            reached, squares = self._sums[j][0], self._sums[j][1]
             if self.ensemble.count is not None:
                 stored = self.ensemble.count[nodes][leaf].astype(np.float64)
             else:
                 assert self.ensemble.cover is not None
-                if not found.any():
+                if not reached.any():
                     continue
-                unit = squares.sum() / found.sum()
+                unit = squares.sum() / reached.sum()
                 if self.ensemble.cover[nodes][leaf].min() <= 0:  # hessians of 0 do not count rows
                     continue
-                found, stored = found / unit, self.ensemble.cover[nodes][leaf] / unit
-            counted.append(LeafCounts(tree, leaf, kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
+                reached, stored = reached / unit, self.ensemble.cover[nodes][leaf] / unit
+            counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
         return [leaf_counts for leaf_counts in counted if leaf_counts.group.size > 1]
 
     def state(self) -> dict[str, NDArray[Any]]:

@@ -155,7 +155,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         return _untold(exact, "the trees have too few leaves", shift)
     if n_rows_in_all < ROWS_AT_LEAST:
         return _untold(exact, None, shift)
-    n_rows = float(np.mean([tree.found.sum() for tree in usable]))
+    n_rows = float(np.mean([tree.reached.sum() for tree in usable]))
     n_grown = float(np.mean([tree.stored.sum() for tree in usable]))
     n_train = max(n_grown, float(ensemble.n_train or 0))
     r = n_rows / n_grown
@@ -200,15 +200,15 @@ def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Reco
 
 def _dispersion(tree: LeafCounts) -> float:
     """Return Pearson's sum over its degrees of freedom, with expected counts taken within the leaves of each class."""
-    found, stored = np.bincount(tree.group, tree.found), np.bincount(tree.group, tree.stored)
-    expected = tree.stored * (found / np.maximum(stored, 1e-300))[tree.group]
+    reached, stored = np.bincount(tree.group, tree.reached), np.bincount(tree.group, tree.stored)
+    expected = tree.stored * (reached / np.maximum(stored, 1e-300))[tree.group]
     expects_rows = expected > 0
-    return float(((tree.found - expected) ** 2)[expects_rows] @ (1 / expected[expects_rows])) / tree.freedom
+    return float(((tree.reached - expected) ** 2)[expects_rows] @ (1 / expected[expects_rows])) / tree.freedom
 
 
 def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     """Whether every leaf holds at least as many rows as in training, which is very unlikely for fresh rows."""
-    n_rows = float(np.mean([tree.found.sum() for tree in counted]))
+    n_rows = float(np.mean([tree.reached.sum() for tree in counted]))
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     if _all_agree(counted):
         # One stump may agree by chance, and so may all stumps with the same split.
@@ -226,11 +226,11 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
 
 def _short_somewhere(counted: list[LeafCounts]) -> bool:
     """Whether some leaf has fewer rows than in training: then some training rows are missing."""
-    return any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
+    return any((tree.reached < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
 
 
 def _all_agree(counted: list[LeafCounts]) -> bool:
-    return all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
+    return all(np.allclose(tree.reached, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
 
 
 def _mostly_repeated(counted: list[LeafCounts]) -> bool:
@@ -245,7 +245,7 @@ def _mostly_repeated(counted: list[LeafCounts]) -> bool:
 
 def _sparse(counted: list[LeafCounts]) -> bool:
     """Whether there is one tree with more leaves than rows: most leaves are empty, and chi-square fits badly."""
-    return len(counted) == 1 and counted[0].stored.size > counted[0].found.sum()
+    return len(counted) == 1 and counted[0].stored.size > counted[0].reached.sum()
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
@@ -280,7 +280,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
 def _excess_variance(tree: LeafCounts) -> float:
     """Return the variance of Pearson's sum over that of chi-square: 1 + sum(1 / p) / m for m rows, to first order."""
     share = tree.stored / tree.stored.sum()
-    n_leaves, n_rows = share.size, max(tree.found.sum(), 1.0)
+    n_leaves, n_rows = share.size, max(tree.reached.sum(), 1.0)
     extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
 

@@ -11,8 +11,8 @@ and .55 have w = .1, shares of .5 and .75 have w = .52, shares of 0 and 1 have w
 of a, w would grow like sqrt(m / n) if all rows went to a side that few training rows went to.)
 
 If fewer than five rows are expected on a side of a split, the square is that of the normal value with the same tail
-probability as the exact distribution of the rows on that side. So the shift is found if all of 200 rows have a category
-that 1 % of the training rows have.
+probability as the exact distribution of the rows on that side. So the shift is found if all of 200 rows have a
+category that 1 % of the training rows have.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ class _Splits:
         node, tree, sums = [], [], []
         for number, leaf_counts in enumerate(counted):
             start = ensemble.tree_start[leaf_counts.tree]
-            split, found, stored, left = _summed_up(ensemble, leaf_counts)
+            split, reached, stored, left = _summed_up(ensemble, leaf_counts)
             node.append(start + split)
             tree.append(np.full(split.size, number))
-            sums.append(np.stack([stored[split], stored[left], found[split], found[left]]))
+            sums.append(np.stack([stored[split], stored[left], reached[split], reached[left]]))
         if not node:
             return cls(*(np.zeros(0, dtype=np.int64),) * 2, *(np.zeros(0),) * 5)
         nodes, trees = np.concatenate(node), np.concatenate(tree)
@@ -205,11 +205,11 @@ def _summed_up(
 
     nodes = slice(ensemble.tree_start[counted.tree], ensemble.tree_start[counted.tree + 1])
     left, right = ensemble.left[nodes], ensemble.right[nodes]
-    found, stored = np.zeros(left.size), np.zeros(left.size)
-    found[counted.node], stored[counted.node] = counted.found, counted.stored
-    kernels.sum_up(np.array([0, left.size]), left, right, found, np.zeros((left.size, 0)), stored)
+    reached, stored = np.zeros(left.size), np.zeros(left.size)
+    reached[counted.node], stored[counted.node] = counted.reached, counted.stored
+    kernels.sum_up(np.array([0, left.size]), left, right, reached, np.zeros((left.size, 0)), stored)
     split = np.flatnonzero((left >= 0) & (stored > 0))
-    return split, found, stored, left[split].astype(np.int64)
+    return split, reached, stored, left[split].astype(np.int64)
 
 
 def _in_words(ensemble: TreeEnsemble, node: int) -> str:

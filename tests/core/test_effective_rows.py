@@ -186,7 +186,7 @@ def test_a_response_of_one_value_gives_no_verdict(case, how):
     passed = (X, y)
     if how == "streamed":
         passed, given = ([(X, y, *given.values())],), {}
-    with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all evaluation rows"):
+    with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all eval"):
         found = debias.score(model(), *passed, rows="held-out", test="naive" if how == "naive" else "auto", **given)
     assert found.z is None
     assert found.p_value is None
