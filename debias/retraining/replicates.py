@@ -169,7 +169,7 @@ def replicate(
                     stopped = "budget"
                     break
     if not run.results:
-        raise RefitError(f"all {len(run.failures)} replicates failed; the first: {run.failures[0]}")
+        raise RefitError(f"none of {len(run.failures)} replicates could be run; the first: {run.failures[0]}")
     return Replicates(np.array(run.results), n, stopped, tuple(run.failures), n_damaged)
 
 

@@ -183,7 +183,7 @@ def test_the_command_line_scores_data_alone(tmp_path):
         done = CliRunner().invoke(main, wrong)
         assert (done.exit_code, "--no-model and DATA alone" in done.stderr) == (2, True)
     for wrong, message in (
-        (["--scorer", "mdi_oob"], "mdi_oob scores a fitted model"),
+        (["--scorer", "mdi_oob"], "mdi_oob scores a model"),
         (["--params", table], "--params is about a model"),
         (["--train", table], "--train is about a model"),
     ):
