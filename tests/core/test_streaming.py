@@ -594,7 +594,7 @@ def test_a_head_that_declares_more_than_there_is_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "s.npz") as whole, zipfile.ZipFile(tmp_path / "large.npz", "w") as large:
         for name in whole.namelist():
             large.writestr(name, head.getvalue() if name == "names.npy" else whole.read(name))
-    with pytest.raises(debias.RowsError, match="'names' is not what this model has"):
+    with pytest.raises(debias.RowsError, match="'names' does not fit this model"):
         debias.NodeSums.load(tmp_path / "large.npz", forest)
 
 
@@ -605,7 +605,7 @@ def test_sums_of_an_older_format_say_what_to_do(tmp_path):
     arrays = dict(np.load(tmp_path / "s.npz"))
     arrays["about"] = np.array(str(arrays["about"]).replace('"format": 3', '"format": 2'))
     np.savez(tmp_path / "old.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
-    with pytest.raises(debias.RowsError, match=r"of format 2.*add the rows up again"):
+    with pytest.raises(debias.RowsError, match=r"of format 2.*Add the rows up again"):
         debias.NodeSums.load(tmp_path / "old.npz", forest)
 
 
