@@ -199,7 +199,7 @@ def test_held_out_is_the_users_word_even_for_training_rows_but_not_silently(mode
     X, y = diabetes
     for library in ("xgboost", "lightgbm"):
         model = models(library).fit(X, y)
-        with pytest.raises(debias.ProvenanceError, match="these are the training rows.*rows='held-out' states"):
+        with pytest.raises(debias.ProvenanceError, match="these are the training rows.*pass rows='held-out'"):
             debias.score(model, X, y)
         with pytest.warns(debias.DebiasWarning, match="these are the training rows.*as biased as the reported"):
             scores = debias.score(model, X, y, rows="held-out")
