@@ -1,1 +1,1 @@
-"""The questions users ask, and the one pipeline behind them."""
+"""The public functions: ``score``, ``contributions``, ``audit`` and ``compare``; ``evaluation`` is their pipeline."""

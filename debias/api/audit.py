@@ -1,4 +1,4 @@
-"""The reported importance beside debiased scores, and which of them are more than chance."""
+"""``debias.audit``: the importance that a model reports beside debiased scores, and the tests of these scores."""
 
 from __future__ import annotations
 
@@ -60,41 +60,45 @@ def audit(
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Audit:
-    """Set the importance a model reports beside debiased scores, and tell which of them are more than chance.
+    """Compare the importance that a model reports with debiased scores, and test which features are informative.
 
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
-        What to set beside the reported importance, and beside `main`; by default ``oob_loss``, where it is defined.
+        Scorers to show beside the reported importance and `main`. The default is ``oob_loss``, if it is defined.
     main : str or Scorer
-        The scorer that is tested, and of which the shares are made: a scorer of trees that says what each row
-        contributes (``node_weight``).
+        The scorer that is tested, and whose scores the shares are computed from. It must be a scorer of trees that
+        gives the contribution of each row (``node_weight``).
     test : {"auto", "permutation", "conservative", "naive", None}
-        How `main` is tested. "permutation": the response is permuted, the trees stay as they are. "conservative":
-        a test by Student's law with sqrt(2) times the naive standard error, for out-of-bag rows. "naive": Student's
-        law, for held-out rows. "auto": "permutation" for out-of-bag rows, and for held-out ones where up to 2,000 rows
-        (blocks of one size) count, those of a rare class for instance (docs/significance.md), else "naive";
-        "conservative" where fewer than 5 rows, or whole blocks, a tree are out of bag. None: no test, every verdict is
-        "untested", and ``audit.untested_because`` says why.
+        Test of the scores of `main`.
+
+        - "permutation": the response is permuted and the trees stay as they are.
+        - "conservative": a t-test with sqrt(2) times the naive standard error, for out-of-bag rows.
+        - "naive": a t-test, for held-out rows.
+        - "auto": "permutation" for out-of-bag rows, or "conservative" if fewer than 5 rows (whole blocks, if there are
+          blocks) per tree are out of bag. For held-out rows "permutation" if the effective number of rows (of blocks of
+          one size) is at most 2,000, as with a rare class (docs/significance.md), else "naive".
+        - None: no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
     alpha : float
         Error rate of the verdicts.
     error : {"fwer", "fdr", "fdr_by"}
-        "fwer": the chance to call any noise informative (step-down max-z, or Holm). "fdr": the expected share of noise
-        among what is called informative (Benjamini-Hochberg; "fdr_by" under any dependence); needs many permutations.
+        "fwer": the probability that any noise feature is called informative (step-down max-z, or Holm). "fdr": the
+        expected share of noise features among those that are called informative (Benjamini-Hochberg; "fdr_by" under any
+        dependence). "fdr" and "fdr_by" need many permutations.
     n_permutations : int
-        At most so many. On out-of-bag rows 200 take about half the time in which the forest was fitted.
+        Largest number of permutations. On out-of-bag rows, 200 take about half as long as fitting the forest.
     budget : float, optional
-        Seconds the permutations may take; no limit by default. What was drawn until then counts.
+        Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool
-        Whether drawing stops once every verdict is settled, but for a risk of 1e-3 a feature that further draws would
-        have changed it. P-values rest on what was drawn until then.
+        Whether to stop drawing permutations when every verdict is settled. The risk that more draws would have changed
+        the verdict of a feature is at most 1e-3. P-values are computed from the permutations drawn until then.
 
     Returns
     -------
     Audit
-        ``audit.table`` has the figures, ``audit.summary()`` the sentences.
+        ``audit.table`` has the numbers, ``audit.summary()`` the sentences.
 
     Raises
     ------
@@ -129,18 +133,18 @@ def audit(
         n_jobs=n_jobs,
     )
     main_scorer = scorer(main)
-    chosen = [main_scorer, scorer("oob_loss")] if scorers is None else [scorer(asked) for asked in scorers]
-    if main_scorer.name not in [asked.name for asked in chosen]:
+    chosen = [main_scorer, scorer("oob_loss")] if scorers is None else [scorer(expression) for expression in scorers]
+    if main_scorer.name not in [chosen_scorer.name for chosen_scorer in chosen]:
         chosen.insert(0, main_scorer)
-    names = [asked.name for asked in chosen]
+    names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(set(names)) < len(names):
-        raise RowsError(f"a scorer is asked for twice: {', '.join(names)}")
+        raise RowsError(f"scorers has a scorer twice: {', '.join(names)}")
     procedure = None if test is None else Procedure(test, alpha, error, n_permutations, budget, adaptive)
     if not isinstance(main_scorer, TreeScorer):
-        raise CompositionError(f"main={main_scorer.name!r} is not a scorer of trees, so an audit cannot rest on it")
-    refits = [asked for asked in chosen if isinstance(asked, RefitScorer)]
-    if request.params is not None and not refits:
-        raise CompositionError("none of the scorers trains anything again: params are of meta-methods")
+        raise CompositionError(f"main={main_scorer.name!r} is not a scorer of trees: an audit needs one")
+    refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
+    if request.params is not None and not refit_scorers:
+        raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:
         raise RowsError("an audit needs all rows at once: pass X and y in memory; debias.score takes rows in batches")
     _refuse_transformed_data(request, chosen)
@@ -158,29 +162,30 @@ def audit(
             return with_reason(scores, TRAINING_ROWS)
         return with_reason(scores, reason) if procedure is None else prepared.test(scores, scored, procedure)
 
-    of_trees = [asked for asked in chosen if asked not in refits]
+    other_scorers = [chosen_scorer for chosen_scorer in chosen if chosen_scorer not in refit_scorers]
     where_defined = frozenset({"oob_loss"}) if scorers is None else frozenset[str]()
-    scores = evaluate(request, of_trees, tested, beside=kept.beside, where_defined=where_defined)
+    scores = evaluate(request, other_scorers, tested, beside=kept.beside, where_defined=where_defined)
     engine = Engine(n_jobs=request.n_jobs)
-    for asked in refits:
-        scores[asked.name] = score_refits(request.without_blocks(), asked, engine)
+    for refit_scorer in refit_scorers:
+        scores[refit_scorer.name] = score_refits(request.without_blocks(), refit_scorer, engine)
     return Audit.of(kept.reported, kept.kind, scores, kept.n_values, kept.fingerprints.to_dict(), main_scorer.name)
 
 
 def _refuse_transformed_data(request: Request, scorers: list[Scorer]) -> None:
-    """Refuse scorers of data where the trees see other columns than X has."""
+    """Refuse scorers of data if the trees see other columns than those of X."""
     if all(member.columns is None for member in request.members):
         return
-    for asked in scorers:
-        if isinstance(asked, DataScorer):
+    for scorer_of_data in scorers:
+        if isinstance(scorer_of_data, DataScorer):
+            name = scorer_of_data.name
             raise CompositionError(
-                f"{asked.name} scores data, and this {request.members[0].path[0]} shows its trees other columns than X "
-                f"has: score X by itself, debias.score(None, X, y, {asked.name!r})"
+                f"{name} scores data, and the trees of this {request.members[0].path[0]} see other columns than those "
+                f"of X. Score X alone: debias.score(None, X, y, {name!r})"
             )
 
 
 class _Kept:
-    """What an audit keeps beside the scores: reported importance, numbers of values, digests of model and rows."""
+    """What an audit keeps beside the scores: the reported importance, numbers of values, digests of model and rows."""
 
     def __init__(self, request: Request, warn: bool) -> None:
         self._request, self._warn = request, warn and request.blocks is None
@@ -191,13 +196,13 @@ class _Kept:
 
     @contextmanager
     def beside(self, prepared: Prepared) -> Iterator[None]:
-        """Look at a prepared member while its scorers run."""
+        """Collect what the audit needs from a prepared member while its scorers run."""
         member, ensemble, rows, grouping = prepared.member, prepared.ensemble, prepared.rows, prepared.grouping
         matrix = rows.table.matrix(ensemble)
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
             self.n_values = distinct_values(matrix, grouping) if self.n_values is None else self.n_values
             del matrix
-            if self._warn and member.columns is None:  # transformers may make repeats
+            if self._warn and member.columns is None:  # transformers may make repeated rows
                 warn_of_repeats(rows.table, prepared.log)
             yield
         if len(self._request.members) == 1:
@@ -209,8 +214,8 @@ class _Kept:
 class Fingerprints:
     """SHA-256 of the trees of a model, and of the rows it was audited on.
 
-    The same trees have the same fingerprint whatever object or file held them, and the same rows whatever container.
-    Of a model around several, each is added in turn.
+    The fingerprint of trees does not depend on the object or file that holds them, and that of rows does not depend on
+    their container. For a wrapper around several models, each is added in turn.
     """
 
     def __init__(self) -> None:
@@ -218,11 +223,11 @@ class Fingerprints:
         self._data = hashlib.sha256()
 
     def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
-        """Add a model and its rows: X as the model's library compares it, y as it was encoded, weights."""
+        """Add a model and its rows: X as the library of the model compares it, y as it was encoded, and the weights."""
         self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
         feed_trees(self._model, ensemble)
-        for given in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
-            feed(self._data, given)
+        for array in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
+            feed(self._data, array)
 
     def to_dict(self) -> dict[str, str]:
         """Return both as hexadecimal text."""

@@ -1,4 +1,4 @@
-"""Rows that come in batches: they are summed at the nodes, and not kept."""
+"""Scoring of rows that come in batches: they are summed at the nodes and not kept in memory."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
     EvidenceOf = Callable[[NDArray[np.float64], Grouping], EvidenceInBatches]
 
-AGAIN = (
-    "these can be read once only; pass a list of batches, an object that yields them anew each time it is iterated "
-    "over, or a file"
+REPEATABLE = (
+    "this source can be read only once. Pass a list of batches, an object that yields the batches each time it is "
+    "iterated over, or a file"
 )
-_THE_SAME = "pass one that gives the same rows each time"
+_THE_SAME = "pass a source that gives the same rows each time"
 
 
 def prepared_batches(
     request: Request, scorers: Sequence[Scorer], tested: bool
 ) -> Iterator[tuple[Member, SummedRows, EvidenceOf, WarningLog]]:
-    """Go through the models of trees inside a model, each with its rows summed at the nodes.
+    """Yield the models of trees inside a model, each with its rows summed at the nodes.
 
     Parameters
     ----------
@@ -59,17 +59,17 @@ def prepared_batches(
         With a source of rows (see :mod:`debias.data.sources`) or node sums.
     scorers : sequence of Scorer
     tested : bool
-        Whether the scores will be tested, which takes another pass over the rows.
+        Whether the scores will be tested, which needs another pass over the rows.
 
     Yields
     ------
     (Member, SummedRows, callable, WarningLog)
-        The callable makes the evidence of a test from node weights and a grouping.
+        The callable returns the evidence of a test for node weights and a grouping.
 
     Raises
     ------
     CompositionError
-        A test needs another pass, and the rows can be read once only.
+        A test needs another pass, and the rows can be read only once.
     DebiasError
         As for :func:`debias.score`.
     """
@@ -88,31 +88,32 @@ def prepared_batches(
         streams.append(Stream(source, sums, member, number, request, log))
     if streams[0].once and len(members) > 1:
         raise RowsError(
-            f"a {members[0].path[0]} of {len(members)} models takes a pass over the rows for each of them: {AGAIN}"
+            f"a {members[0].path[0]} of {len(members)} models needs one pass over the rows for each model, and "
+            f"{REPEATABLE}"
         )
     if streams[0].once and tested:
-        raise CompositionError(f"standard errors take a second pass over the rows: leave test out. Else, {AGAIN}")
+        raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
     for stream in streams:
         rows = stream.rows(running_loss_needed(scorers))
         yield stream.member, rows, stream.evidence_of(rows), stream.log
 
 
 def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble) -> None:
-    """Raise a RowsError if node sums are not those of a model, or if more is asked of them than they hold."""
+    """Raise a RowsError if node sums belong to another model, or if the request needs more than they hold."""
     if request.y is not None or request.sample_weight is not None:
-        raise RowsError("node sums hold the responses and weights of their rows: leave y and sample_weight out")
+        raise RowsError("node sums contain the responses and weights of their rows: leave y and sample_weight out")
     if request.rows == "oob":
-        raise RowsError("node sums are over rows the model has not seen: rows='oob' needs the rows themselves")
+        raise RowsError("node sums are over rows the model has not seen: for rows='oob', pass the rows themselves")
     if len(request.members) > 1:
         kind = request.members[0].path[0]
         raise RowsError(f"this {kind} holds several models: make and score node sums of each")
-    if sums.trees_sha256 != trees_sha256(ensemble):  # also of a model that was trained again since
-        raise RowsError("these node sums are those of another model, or of this one before it was trained again")
+    if sums.trees_sha256 != trees_sha256(ensemble):  # this also finds a model that was refitted
+        raise RowsError("these node sums belong to another model, or to this model before it was refitted")
 
 
 @dataclass
 class Stream:
-    """The rows of one member of a model, gone through as often as they can be."""
+    """The rows of one member of a model, which can be read once or several times."""
 
     source: Source | None
     sums: NodeSums | None
@@ -120,27 +121,28 @@ class Stream:
     number: int
     request: Request
     log: WarningLog
-    passed: tuple[int, str] | None = None
-    """Number and digest of the rows of the first whole pass: later ones must be the same."""
-    unlike: tuple[str, ...] = ()
-    """What speaks against y, were these rows held out, in the first batch with enough rows to tell."""
+    first_pass: tuple[int, str] | None = None
+    """Number of rows and their digest in the first full pass; later passes must have the same."""
+    response_warnings: tuple[str, ...] = ()
+    """Warnings about y if the rows are held out, from the first batch with enough rows to check it."""
 
     @property
     def once(self) -> bool:
-        """Whether there is one pass at most."""
+        """Whether the rows can be read only once, or not at all."""
         return self.source is None or self.source.once
 
     def rows(self, with_running_loss: bool) -> SummedRows:
-        """Go through the rows and add them up."""
+        """Read the rows and add them up at the nodes."""
         request, ensemble = self.request, self.member.ensemble
-        proven = self._out_of_bag(ensemble) if self.source is not None and request.rows in ("auto", "oob") else None
-        in_bag, provenance = (None, None) if proven is None else proven
+        in_bag, provenance = None, None
+        if self.source is not None and request.rows in ("auto", "oob"):
+            in_bag, provenance = self._out_of_bag(ensemble) or (None, None)
         sums = self.sums
         if sums is None:
             sums = NodeSums(self.member.model, running_loss=with_running_loss, n_jobs=request.n_jobs)
             self._add_up(sums, in_bag)
         if not sums.n_rows:
-            raise RowsError("there are no rows to evaluate on")
+            raise RowsError("there are no evaluation rows")
         if not sums.total_weight > 0:
             raise RowsError("sample_weight must not be all zero")
         warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)
@@ -152,81 +154,81 @@ class Stream:
         if kind == "train":
             self.log.warn(TRAIN_WARNING)
         if kind == "held-out":
-            for text in self.unlike:
+            for text in self.response_warnings:
                 self.log.warn(text)
-        beside = None
+        train = None
         if self.member.train is not None:
-            given = (sums.ensemble, self.member.model, self.member.train, request.n_jobs, self.log)
-            beside = training_rows(*given, known=False)
-        return SummedRows(sums, self.member.model, kind, provenance, in_bag, beside, request.seed)
+            model, passed = self.member.model, self.member.train
+            train = training_rows(sums.ensemble, model, passed, request.n_jobs, self.log, known=False)
+        return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed)
 
     def evidence_of(self, rows: SummedRows) -> EvidenceOf:
-        """Return what makes the evidence of a test, by another pass over the rows."""
+        """Return a function that makes the evidence of a test, with another pass over the rows."""
         excluded = None if rows.in_bag is None else rows.in_bag.excluded
         n_independent = rows.n_rows - (0 if excluded is None else int(excluded.sum()))
-        fold = self._fold(rows)
-        return lambda node_weight, grouping: EvidenceInBatches(rows, node_weight, grouping, n_independent, fold)
+        sum_moments = self._moments_over(rows)
+        return lambda node_weight, grouping: EvidenceInBatches(rows, node_weight, grouping, n_independent, sum_moments)
 
-    def _fold(self, rows: SummedRows) -> Callable[[Steps], NDArray[np.float64]]:
-        """Return what goes through the rows again."""
+    def _moments_over(self, rows: SummedRows) -> Callable[[Steps], NDArray[np.float64]]:
+        """Return a function that reads the rows again and sums ``steps.moments`` over them."""
         if isinstance(self.source, DaskRows) and rows.in_bag is None:
-            source, seen = self.source, self._seeing(rows.ensemble)
-            return lambda steps: source.reduced(_partial_moments, (seen, steps), np.add)
+            source, encoder = self.source, self._encoder(rows.ensemble)
+            return lambda steps: source.reduced(_partial_moments, (encoder, steps), np.add)
         return lambda steps: steps.moments(self._batches(rows.ensemble, rows.in_bag))
 
     def _add_up(self, sums: NodeSums, in_bag: InBag | None) -> None:
         if isinstance(self.source, DaskRows) and in_bag is None:
-            found = self.source.reduced(_partial_sums, (self._seeing(sums.ensemble), sums.empty()), _added)
-            if found is not None:
-                state, texts = found
+            total = self.source.reduced(_partial_sums, (self._encoder(sums.ensemble), sums.empty()), _added)
+            if total is not None:
+                state, texts = total
                 sums.merge(state)
                 for text in texts:
                     self.log.warn(text)
             return
-        looked = in_bag is not None
-        for given in self._batches(sums.ensemble, in_bag):
-            sums.ensemble = given.ensemble
-            sums.add_rows(given)
-            if not looked and given.table.n_rows >= ROWS_AT_LEAST:
-                looked, self.unlike = True, _against_response(given)
+        response_checked = in_bag is not None
+        for rows in self._batches(sums.ensemble, in_bag):
+            sums.ensemble = rows.ensemble
+            sums.add_rows(rows)
+            if not response_checked and rows.table.n_rows >= ROWS_AT_LEAST:
+                response_checked, self.response_warnings = True, _response_warnings(rows)
 
-    def _seeing(self, ensemble: TreeEnsemble) -> _Seeing:
-        return _Seeing(self.request.model, self.number, self.member.model, ensemble, self.request.n_jobs)
+    def _encoder(self, ensemble: TreeEnsemble) -> _Encoder:
+        return _Encoder(self.request.model, self.number, self.member.model, ensemble, self.request.n_jobs)
 
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
-        """Go through the rows, encoded."""
+        """Yield the rows of each batch, encoded."""
         assert self.source is not None
-        begin, seeing, seen = 0, self._seeing(ensemble), sha256()
+        begin, encoder, digest = 0, self._encoder(ensemble), sha256()
         for batch in self.source:
-            part = None
+            in_bag_of_batch = None
             if in_bag is not None:
                 if begin + len(batch.y) > in_bag.n_rows:
                     raise RowsError(
                         f"the source gives more than the {in_bag.n_rows} rows that were proven: {_THE_SAME}"
                     )
-                part = in_bag.part(begin, begin + len(batch.y))
+                in_bag_of_batch = in_bag.part(begin, begin + len(batch.y))
             try:
-                rows = seeing.rows(batch, self.log, verify=not begin, in_bag=part)
+                rows = encoder.rows(batch, self.log, verify=not begin, in_bag=in_bag_of_batch)
             except RowsError as error:
                 raise RowsError(f"in the batch that begins with row {begin}: {error}") from None
-            seeing.ensemble = rows.ensemble
-            _add_to(seen, rows)
+            encoder.ensemble = rows.ensemble
+            _add_to(digest, rows)
             yield rows
             begin += len(batch.y)
-        if self.passed is not None and self.passed != (begin, seen.hexdigest()):
+        if self.first_pass is not None and self.first_pass != (begin, digest.hexdigest()):
             raise RowsError(
-                f"the source gave other rows in a later pass than in the first ({begin} beside {self.passed[0]}, or "
-                f"other values, or another order): {_THE_SAME}"
+                f"the source gave other rows in a later pass than in the first ({begin} instead of "
+                f"{self.first_pass[0]} rows, or other values, or another order): {_THE_SAME}"
             )
-        self.passed = begin, seen.hexdigest()
+        self.first_pass = begin, digest.hexdigest()
 
     def _out_of_bag(self, ensemble: TreeEnsemble) -> tuple[InBag, Provenance] | None:
-        """Prove the rows to be the training rows in training order, if they can be."""
+        """Prove that the rows are the training rows in training order; return None if they may be others."""
         assert self.source is not None
         rows = self.request.rows
         if self.source.once:
             if rows == "oob":
-                raise RowsError(f"rows='oob' takes two passes over the rows, to prove them and to sum them: {AGAIN}")
+                raise RowsError(f"rows='oob' needs two passes over the rows, and {REPEATABLE}")
             return None
         n_rows = self.source.n_rows
         if n_rows is None and (rows == "oob" or ensemble.averaged):
@@ -237,55 +239,55 @@ class Stream:
         assert n_rows is not None
         trees = trees_to_prove(ensemble, n_rows)
         responses, weights, leaves = [], [], []
-        for given in self._batches(ensemble):
-            responses.append(given.response)
-            weights.append(given.weight)
-            leaves.append(route_table(given.ensemble, given.table, trees, given.n_jobs))
+        for batch_of_rows in self._batches(ensemble):
+            responses.append(batch_of_rows.response)
+            weights.append(batch_of_rows.weight)
+            leaves.append(route_table(batch_of_rows.ensemble, batch_of_rows.table, trees, batch_of_rows.n_jobs))
             if not may_be:
-                break  # there is nothing to compare: the first rows will do for the message
+                break  # there is nothing to compare: the first rows are enough for the message
         response, weight = _joined(responses), np.concatenate(weights)
 
         def prove_with(in_bag: InBag) -> Any:
-            at = np.concatenate(leaves)
+            in_bag_leaves = np.concatenate(leaves)
             for j, tree in enumerate(trees):
-                at[in_bag.draw(int(tree)) == 0, j] = -1
-            return proof_of(ensemble, in_bag, response, trees, at)
+                in_bag_leaves[in_bag.draw(int(tree)) == 0, j] = -1
+            return proof_of(ensemble, in_bag, response, trees, in_bag_leaves)
 
-        weighted = weight if (weight != 1).any() else None
-        return as_out_of_bag(ensemble, self.member.model, rows, n_rows, response, weighted, prove_with)
+        weight_or_none = weight if (weight != 1).any() else None
+        return as_out_of_bag(ensemble, self.member.model, rows, n_rows, response, weight_or_none, prove_with)
 
 
 @dataclass
-class _Seeing:
-    """How one member of a model sees rows."""
+class _Encoder:
+    """Encodes batches of rows for one member of a model."""
 
-    of: Any
+    outer_model: Any
     number: int
     model: Any
     ensemble: TreeEnsemble
     n_jobs: int
     compared: set[tuple[int, Any]] = field(default_factory=set)
-    """Labels, by feature, of which a row was compared with the library."""
+    """Labels, by feature, for which the trees and the library were compared on a row."""
 
     def rows(self, batch: Batch, notes: WarningLog, verify: bool, in_bag: InBag | None = None) -> Rows:
         """Return the rows of a batch, encoded."""
         refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
-        seen = unwrap(self.of, batch.X, batch.y)[self.number]
-        given = (seen.X, seen.y, batch.weight)
-        return batch_rows(self.model, self.ensemble, *given, notes, self.n_jobs, verify, in_bag, self.compared)
+        member = unwrap(self.outer_model, batch.X, batch.y)[self.number]
+        columns = (member.X, member.y, batch.weight)
+        return batch_rows(self.model, self.ensemble, *columns, notes, self.n_jobs, verify, in_bag, self.compared)
 
 
-def _partial_sums(shared: tuple[_Seeing, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return the state of the sums over one partition, and what there is to note of it."""
-    seeing, notes = shared[0], WarningLogOnce(quiet=True)
+def _partial_sums(shared: tuple[_Encoder, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return the state of the sums over one partition, and its warnings."""
+    encoder, notes = shared[0], WarningLogOnce(quiet=True)
     sums = shared[1].empty()
-    rows = seeing.rows(batch, notes, verify=True)
+    rows = encoder.rows(batch, notes, verify=True)
     sums.ensemble = rows.ensemble
     sums.add_rows(rows)
     return sums.state(), notes.texts
 
 
-def _against_response(rows: Rows) -> tuple[str, ...]:
+def _response_warnings(rows: Rows) -> tuple[str, ...]:
     notes = WarningLogOnce(quiet=True)
     warn_of_another_response(rows.ensemble, rows.table, rows.response, notes)
     return tuple(notes.texts)
@@ -295,12 +297,13 @@ def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
     return added(one[0], other[0]), list(dict.fromkeys((*one[1], *other[1])))
 
 
-def _partial_moments(shared: tuple[_Seeing, Steps], batch: Batch) -> NDArray[np.float64]:
-    return shared[1].moments([shared[0].rows(batch, WarningLogOnce(quiet=True), verify=False)])
+def _partial_moments(shared: tuple[_Encoder, Steps], batch: Batch) -> NDArray[np.float64]:
+    encoder, steps = shared
+    return steps.moments([encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)])
 
 
 def _add_to(digest: Any, rows: Rows) -> None:
-    """Add responses, weights, and the way of each row through one tree to a digest."""
+    """Add responses, weights, and the leaf of each row in one tree to a digest."""
     response = rows.response
     for array in (response.codes, response.values, response.target, rows.weight):
         if array is not None:

@@ -1,4 +1,4 @@
-"""Scores of one model side by side, with what about the features may explain where they disagree."""
+"""``debias.compare``: scores of one model side by side, with traits of features that may explain disagreements."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 DEFAULT = ("native", "mdi_oob", "permutation", "shap", "shap_oob")
 EXPLAINED = 500
-"""SHAP values of at most this many rows, evenly spread, tell which features interact."""
+"""Largest number of rows, evenly spread, whose SHAP values show which features interact."""
 BINS = 10
-"""Equal-frequency bins of a feature in which its SHAP values are averaged."""
+"""Number of equal-frequency bins of a feature in which its SHAP values are averaged."""
 
 
 @in_threads
@@ -49,28 +49,28 @@ def compare(
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Comparison:
-    """Set scores of a model side by side.
+    """Compare several scores of one model side by side.
 
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, seed, n_jobs
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
-        Two or more; scorers that need only data may be among them. By default ``native``, if the model reports an
-        importance of its own, ``mdi_oob``, ``permutation``, ``shap`` and ``shap_oob``.
+        Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
+        reports an importance), ``mdi_oob``, ``permutation``, ``shap`` and ``shap_oob``.
 
     Returns
     -------
     Comparison
-        ``table`` has the scores, ``ranks`` and ``rank_correlation`` how far they agree, ``disagreements`` where they
-        do not and what may be the reason.
+        ``table`` has the scores. ``ranks`` and ``rank_correlation`` show how far they agree. ``disagreements`` shows
+        where they do not agree, and possible reasons.
 
     Raises
     ------
     CompositionError
-        Fewer than two scorers, or one twice.
+        There are fewer than two scorers, or one of them twice.
     UnsupportedModelError
-        The model is a wrapper that makes several columns of one, or holds several models.
+        The model is a wrapper that makes several columns from one, or holds several models.
     DebiasError
         As for :func:`debias.score`.
 
@@ -87,38 +87,36 @@ def compare(
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
-    chosen = [scorer(each) for each in (DEFAULT if scorers is None else scorers)]
-    names = [each.name for each in chosen]
+    chosen = [scorer(expression) for expression in (DEFAULT if scorers is None else scorers)]
+    names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
     request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs)
     member = _only_member(model, X)
     engine = Engine(n_jobs=request.n_jobs)
     scores = {}
-    for asked in chosen:
-        of_data = isinstance(asked, DataScorer)
+    for chosen_scorer in chosen:
+        uses_model = not isinstance(chosen_scorer, DataScorer)
+        request_of_scorer = request if uses_model else replace(request, rows="auto", train=None)
         try:
-            scores[asked.name] = scores_of(
-                replace(request, rows="auto", train=None) if of_data else request, asked, None, engine
-            )
+            scores[chosen_scorer.name] = scores_of(request_of_scorer, chosen_scorer, None, engine)
         except CompositionError:
-            if scorers is not None or asked.name != "native":
+            if scorers is not None or chosen_scorer.name != "native":
                 raise
     ensemble = member.ensemble
-    every = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
-    some = every[np.unique(np.linspace(0, len(every) - 1, EXPLAINED).astype(np.int64))]
-    return Comparison(scores, _traits(scores, every, _interaction(ensemble, some)))
+    matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
+    explained = matrix[np.unique(np.linspace(0, len(matrix) - 1, EXPLAINED).astype(np.int64))]
+    return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained)))
 
 
 def _only_member(model: Any, X: Any) -> Member:
-    """Return the model of trees inside a model, with X as it sees it, if its columns are those of X one by one."""
+    """Return the one model of trees inside a model, with X as it sees it; its columns must be those of X one by one."""
     members = unwrap(model, X)
     columns = members[0].columns
     if len(members) > 1 or (columns is not None and columns.index.tolist() != list(range(len(columns.names)))):
         raise UnsupportedModelError(
-            f"the traits that explain disagreements are of the columns the trees see, and those of this "
-            f"{type(model).__name__} are not one to one with the columns of X: compare the model inside, with X as it "
-            "comes out of the steps before"
+            f"debias.compare describes the columns that the trees see, and in this {type(model).__name__} these are "
+            "not the columns of X one by one. Compare the model inside, with X transformed by the steps before it"
         )
     return members[0]
 
@@ -143,14 +141,14 @@ def _traits(scores: dict[str, Scores], X: NDArray[np.floating[Any]], interaction
 
 
 def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float64]:
-    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN where nothing is reported.
+    """Return 1 - share of mdi_oob over share of the reported importance, at least 0; NaN if nothing is reported.
 
-    NaN as well where mdi_oob is of training rows, which uphold whatever was fitted to them.
+    It is also NaN if mdi_oob was computed on training rows, because these always support the fitted splits.
     """
     if not {"native", "mdi_oob"} <= scores.keys() or scores["mdi_oob"].rows == "train":
         return np.full(n_features, np.nan)
     reported, debiased = (np.maximum(scores[name].values, 0.0) for name in ("native", "mdi_oob"))
-    reported, debiased = (each / each.sum() if each.sum() > 0 else each for each in (reported, debiased))
+    reported, debiased = (values / values.sum() if values.sum() > 0 else values for values in (reported, debiased))
     lost = np.divide(reported - debiased, reported, out=np.full(n_features, np.nan), where=reported > 0)
     return np.where(np.isnan(lost), np.nan, np.maximum(lost, 0.0))
 
@@ -158,8 +156,8 @@ def _not_upheld(scores: dict[str, Scores], n_features: int) -> NDArray[np.float6
 def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Return the share of the variance of each feature's SHAP values within bins of the feature.
 
-    Without interactions the SHAP value is a function of the feature alone, and so nearly constant within a bin. Sums of
-    squares are over their degrees of freedom, so that many bins of few rows do not look like a function.
+    Without interactions the SHAP value is a function of the feature alone, so it is nearly constant within a bin. Sums
+    of squares are divided by their degrees of freedom, so that many bins with few rows do not look like a function.
     """
     from debias.trees.shapley import shapley_values
 
@@ -174,14 +172,14 @@ def _interaction(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArra
 
 
 def _bins(x: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """Return the bin of each row, missing values in one of their own."""
+    """Return the bin of each row; missing values have their own bin."""
     edges = np.unique(np.nanquantile(x, np.linspace(0, 1, BINS + 1)[1:-1])) if not np.isnan(x).all() else np.zeros(1)
     bins = np.searchsorted(edges, x)
     return np.unique(np.where(np.isnan(x), edges.size + 1, bins), return_inverse=True)[1]
 
 
 def _within(phi: NDArray[np.float64], bins: NDArray[np.int64]) -> float:
-    """Return the mean square of values about the means of their bins, over degrees of freedom, summed over outputs."""
+    """Return the sum of squares about the means of the bins, summed over outputs, over its degrees of freedom."""
     count = np.bincount(bins)
     squares = 0.0
     for column in phi.T:

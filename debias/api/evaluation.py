@@ -1,4 +1,4 @@
-"""The one pipeline behind every question: unwrap a model, prepare its rows, score, test, and combine the members."""
+"""The pipeline behind every public function: unwrap a model, prepare its rows, score, test, and combine the members."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Prepared:
     ----------
     member : Member
     ensemble : TreeEnsemble
-        Under the names of X, if the model knows none.
+        The trees, with the feature names of X if the model stores none.
     rows : Rows, SummedRows or None
     grouping : Grouping
         Columns of the model whose scores are summed.
     log : WarningLog
-        What readers of the scores must know.
+        The warnings.
     seed : int or None
     evidence : callable
-        Makes the evidence of a test from the node weights of a scorer and the grouping.
+        Returns the evidence of a test for the node weights of a scorer and the grouping.
     """
 
     member: Member
@@ -81,15 +81,15 @@ class Prepared:
         return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
 
     def test(self, scores: Scores, scorer: Scorer, procedure: Procedure) -> Scores:
-        """Return scores with standard errors, z and p-values, or with the reason why there are none."""
+        """Return scores with standard errors, z-values and p-values, or with the reason why there are none."""
         if self.rows is None:
-            raise CompositionError(f"{scorer.name} looks at no rows, so it cannot be tested")
-        evidence, n_known = self.evidence(self._node_weight(scorer), self.grouping), len(self.log.texts)
+            raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
+        evidence, n_before = self.evidence(self._node_weight(scorer), self.grouping), len(self.log.texts)
         tested = significance(scores, evidence, procedure, self.log)
-        return unless_tested(tested, self.log.texts[n_known:])
+        return unless_tested(tested, self.log.texts[n_before:])
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
-        """Return what each row contributes to the score of each group of columns, shape (n_rows, n_groups)."""
+        """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups)."""
         phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
         return self.grouping.sum_columns(phi)
 
@@ -97,9 +97,9 @@ class Prepared:
         weight = scorer.node_weight(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
         if weight is None:
             raise CompositionError(
-                f"{scorer.name} has no contributions of rows, and so no standard errors: it is no weighted sum of "
-                "centred covariances. mdi_oob is, also with shrinkage= or, of a model that stores in-bag counts, "
-                "weights='in_bag'"
+                f"{scorer.name} has no contributions of rows and no standard errors, because it is not a weighted sum "
+                "of centred covariances. mdi_oob is such a sum, also with shrinkage=, and with weights='in_bag' for a "
+                "model that stores in-bag counts"
             )
         return weight
 
@@ -119,11 +119,11 @@ def evaluate(
     request : Request
     scorers : sequence of Scorer
     test : callable, optional
-        Called with a prepared member, a scorer and its scores; returns tested scores.
+        Called with a prepared member, a scorer and its scores. It returns the tested scores.
     beside : callable, optional
-        Called with each prepared member; returns a context in which its scorers run.
+        Called with each prepared member. It returns a context manager in which the scorers run.
     where_defined : frozenset of str
-        Names of scorers that are left out where they need a running loss that does not exist.
+        Names of scorers that are left out if they need a running loss and it is not defined.
 
     Returns
     -------
@@ -136,25 +136,27 @@ def evaluate(
             for scorer in scorers:
                 if scorer.name in where_defined and not _is_defined(scorer, prepared):
                     continue
-                found = prepared.score(scorer)
-                scores.setdefault(scorer.name, []).append(found if test is None else test(prepared, scorer, found))
+                member_scores = prepared.score(scorer)
+                if test is not None:
+                    member_scores = test(prepared, scorer, member_scores)
+                scores.setdefault(scorer.name, []).append(member_scores)
     return {name: combined(request.members, of_members) for name, of_members in scores.items()}
 
 
 def prepared_members(
     request: Request, scorers: Sequence[Scorer], tested: bool = False, known: bool = False
 ) -> Iterator[Prepared]:
-    """Go through the models of trees inside the model of a request, each with its rows.
+    """Yield the models of trees inside the model of a request, each with its rows.
 
     Parameters
     ----------
     request : Request
     scorers : sequence of Scorer
-        Those that will look at the rows.
+        Scorers that will use the rows.
     tested : bool
-        Whether scores will be tested, which takes another pass over rows that come in batches.
+        Whether scores will be tested, which needs another pass over rows that come in batches.
     known : bool
-        Whether it is known what the rows are, so that nothing about them is proven.
+        Whether the kind of the rows is known, so that nothing has to be proven.
     """
     if request.in_batches:
         for member, summed, evidence, log in prepared_batches(request, scorers, tested):
@@ -164,55 +166,58 @@ def prepared_members(
     for member in request.members:
         ensemble, rows, log = prepare(request, member, scorers, known)
         grouping = member.grouping(request.groups, ensemble)
-        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows))  # without rows nothing is tested
+        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows))  # if there are no rows, nothing is tested
         yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
 
 
 def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
-    """Score X and y alone."""
-    alone = None if is_wrapper(request.model) else request.model  # a wrapper's own columns are those of X
-    ensemble, data = prepare_data(request, alone, scorer, engine)
+    """Score X and y without a model."""
+    model = None if is_wrapper(request.model) else request.model  # the columns of a wrapper are those of X
+    ensemble, data = prepare_data(request, model, scorer, engine)
     grouping = Grouping.of(request.groups, data.feature_names)
     return _scores(scorer, scorer.score(data), ensemble, grouping, WarningLog(), request.seed, data=data)
 
 
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
-    """Score with a meta-method, which fits the model again."""
-    plain = innermost(scorer)
-    observed = score_trees(replace(request, params=None), plain)
+    """Score with a meta-method, which refits the model."""
+    observed = score_trees(replace(request, params=None), innermost(scorer))
     values, details = scorer.score(Experiment.of(request, observed, engine))
-    details, fields, warned = _decided(details)
+    details, fields, warnings = _fields_of_scores(details)
     log = WarningLog(observed.warnings)
-    for text in warned:
+    for text in warnings:
         log.warn(text)
     changed = {"values": values, "scorer": scorer.name, "unit": scorer.unit, "details": details, **fields}
     return replace(observed, **changed, warnings=tuple(log.texts))
 
 
 def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = None) -> Scores:
-    """Score a model with a scorer of trees, and test the scores if a procedure is given."""
+    """Score a model with a scorer of trees, and test the scores if there is a procedure."""
     if request.model is None:
         raise UnsupportedModelError(
-            f"{scorer.name} scores a model: pass the fitted model; only scorers of data need none"
+            f"{scorer.name} scores a fitted model, and model is None. Pass the model; only scorers of data need none"
         )
     needs_rows = not isinstance(scorer, TreeScorer) or scorer.needs_rows
     if not needs_rows and request.train is None and _needs_no_rows(scorer, request.without_rows()):
-        request = request.without_rows()  # what is not looked at need not be proven
+        request = request.without_rows()  # rows that are not used need not be proven
     if procedure is None:
         return evaluate(request, [scorer])[scorer.name]
     if not is_one(request.members):
         raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
-    return evaluate(request, [scorer], lambda prepared, of, scores: prepared.test(scores, of, procedure))[scorer.name]
+
+    def test(prepared: Prepared, tested_scorer: Scorer, scores: Scores) -> Scores:
+        return prepared.test(scores, tested_scorer, procedure)
+
+    return evaluate(request, [scorer], test)[scorer.name]
 
 
 def combined(members: list[Member], scores: list[Scores]) -> Scores:
-    """Return the weighted sum of the members' scores, which for covariances is the score of the weighted sum.
+    """Return the weighted sum of the scores of the members. For covariances it is the score of the weighted sum.
 
     Parameters
     ----------
     members : list of Member
     scores : list of Scores
-        One a member, all for the same columns.
+        One for each member, all for the same columns.
 
     Returns
     -------
@@ -223,33 +228,33 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
         return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
     names = first.feature_names
     numbered = all(map(_made_up, members, scores))
-    if numbered and len({len(each.feature_names) for each in scores}) == 1:
+    if numbered and len({len(part.feature_names) for part in scores}) == 1:
         names = tuple(f"x{k}" for k in range(len(names)))  # each library numbers the columns of an array in its own way
-    elif any(each.feature_names != names for each in scores):
+    elif any(part.feature_names != names for part in scores):
         raise UnsupportedModelError(f"the members of this {members[0].path[0]} have different columns")
-    if len({each.rows for each in scores}) > 1:
+    if len({part.rows for part in scores}) > 1:
         raise CompositionError(
-            f"the rows are out-of-bag rows to some members of this {members[0].path[0]} and not to others: "
-            + ", ".join(f"{name}: {each.rows}" for name, each in zip(names_of(members), scores, strict=True))
+            f"the rows are out-of-bag rows for some members of this {members[0].path[0]} and not for others: "
+            + ", ".join(f"{name}: {part.rows}" for name, part in zip(names_of(members), scores, strict=True))
             + ". Pass rows no member has seen, with rows='held-out'."
         )
-    weighted = [member.weight * each.values for member, each in zip(members, scores, strict=True)]
+    weighted = [member.weight * part.values for member, part in zip(members, scores, strict=True)]
     return replace(
         first,
         values=np.sum(weighted, axis=0),
         feature_names=names,
-        provenance=_known_to_all([each.provenance for each in scores]),
+        provenance=_weakest([part.provenance for part in scores]),
         details={
             "members": names_of(members),
             "weights": [member.weight for member in members],
-            "scores": [each.values.tolist() for each in scores],
+            "scores": [part.values.tolist() for part in scores],
             **{name: first.details[name] for name in ("untested_because",) if name in first.details},
         },
-        warnings=tuple(dict.fromkeys(text for each in scores for text in each.warnings)),
+        warnings=tuple(dict.fromkeys(text for part in scores for text in part.warnings)),
         settings={
             **first.settings,
             "model": f"{members[0].path[0]} of {len(members)} models",
-            "n_trees": sum(each.settings["n_trees"] for each in scores),
+            "n_trees": sum(part.settings["n_trees"] for part in scores),
         },
     )
 
@@ -265,10 +270,10 @@ def _scores(
     rows: EvaluationRows | None = None,
     data: Data | None = None,
 ) -> Scores:
-    """Return what a scorer returned as scores, with what they are scores of."""
+    """Return the result of a scorer as scores, with the model and the rows they belong to."""
     values, details = figures
-    details, fields, warned = _decided(details)
-    for text in warned:
+    details, fields, warnings = _fields_of_scores(details)
+    for text in warnings:
         log.warn(text)
     return Scores(
         values=grouping.sum(values),
@@ -291,10 +296,10 @@ def _scores(
     )
 
 
-def _decided(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Part what a scorer reports into details, fields of :class:`Scores`, and warnings."""
+def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """Split the details of a scorer into details, fields of :class:`Scores`, and warnings."""
     details, fields = dict(reported), dict[str, Any]()
-    warned = details.pop("warnings", [])
+    warnings = details.pop("warnings", [])
     for name in ("p_value", "p_adjusted", "null"):
         if name in details:
             fields[name] = np.asarray(details.pop(name), dtype=np.float64)
@@ -302,7 +307,7 @@ def _decided(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], 
         fields["selected"] = np.asarray(details.pop("selected"), dtype=bool)
     if "threshold" in details:
         fields["threshold"] = details.pop("threshold")
-    return details, fields, warned
+    return details, fields, warnings
 
 
 def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
@@ -311,7 +316,7 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
 
 
 def _needs_no_rows(scorer: Scorer, request: Request) -> bool:
-    """Whether a scorer that may do without rows does so for this model."""
+    """Whether a scorer that does not always need rows can score this model without them."""
     assert isinstance(scorer, TreeScorer)
     try:
         for member in request.members:
@@ -321,14 +326,19 @@ def _needs_no_rows(scorer: Scorer, request: Request) -> bool:
     return True
 
 
-def _known_to_all(provenances: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the member says of the rows that knows least of them, and the largest shift."""
+def _weakest(provenances: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the weakest provenance of the rows among the members, and the largest shift."""
     order = [status for level in PROVENANCE.values() for status in level]
-    weakest = min(provenances, key=lambda each: order.index(each["status"]) if each.get("status") in order else -1)
+
+    def strength(provenance: dict[str, Any]) -> int:
+        status = provenance.get("status")
+        return order.index(status) if status in order else -1
+
+    weakest = min(provenances, key=strength)
     if "shift" not in weakest:
         return weakest
-    shifts = [each["shift"] for each in provenances]
-    names = dict.fromkeys(name for each in provenances for name in each["shifted_features"])
+    shifts = [provenance["shift"] for provenance in provenances]
+    names = dict.fromkeys(name for provenance in provenances for name in provenance["shifted_features"])
     return {**weakest, "shift": None if None in shifts else max(shifts), "shifted_features": list(names)}
 
 

@@ -1,4 +1,4 @@
-"""The questions about one score: ``debias.score``, and what each row contributes to it."""
+"""``debias.score``, the scores of the features, and ``debias.contributions``, what each row contributes to them."""
 
 from __future__ import annotations
 
@@ -53,57 +53,65 @@ def score(
     Parameters
     ----------
     model : estimator or Booster, or None
-        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. Never changed. None is allowed for
-        scorers that need only data; with a model these score the rows passed all the same, whatever those are to it.
+        A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. It is never changed. None is allowed for
+        scorers that need only data. If there is a model, such scorers use the rows that are passed, of whatever kind.
     X : array or data frame of shape (n_rows, n_features), or a source of rows
-        Evaluation rows. None is allowed for scorers that look at none (``mdi``, ``gain``, ``cover``, ``split_count``).
-        Rows need not be in memory (docs/large-data.md): a Parquet or Feather file, a pyarrow dataset, a Dask data frame
-        or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
-        For scorers that need only data, categories (pandas categories, text) and missing values are welcome.
+        Evaluation rows. None is allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
+        Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a Dask data
+        frame or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
+        Scorers that need only data take categories (pandas categories, text) and missing values.
     y : array-like of shape (n_rows,), or str
-        Their response, as the model was trained on; the column of a file, dataset or Dask frame that has it. Rows are
-        taken by position. A pandas Series whose index has the labels of X in another order is refused, and so are
-        weights and `blocks`: ``y.loc[X.index]`` puts them in order.
+        Response of the rows, as the model was trained on; or the name of its column in a file, dataset or Dask frame.
+        Rows are matched by position. A pandas Series whose index has the labels of X in another order is refused, also
+        as weights or `blocks`: ``y.loc[X.index]`` puts it in the order of X.
     scorer : str or Scorer
         A name, an expression such as ``"mdi_oob(shrinkage=100)"`` or ``"response_permutation(mdi)"``, or a scorer.
-        ``debias.plugins()`` lists them. Meta-methods train the model again: on X and y if these are its training rows,
+        ``debias.plugins()`` lists the names. Meta-methods refit the model, on X and y if these are its training rows,
         else on `train`.
     rows : {"auto", "oob", "held-out", "train"}
-        What the rows are. "oob": the training rows, in training order; each is used where it was out of a tree's bag,
-        and that they are is proven. "held-out": rows the model has not seen. "train": training rows for what they are,
-        biased. "auto": "oob" if proven, an error if they look like training rows all the same, else "held-out".
+        The kind of the rows.
+
+        - "oob": the training rows, in training order. Each row is used for the trees for which it was out of bag.
+          debias proves that these are the training rows.
+        - "held-out": rows the model has not seen.
+        - "train": training rows, used as they are. Such scores are biased.
+        - "auto": "oob" if this can be proven; otherwise "held-out", with an error if the rows look like training rows.
     train : (X, y) or (X, y, weight), optional
-        Training rows beside held-out ones, for scorers that need in-bag sums the model does not store; `weight` is what
-        the rows weighed in training (sample weight times class weight).
+        Training rows, passed in addition to held-out rows, for scorers that need in-bag sums that the model does not
+        store. `weight` is the weight of each row in training (sample weight times class weight).
     sample_weight : array-like of shape (n_rows,), or str, optional
-        Weights of the evaluation rows, or their column. A meta-method that trains the model again on these rows trains
-        with them too.
+        Weights of the evaluation rows, or the name of their column. A meta-method that refits the model on these rows
+        uses them as training weights too.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-        Margin each row starts from, of boosted models that were trained so (XGBoost's ``base_margin``, LightGBM's
-        ``init_score``); the model does not keep it.
+        Start margin of each row, for boosted models that were trained with one (XGBoost's ``base_margin``, LightGBM's
+        ``init_score``). The model does not store it.
     groups : mapping of str to list of str, optional
-        Columns that are judged as one, by the name of the group: their scores are summed. Others stay as they are.
-        What a pipeline makes of one column of X is one group already; "auto" says so.
+        Groups of columns by name. The scores of the columns of a group are summed, and the group is treated as one
+        feature. Other columns stay as they are. The columns that a pipeline makes from one column of X are a group
+        already; "auto" stands for these groups.
     blocks : array-like of shape (n_rows,), optional
-        A label for each row, where rows of one label depend on one another (repeated measurements, neighbours in time):
-        a row is then out of a tree's bag only if its whole block is.
+        A label for each row. Rows with the same label depend on one another (repeated measurements, neighbours in
+        time). A row is then out of bag for a tree only if its whole block is.
     test : {None, "auto", "permutation", "conservative", "naive"}
-        Whether and how to test the scores, as :func:`audit` does with its defaults; None, the default, does not.
+        How to test the scores, as in :func:`audit` with its defaults; None, the default: no test.
     params : mapping or estimator, optional
-        Hyper-parameters to train the model again with, which go before those it kept; all of them where it kept none.
-        An unfitted estimator of XGBoost, of a Booster whose file lost them; it is then scored as that estimator.
+        Hyper-parameters for refits. They replace those that the model stores; if it stores none, pass all of them. For
+        a Booster whose file lost its hyper-parameters, an unfitted XGBoost estimator; the Booster is then scored as
+        that estimator.
     seed : int, optional
-        For all that is drawn; it is recorded with the scores. Without one permutations are those of seed 0, so that
-        the same call gives the same numbers.
+        Seed of all random draws, recorded with the scores. Without one, permutations use seed 0, so that the same call
+        gives the same numbers.
     n_jobs : int, optional
-        Threads; 1 by default. Of a meta-method, workers of the active joblib backend; each trains with one thread.
+        Number of threads; 1 by default. For a meta-method, the number of workers of the active joblib backend; each
+        refits with one thread.
     progress : bool or callable
-        Of a meta-method: True shows a bar on stderr, if that is a terminal; a callable is called with the number of
-        replicates done and the number wanted.
+        Progress of a meta-method. True shows a bar on stderr, if that is a terminal. A callable is called with the
+        number of finished replicates and the number wanted.
     budget : float, optional
-        Seconds the replicates of a meta-method may take; no limit by default. What was drawn until then counts.
+        Time limit of the replicates of a meta-method in seconds; no limit by default. The replicates finished until
+        then are used.
     checkpoint : str or Path, optional
-        File in which finished replicates of a meta-method are kept: the same call goes on from there.
+        File that keeps the finished replicates of a meta-method. The same call continues from there.
     **options
         Options of the scorer.
 
@@ -114,17 +122,18 @@ def score(
     Raises
     ------
     UnsupportedModelError
-        The model is not fitted, or of a kind no adapter can audit.
+        The model is not fitted, or no adapter supports it.
     RowsError
         X, y or weights do not fit the model or each other.
     ProvenanceError
-        The rows are not what they were said to be.
+        The rows are not of the kind that `rows` states.
     InBagUnavailableError
-        Out-of-bag rows were asked of a model that has none.
+        `rows` is "oob" and the model has no bags.
     CompositionError
-        No such scorer or option, a composition without meaning, or `test` for a scorer that is no sum over rows.
+        There is no such scorer or option, the combination has no meaning, or `test` is set for a scorer that is not a
+        sum over rows.
     RefitError
-        No replicate of a meta-method could be run.
+        Every replicate of a meta-method failed.
 
     Examples
     --------
@@ -156,7 +165,7 @@ def score(
     chosen = read_scorer(scorer, **options)
     engine = Engine(n_jobs=request.n_jobs, progress=progress, budget=budget, checkpoint=checkpoint)
     if chosen.inner is None and (request.params, budget, checkpoint) != (None, None, None):
-        raise CompositionError(f"{chosen.name} trains nothing again: params, budget and checkpoint are of meta-methods")
+        raise CompositionError(f"params, budget and checkpoint are for meta-methods, and {chosen.name} refits no model")
     return scores_of(request, chosen, test, engine)
 
 
@@ -173,27 +182,28 @@ def contributions(
     blocks: Any = None,
     n_jobs: int | None = None,
 ) -> pd.DataFrame:
-    """Return what each row contributes to the score of each feature: a local explanation.
+    """Return the contribution of each row to the score of each feature: a local explanation.
 
-    A positive contribution says that the splits on the feature, in trees that have not seen the row, moved it towards
-    its response, as compared with the other evaluation rows of each node.
+    A positive contribution means: in trees that have not seen the row, the splits on the feature moved its prediction
+    towards its response, compared with the other evaluation rows of each node.
 
     Parameters
     ----------
     model, X, y, rows, train, sample_weight, blocks, n_jobs
         As for :func:`score`.
     scorer : str or Scorer
-        ``mdi_oob``, or another score that is a sum over rows.
+        ``mdi_oob``, or another scorer whose score is a sum over rows.
 
     Returns
     -------
     DataFrame of shape (n_rows, n_features)
-        In the unit of the score: the sum over rows is the score. Indexed like `X` if that is a pandas data frame.
+        Contributions in the unit of the score: the sum over rows is the score. The index is that of `X` if it is a
+        pandas data frame.
 
     Raises
     ------
     CompositionError
-        The score is no sum over rows.
+        The score is not a sum over rows.
     DebiasError
         As for :func:`score`.
 
@@ -223,7 +233,7 @@ def contributions(
 
 
 def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine) -> Scores:
-    """Return the scores of a request with any scorer; refuse what it does not take.
+    """Return the scores of a request with any scorer; refuse arguments that the scorer cannot use.
 
     Parameters
     ----------
@@ -238,22 +248,24 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
     if request.in_batches and (needs_all_rows or request.blocks is not None or request.base_margin is not None):
         raise CompositionError(
-            f"{scorer.name} needs all rows at once: pass X and y in memory, and not as a source of rows"
+            f"{scorer.name} needs all rows at once: pass X and y in memory, not as a source of rows"
             if needs_all_rows
             else "blocks and base_margin need all rows at once: pass X and y in memory"
         )
     if isinstance(scorer, RefitScorer):
         if procedure is not None or request.blocks is not None or request.base_margin is not None:
             raise CompositionError(
-                f"{scorer.name} trains the model again on rows of their own: leave test, blocks and base_margin out"
+                f"{scorer.name} refits the model, and cannot use test, blocks or base_margin: leave them out"
             )
         return score_refits(request, scorer, engine)
     if isinstance(scorer, DataScorer):
         if request.rows != "auto" or request.train is not None:
-            raise RowsError(f"{scorer.name} looks at no model, so there are no `rows` or `train` to tell apart")
+            raise RowsError(f"{scorer.name} uses no model: leave `rows` and `train` out")
         if procedure is not None:
-            raise CompositionError(f"{scorer.name} looks at no model, so test={test!r} cannot test it")
+            raise CompositionError(f"{scorer.name} uses no model, so test={test!r} cannot test it: leave test out")
         if request.groups is not None:
-            raise CompositionError(f"{scorer.name} does not add up over the columns of a group; score them one by one")
+            raise CompositionError(
+                f"the scores of {scorer.name} cannot be summed over the columns of a group: leave groups out"
+            )
         return score_data(request, scorer, engine)
     return score_trees(request, scorer, procedure)

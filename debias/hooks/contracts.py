@@ -1,4 +1,4 @@
-"""The contracts of plugins: what a scorer, a meta-method and the problem it changes must offer."""
+"""The contracts of plugins: what a scorer, a meta-method and the problem of a meta-method must offer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Gives(enum.Flag):
 
 @runtime_checkable
 class Scorer(Protocol):
-    """Anything that gives each feature a number.
+    """An object that gives each feature a score.
 
     There are three kinds: :class:`TreeScorer`, :class:`DataScorer` and :class:`RefitScorer`. They differ in what
     ``score`` takes. A class that inherits from one of them need only define ``name``, ``unit``, ``score`` and
@@ -42,22 +42,22 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique name, with options where they differ from the defaults."""
+        """Unique name, with the options that differ from the defaults."""
         ...
 
     @property
     def unit(self) -> str:
-        """What one unit of the score is."""
+        """Unit of the score."""
         ...
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options that were set."""
+        """Options that the user set."""
         return {}
 
     @property
     def gives(self) -> Gives:
-        """What the details hold beside the values."""
+        """What the details contain beside the values."""
         return Gives.NOTHING
 
     @property
@@ -85,7 +85,7 @@ class TreeScorer(Scorer, Protocol):
         return False
 
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, and details.
+        """Return one number for each feature, and details.
 
         Parameters
         ----------
@@ -95,62 +95,62 @@ class TreeScorer(Scorer, Protocol):
         Returns
         -------
         (array of float64 of shape (n_features,), dict)
-            Details are kept with the scores. ``selected`` (bool, shape (n_features,)) and ``threshold`` among them
+            Details are kept with the scores. The details ``selected`` (bool, shape (n_features,)) and ``threshold``
             become fields of :class:`Scores`.
         """
         ...
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
-        """Return the factor of each node's centred covariance, shape (n_nodes,), if the score sums such terms.
+        """Return the factor of the centred covariance of each node, shape (n_nodes,), if the score sums such terms.
 
-        Such a score is a sum over rows. So it has contributions of rows, standard errors and p-values. None: it is
-        not such a sum.
+        Such a score is a sum over rows, so it has contributions of rows, standard errors and p-values. Return None if
+        the score is not such a sum.
         """
         return None
 
 
 @runtime_checkable
 class DataScorer(Scorer, Protocol):
-    """A scorer that looks at X and y alone, also where a model is given."""
+    """A scorer that uses X and y alone, even if there is a model."""
 
     def score(self, data: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, and details, as a :class:`TreeScorer` does; `data` is :class:`debias.Data`."""
+        """Return one number for each feature, and details; `data` is :class:`debias.Data`. See :class:`TreeScorer`."""
         ...
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
-        """Return the mean score of each feature over permutations of its values, if it is known in closed form."""
+        """Return the mean score of each feature over permutations of its values, if a formula for it is known."""
         return None
 
 
 @runtime_checkable
 class RefitScorer(Scorer, Protocol):
-    """A meta-method around a scorer of trees: it fits the model again and scores it each time."""
+    """A meta-method around a scorer of trees: it refits the model several times and scores each refit."""
 
     @property
     def fits_again(self) -> bool:
-        """Always True; it tells this kind from the others."""
+        """Always True; it distinguishes this kind from the others."""
         return True
 
     def score(self, problem: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, and details, as a :class:`TreeScorer` does; `problem` is a `Problem`."""
+        """Return one number for each feature, and details; `problem` is a `Problem`. See :class:`TreeScorer`."""
         ...
 
 
 class Problem(Protocol):
-    """What a meta-method changes and scores: rows of data, and the model, if any, that is trained on them.
+    """What a meta-method changes and scores: rows of data, and the model that is fitted on them, if there is one.
 
-    :class:`debias.Data` for scorers that need only data, else :class:`debias.Experiment`, which trains the model again
-    for each change.
+    It is :class:`debias.Data` for scorers that need only data, and otherwise :class:`debias.Experiment`, which refits
+    the model for each change.
     """
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of what is scored: columns, or groups of them."""
+        """Names of the features that are scored: columns, or groups of columns."""
         ...
 
     @property
     def n_features(self) -> int:
-        """Number of what is scored."""
+        """Number of features that are scored."""
         ...
 
     @property
@@ -160,16 +160,16 @@ class Problem(Protocol):
 
     @property
     def seed(self) -> int | None:
-        """Of all that is drawn; None is 0."""
+        """Seed of all random draws; None means 0."""
         ...
 
     @property
     def engine(self) -> Engine:
-        """How replicates are run."""
+        """How replicates are run: workers, progress, time budget and checkpoint."""
         ...
 
     def permuted(self, rng: np.random.Generator) -> Self:
-        """Return the problem with the response permuted; of training and held-out rows each among themselves."""
+        """Return the problem with a permuted response; training rows and held-out rows are permuted separately."""
         ...
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
@@ -178,29 +178,29 @@ class Problem(Protocol):
         Parameters
         ----------
         change : callable
-            Called with the columns of the training rows, and of held-out rows if there are such.
+            Called with the columns of the training rows, and with those of the held-out rows if there are any.
         copies : mapping of str to str, optional
-            Names of columns that `change` adds at the end, to the column each is a copy of. Scores of copies follow
-            those of the originals, in the same order.
+            Maps the name of each column that `change` adds at the end to the column it is a copy of. Scores of copies
+            follow those of the originals, in the same order.
         """
         ...
 
     def inside(self, seed: int) -> Self:
-        """Return the problem as it is within a replicate: another seed, and a quiet engine."""
+        """Return the problem for use within a replicate: with another seed, and a serial engine without progress."""
         ...
 
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return one number a feature, shape (n_features,), and details; the model is trained if it has to be."""
+        """Return one number for each feature, shape (n_features,), and details; refit the model if necessary."""
         ...
 
     def fingerprint(self) -> str:
-        """Return a text that names data, model, settings and versions, for checkpoints."""
+        """Return a text that identifies data, model, settings and versions, for checkpoints."""
         ...
 
 
 @runtime_checkable
 class MetaMethod(Protocol):
-    """Anything that makes a scorer of a scorer."""
+    """An object that wraps a scorer and returns another scorer."""
 
     @property
     def name(self) -> str:
@@ -212,7 +212,7 @@ class MetaMethod(Protocol):
         ...
 
     def __call__(self, scorer: Scorer) -> Scorer:
-        """Wrap a scorer; raise a CompositionError if that has no meaning."""
+        """Wrap a scorer; raise a CompositionError if the combination has no meaning."""
         ...
 
 

@@ -1,18 +1,15 @@
-"""Scorers as text: ``threshold(response_permutation(mdi, replicates=300), alpha=0.05)``. Nothing is ever evaluated."""
+"""Scorers as text: ``threshold(response_permutation(mdi, replicates=300), alpha=0.05)``. No text is ever evaluated."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import MetaMethod, Scorer
 
-if TYPE_CHECKING:
-    pass
-
 LONGEST = 5_000
-"""Characters; what is longer is no expression somebody wrote."""
+"""Largest number of characters of an expression."""
 
 
 def parse(text: str) -> Scorer:
@@ -30,7 +27,7 @@ def parse(text: str) -> Scorer:
     Raises
     ------
     CompositionError
-        The text is no expression, names what does not exist, or has no meaning; the message points at the character.
+        The text is not an expression, contains an unknown name, or has no meaning; the message points at the character.
     """
     line = " ".join(text.split())
     if not line or len(line) > LONGEST:
@@ -40,7 +37,7 @@ def parse(text: str) -> Scorer:
     except SyntaxError as error:
         raise _pointing(line, (error.offset or 1) - 1, f"{error.msg}; {_FORM}") from None
     except (ValueError, RecursionError, MemoryError):
-        raise CompositionError(f"{line!r} is no scorer expression; {_FORM}") from None
+        raise CompositionError(f"{line!r} is not a scorer expression; {_FORM}") from None
     return _scorer(tree, line)
 
 
@@ -52,41 +49,41 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         head, arguments, keywords = node.func, node.args, node.keywords
     else:
-        raise _pointing(line, _column(line, node), f"this is no scorer; {_FORM}")
+        raise _pointing(line, _column(line, node), f"this is not a scorer; {_FORM}")
     name, at = head.id, _column(line, head)
     options = [_option(keyword, line) for keyword in keywords]
     if name not in meta_methods():
         if arguments:
             is_scorer = name in scorers()
-            what = f"{name} is a scorer, and wraps none" if is_scorer else f"there is no meta-method {name!r}"
-            raise _pointing(line, at, f"{what}; the meta-methods are {', '.join(meta_methods())}")
-        found: Any = _located(line, at, find_scorer, name)
+            problem = f"{name} is a scorer, and wraps no scorer" if is_scorer else f"there is no meta-method {name!r}"
+            raise _pointing(line, at, f"{problem}; the meta-methods are {', '.join(meta_methods())}")
+        plugin: Any = _located(line, at, find_scorer, name)
     else:
         if len(arguments) != 1:
             raise _pointing(line, at, f"{name} wraps one scorer, not {len(arguments)}: write {name}(mdi_oob)")
-        found = meta_methods()[name]
-    given: set[str] = set()
+        plugin = meta_methods()[name]
+    options_set: set[str] = set()
     for keyword, (option, value) in zip(keywords, options, strict=True):
-        if option in given:
-            raise _pointing(line, _column(line, keyword), f"{option} is given twice")
-        given.add(option)
-        found = _located(line, _column(line, keyword), found.with_options, **{option: value})
-    return _located(line, at, found, _scorer(arguments[0], line)) if arguments else found
+        if option in options_set:
+            raise _pointing(line, _column(line, keyword), f"{option} is set twice")
+        options_set.add(option)
+        plugin = _located(line, _column(line, keyword), plugin.with_options, **{option: value})
+    return _located(line, at, plugin, _scorer(arguments[0], line)) if arguments else plugin
 
 
 def _option(keyword: ast.keyword, line: str) -> tuple[str, Any]:
     """Return name and value; the value is a literal."""
     if keyword.arg is None:
-        raise _pointing(line, _column(line, keyword), f"options have names; {_FORM}")
+        raise _pointing(line, _column(line, keyword), f"an option needs a name; {_FORM}")
     try:
         return keyword.arg, ast.literal_eval(keyword.value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         at = _column(line, keyword.value)
-        raise _pointing(line, at, f"the value of {keyword.arg} is no plain number or text") from None
+        raise _pointing(line, at, f"the value of {keyword.arg} is not a plain number or text") from None
 
 
 def _located(line: str, at: int, function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call a function, and point at a character if it refuses."""
+    """Call a function; if it raises a CompositionError, add the position in the expression."""
     try:
         return function(*arguments, **options)
     except CompositionError as error:
@@ -94,7 +91,7 @@ def _located(line: str, at: int, function: Any, *arguments: Any, **options: Any)
 
 
 def _column(line: str, node: ast.expr | ast.keyword) -> int:
-    """Return the number of the character a node begins at; ast counts bytes."""
+    """Return the number of the character at which a node begins; ast counts bytes."""
     return len(line.encode()[: node.col_offset].decode())
 
 
@@ -106,14 +103,14 @@ _FORM = "write name, name(option=value) or meta_method(scorer, option=value)"
 
 
 def scorer(expression: str | Scorer, **options: Any) -> Scorer:
-    """Return a scorer by name, by expression, or as it is, with options set.
+    """Return a scorer from its name, from an expression, or from a scorer, with options set.
 
     Parameters
     ----------
     expression : str or Scorer
         ``"mdi_oob"``, ``"mdi_oob(shrinkage=100)"``, ``"response_permutation(mdi, replicates=50)"``, or a scorer.
     **options
-        Options of the scorer, of an expression those of the outermost.
+        Options of the scorer; for an expression, of its outermost scorer or meta-method.
 
     Returns
     -------
@@ -122,7 +119,8 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     Raises
     ------
     CompositionError
-        No such scorer, meta-method or option, or a composition without meaning; the message points at the character.
+        There is no such scorer, meta-method or option, or the combination has no meaning; the message points at the
+        character.
 
     Examples
     --------
@@ -131,16 +129,16 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     'mdi_oob(shrinkage=100)'
     """
     if isinstance(expression, str):
-        found = parse(expression)
+        parsed = parse(expression)
     elif isinstance(expression, Scorer):
-        found = expression
+        parsed = expression
     else:
-        raise CompositionError(f"{expression!r} is no scorer: pass a name, or an object with name, unit and score")
-    return found.with_options(**options) if options else found
+        raise CompositionError(f"{expression!r} is not a scorer: pass a name, or an object with name, unit and score")
+    return parsed.with_options(**options) if options else parsed
 
 
 def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
-    """Return a meta-method by name, with options set; call it with a scorer to wrap that.
+    """Return a meta-method by name, with options set; call it with a scorer to wrap the scorer.
 
     Parameters
     ----------
@@ -155,7 +153,7 @@ def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
     Raises
     ------
     CompositionError
-        No such meta-method or option; the message lists those there are.
+        There is no such meta-method or option; the message lists the known ones.
 
     Examples
     --------
@@ -171,11 +169,11 @@ def meta_method(name: str | MetaMethod, **options: Any) -> MetaMethod:
     if isinstance(name, str):
         known = meta_methods()
         if name not in known:
-            there = ", ".join(known)
-            raise CompositionError(f"there is no meta-method {name!r}.{nearest(name, known)} There are: {there}")
-        found = known[name]
+            names = ", ".join(known)
+            raise CompositionError(f"there is no meta-method {name!r}.{nearest(name, known)} There are: {names}")
+        chosen = known[name]
     elif isinstance(name, MetaMethod):
-        found = name
+        chosen = name
     else:
-        raise CompositionError(f"{name!r} is no meta-method: pass a name, or an object that wraps scorers")
-    return found.with_options(**options) if options else found
+        raise CompositionError(f"{name!r} is not a meta-method: pass a name, or an object that wraps scorers")
+    return chosen.with_options(**options) if options else chosen

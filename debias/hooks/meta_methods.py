@@ -1,4 +1,4 @@
-"""Meta-methods: Scorer -> Scorer. Each draws replicates of what it is given and scores them with the scorer inside."""
+"""Meta-methods made from functions. A meta-method wraps a scorer: it draws replicates of a problem and scores each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FunctionMetaMethod:
-    """A meta-method made of a function ``(inner, problem, *, options) -> (array of shape (n_features,), details)``."""
+    """A meta-method of a function ``(inner, problem, *, options) -> (array of shape (n_features,), details)``."""
 
     base_name: str
     unit: str
@@ -41,13 +41,12 @@ class FunctionMetaMethod:
         return self.base_name
 
     def with_options(self, **options: Any) -> FunctionMetaMethod:
-        """Return this meta-method with other options; unknown ones are refused by name."""
+        """Return this meta-method with other options; raise a CompositionError for an unknown option."""
         known = [p.name for p in inspect.signature(self.function).parameters.values() if p.kind == p.KEYWORD_ONLY]
         for option in options:
             if option not in known:
-                there = ", ".join(known)
                 raise CompositionError(
-                    f"{self.base_name} has no option {option!r}; it has {there}.{nearest(option, known)}"
+                    f"{self.base_name} has no option {option!r}; it has {', '.join(known)}.{nearest(option, known)}"
                 )
         return replace(self, options={**self.options, **plain_options(options)})
 
@@ -57,7 +56,8 @@ class FunctionMetaMethod:
             raise CompositionError(f"{self.base_name} wraps a scorer, not {scorer!r}: debias.scorer(name) gives one")
         if Gives.DECISION in scorer.gives:
             raise CompositionError(
-                f"{scorer.name} decides, and a decision is no score to draw replicates of: put {self.base_name} inside"
+                f"{scorer.name} makes a decision, and replicates of a decision have no meaning: put {self.base_name} "
+                "inside"
             )
         if self.check is not None:
             self.check(scorer, self.all_options)
@@ -65,41 +65,41 @@ class FunctionMetaMethod:
 
     @property
     def all_options(self) -> dict[str, Any]:
-        """Options that were set, and the defaults of the others."""
+        """Options that the user set, and the defaults of the others."""
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind == p.KEYWORD_ONLY} | dict(self.options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by name where the function's module has it, so that processes need no copy of the code."""
+        """Pickle by name if the module of the function has it, so that processes need no copy of the code."""
         return by_name(self) or (type(self), tuple(getattr(self, name) for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class _Wrapped:
-    """A scorer in a meta-method: a scorer again."""
+    """A scorer inside a meta-method, which is a scorer itself."""
 
     meta: FunctionMetaMethod
     inner: Scorer
 
     @property
     def name(self) -> str:
-        """Both names, and the options that were set."""
+        """Both names, and the options that the user set."""
         options = shown_options(self.meta.options)
         return f"{self.meta.base_name}({self.inner.name}{', ' if options else ''}{options})"
 
     @property
     def unit(self) -> str:
-        """What one unit of the score is."""
+        """Unit of the score."""
         return self.meta.unit.format(unit=self.inner.unit, **self.meta.all_options)
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options of the meta-method that were set."""
+        """Options of the meta-method that the user set."""
         return self.meta.options
 
     @property
     def gives(self) -> Gives:
-        """What the details hold beside the values."""
+        """What the details contain beside the values."""
         return self.meta.gives(self.meta.all_options)
 
     def with_options(self, **options: Any) -> Self:
@@ -120,16 +120,16 @@ class _Wrapped:
 
 @dataclass(frozen=True)
 class WrappedDataScorer(_Wrapped):
-    """A scorer of data in a meta-method, which passes it other data."""
+    """A scorer of data inside a meta-method, which scores changed data."""
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
-        """Return None: the mean is not known in closed form."""
+        """Return None: no formula for the mean is known."""
         return None
 
 
 @dataclass(frozen=True)
 class WrappedTreeScorer(_Wrapped):
-    """A scorer of trees in a meta-method, which fits the model again."""
+    """A scorer of trees inside a meta-method, which refits the model."""
 
     @property
     def fits_again(self) -> bool:
@@ -147,11 +147,11 @@ def meta_method_plugin(
     name : str
         Unique among all meta-methods and scorers.
     unit : str
-        What one unit of the result is; ``{unit}`` stands for that of the scorer inside, ``{option}`` for an option.
+        Unit of the result; ``{unit}`` stands for that of the scorer inside, ``{option}`` for an option.
     gives : Gives, or callable
-        What the details hold beside values, or a function of the options that returns it.
+        What the details contain beside the values, or a function of the options that returns it.
     check : callable, optional
-        Called with the scorer to wrap and all options; raises a CompositionError for what has no meaning.
+        Called with the scorer to wrap and all options; raises a CompositionError if the combination has no meaning.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Options of scorers and meta-methods: as text, as plain values, and how a plugin with options is pickled."""
+"""Options of scorers and meta-methods: as text, as plain values, and in pickles of plugins."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def shown_options(options: Mapping[str, Any]) -> str:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with numpy's scalars as Python's, which read back from a name."""
+    """Return options with Python scalars instead of numpy scalars, so that they can be read back from a name."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
 
 
 def by_name(plugin: Any) -> tuple[Any, ...] | None:
-    """Return how to find a plugin that is made of a function again in another process; None if it cannot be found."""
+    """Return how another process finds a plugin that is made from a function; None if it cannot find it."""
     module, name = (getattr(plugin.function, part, "") for part in ("__module__", "__qualname__"))
-    if module == "__main__":  # of a script or notebook: another process has a __main__ of its own
+    if module == "__main__":  # a script or notebook: another process has its own __main__
         return None
-    found = getattr(sys.modules.get(module), name, None)
-    if getattr(found, "function", None) is not plugin.function:
+    in_module = getattr(sys.modules.get(module), name, None)
+    if getattr(in_module, "function", None) is not plugin.function:
         return None
     return _found_by_name, (module, name, dict(plugin.options))
 
@@ -35,5 +35,5 @@ def by_name(plugin: Any) -> tuple[Any, ...] | None:
 def _found_by_name(module: str, name: str, options: dict[str, Any]) -> Any:
     from importlib import import_module
 
-    found = getattr(import_module(module), name)
-    return found.with_options(**options) if options else found
+    plugin = getattr(import_module(module), name)
+    return plugin.with_options(**options) if options else plugin

@@ -1,4 +1,4 @@
-"""Finding plugins: entry points only, one name once, a broken one named and never skipped in silence."""
+"""The registry of plugins: found by entry points, each name once; a broken plugin is an error and is never skipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
 
 @functools.cache
 def plugin_manager() -> pluggy.PluginManager:
-    """Return the one plugin manager of this process, built when it is first needed."""
+    """Return the plugin manager of this process; it is built when it is first needed."""
     blocked = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
     return build_manager(entry_points(group=PROJECT), blocked)
 
@@ -37,7 +37,7 @@ def build_manager(points: Iterable[EntryPoint], blocked: Iterable[str] = ()) -> 
     Parameters
     ----------
     points : iterable of EntryPoint
-        What to load.
+        Entry points to load.
     blocked : iterable of str
         Entry-point names to leave out.
 
@@ -48,7 +48,7 @@ def build_manager(points: Iterable[EntryPoint], blocked: Iterable[str] = ()) -> 
     Raises
     ------
     PluginError
-        A plugin fails to import, misspells a hook, or has a name that another has.
+        A plugin cannot be imported, has a hook with an unknown name, or has the name of another plugin.
     """
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -74,14 +74,14 @@ def register(plugin: Any, name: str | None = None) -> None:
     Parameters
     ----------
     plugin : object
-        What carries the hook implementations, or a scorer or meta-method on its own.
+        A module or object with hook implementations, or a single scorer or meta-method.
     name : str, optional
-        The plugin's name; by default pluggy makes one of the object.
+        Name of the plugin; by default pluggy makes one from the object.
 
     Raises
     ------
     PluginError
-        The plugin, or a scorer of it, has a name that is taken, or misspells a hook.
+        The plugin, or one of its scorers, has a name that is taken, or it has a hook with an unknown name.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def meta_methods(manager: pluggy.PluginManager | None = None) -> dict[str, MetaM
 
 
 def find_scorer(name: str) -> Scorer:
-    """Return the scorer of that name, or raise a CompositionError that lists those there are."""
+    """Return the scorer with this name, or raise a CompositionError that lists the known names."""
     known = scorers()
     if name in meta_methods():
         raise CompositionError(f"{name} wraps a scorer: write {name}(mdi_oob)")
@@ -135,50 +135,51 @@ def adapters_loaded() -> list[str]:
 
 
 def _offered(manager: pluggy.PluginManager) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
-    """Return scorers and meta-methods by name; those offered before need not tell theirs again, which takes long."""
+    """Return scorers and meta-methods by name; names are cached, because computing them takes long."""
     offers = manager.hook.debias_scorers(), manager.hook.debias_meta_methods()
-    every = [each for offer in offers for some in offer for each in (*some, None)]
-    if manager not in _offers or not _are(_offers[manager][0], every):
-        _offers[manager] = every, _by_name(*offers)
+    objects = [plugin for offer in offers for sequence in offer for plugin in (*sequence, None)]
+    if manager not in _offers or not _are(_offers[manager][0], objects):
+        _offers[manager] = objects, _by_name(*offers)
     return _offers[manager][1]
 
 
 _offers: WeakKeyDictionary[pluggy.PluginManager, tuple[list[Any], Any]] = WeakKeyDictionary()
 
 
-def _are(some: list[Any], others: list[Any]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+def _are(objects: list[Any], others: list[Any]) -> bool:
+    """Whether two lists hold the same objects."""
+    return len(objects) == len(others) and all(a is b for a, b in zip(objects, others, strict=True))
 
 
 def _by_name(
     scorers: Iterable[Iterable[Scorer]], meta_methods: Iterable[Iterable[MetaMethod]]
 ) -> tuple[dict[str, Scorer], dict[str, MetaMethod]]:
-    found: dict[str, Scorer] = {}
+    scorer_of_name: dict[str, Scorer] = {}
     for offered in scorers:
         for scorer in offered:
-            if scorer.name in found:
+            if scorer.name in scorer_of_name:
                 raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
-            found[scorer.name] = scorer
-    metas: dict[str, MetaMethod] = {}
-    for some in meta_methods:
-        for meta in some:
-            if meta.name in metas:
+            scorer_of_name[scorer.name] = scorer
+    meta_of_name: dict[str, MetaMethod] = {}
+    for offered_metas in meta_methods:
+        for meta in offered_metas:
+            if meta.name in meta_of_name:
                 raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
-            metas[meta.name] = meta
-    both = sorted(set(metas) & set(found))
+            meta_of_name[meta.name] = meta
+    both = sorted(set(meta_of_name) & set(scorer_of_name))
     if both:
         raise PluginError(f"a scorer and a meta-method are both called {both[0]!r}; rename one, or disable its plugin")
-    return dict(sorted(found.items())), dict(sorted(metas.items()))
+    return dict(sorted(scorer_of_name.items())), dict(sorted(meta_of_name.items()))
 
 
 def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
     try:
         manager.register(point.load(), name=point.name)
         manager.check_pending()
-    except Exception as error:  # whatever a foreign module raises on import must name that plugin
+    except Exception as error:  # any error on import must name the plugin
         raise PluginError(
             f"the plugin {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
-            f"Mend or uninstall it, or set {DISABLE_VARIABLE}={point.name} to go on without it."
+            f"Fix or uninstall it, or set {DISABLE_VARIABLE}={point.name} to continue without it."
         ) from error
 
 
@@ -187,7 +188,7 @@ def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
 
 
 def _catalogue_of(plugin: Any) -> Any:
-    """Wrap a bare scorer or meta-method as a plugin that offers just it."""
+    """Return a plugin that offers a single scorer or meta-method."""
     from debias.hooks.contracts import MetaMethod, Scorer
 
     if isinstance(plugin, Scorer):
@@ -195,7 +196,8 @@ def _catalogue_of(plugin: Any) -> Any:
     if isinstance(plugin, MetaMethod):
         return _Catalogue([], [plugin])
     raise PluginError(
-        f"{plugin!r} has no function marked @debias.hookimpl and is no scorer: there is nothing to register"
+        f"{plugin!r} has no function marked @debias.hookimpl and is not a scorer or meta-method: there is nothing to "
+        "register"
     )
 
 
@@ -213,12 +215,12 @@ class _Catalogue:
 
 
 def plugins() -> pd.DataFrame:
-    """List what is installed.
+    """List the installed scorers, meta-methods and adapters.
 
     Returns
     -------
     DataFrame
-        One row a scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``,
+        One row for each scorer, meta-method or adapter: ``name``, ``kind``, ``unit``, ``plugin``, ``distribution``,
         ``version``.
 
     Examples
@@ -236,13 +238,13 @@ def plugins() -> pd.DataFrame:
         for impl in manager.hook.debias_extract.get_hookimpls()
     ]
     for impl in manager.hook.debias_scorers.get_hookimpls():
-        where = distribution.get(impl.plugin_name, ("", ""))
+        name_and_version = distribution.get(impl.plugin_name, ("", ""))
         offered = cast("Sequence[Scorer]", impl.function())
-        listed += [(each.name, "scorer", each.unit, impl.plugin_name, *where) for each in offered]
+        listed += [(scorer.name, "scorer", scorer.unit, impl.plugin_name, *name_and_version) for scorer in offered]
     for impl in manager.hook.debias_meta_methods.get_hookimpls():
-        where = distribution.get(impl.plugin_name, ("", ""))
-        wrappers = cast("Sequence[MetaMethod]", impl.function())
-        listed += [(each.name, "meta-method", "", impl.plugin_name, *where) for each in wrappers]
+        name_and_version = distribution.get(impl.plugin_name, ("", ""))
+        metas = cast("Sequence[MetaMethod]", impl.function())
+        listed += [(meta.name, "meta-method", "", impl.plugin_name, *name_and_version) for meta in metas]
     columns = ["name", "kind", "unit", "plugin", "distribution", "version"]
     return pd.DataFrame(listed, columns=columns).sort_values(["kind", "name"], ignore_index=True)
 

@@ -1,4 +1,4 @@
-"""Scorers that are made of functions."""
+"""Scorers made from functions, and the decorators that make them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _FunctionScorer:
-    """What scorers that are made of a function share: name, options, and how they are sent to other processes."""
+    """The common part of scorers made from functions: name, options, and how they are sent to other processes."""
 
     base_name: str
     unit: str
@@ -43,7 +43,7 @@ class _FunctionScorer:
 
     @property
     def gives(self) -> Gives:
-        """Nothing beside the values."""
+        """Nothing: a function reports only values."""
         return Gives.NOTHING
 
     @property
@@ -52,12 +52,14 @@ class _FunctionScorer:
         return None
 
     def with_options(self, **options: Any) -> Self:
-        """Return this scorer with other options; unknown ones are refused by name."""
+        """Return this scorer with other options; raise a CompositionError for an unknown option."""
         known = [p.name for p in inspect.signature(self.function).parameters.values() if p.kind == p.KEYWORD_ONLY]
         for option in options:
             if option not in known:
-                there = f"it has {', '.join(known)}" if known else "it has none"
-                raise CompositionError(f"{self.base_name} has no option {option!r}; {there}.{nearest(option, known)}")
+                options_text = f"it has {', '.join(known)}" if known else "it has none"
+                raise CompositionError(
+                    f"{self.base_name} has no option {option!r}; {options_text}.{nearest(option, known)}"
+                )
         return replace(self, options={**self.options, **plain_options(options)})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -65,7 +67,7 @@ class _FunctionScorer:
         return self.function(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by name where the function's module has it, so that processes need no copy of the code."""
+        """Pickle by name if the module of the function has it, so that processes need no copy of the code."""
         return by_name(self) or (_made, (type(self), {name: getattr(self, name) for name in self.__dataclass_fields__}))
 
     def _checked(self, result: Any, features: TreeEnsemble | Data) -> Figures:
@@ -83,7 +85,7 @@ class _FunctionScorer:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionTreeScorer(_FunctionScorer):
-    """A scorer of trees made of a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
+    """A scorer of trees made from a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
 
     needs_rows: bool = True
     needs_running_loss: bool = False
@@ -94,7 +96,7 @@ class FunctionTreeScorer(_FunctionScorer):
         return self._checked(self.function(ensemble, rows, **self.options), ensemble)
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
-        """Return the factor of each node's centred covariance, or None; see :class:`debias.TreeScorer`."""
+        """Return the factor of the centred covariance of each node, or None; see :class:`debias.TreeScorer`."""
         if self.node_weight_function is None:
             return None
         return self.node_weight_function(ensemble, rows, **self.options)
@@ -102,7 +104,7 @@ class FunctionTreeScorer(_FunctionScorer):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionDataScorer(_FunctionScorer):
-    """A scorer of data made of a function ``(data, *, options) -> array of shape (n_features,)``."""
+    """A scorer of data made from a function ``(data, *, options) -> array of shape (n_features,)``."""
 
     null_mean_function: OfFeatures | None = None
 
@@ -132,9 +134,9 @@ def scorer_plugin(
     name : str
         Unique among all plugins.
     unit : str
-        What one unit of the score is, for tables.
+        Unit of the score, for tables.
     needs_rows : bool
-        Whether it looks at evaluation rows. Without this need `rows` may be None.
+        Whether it uses evaluation rows. If not, `rows` may be None.
     needs_running_loss : bool
         Whether it reads ``rows.running_loss`` of boosted models.
     node_weight : callable, optional
@@ -174,17 +176,17 @@ def scorer_plugin(
 def data_scorer_plugin(
     name: str, *, unit: str, null_mean: OfFeatures | None = None
 ) -> Callable[[ScoreFunction], FunctionDataScorer]:
-    """Turn a function ``(data, *, option=default, ...)`` into a scorer of data, which looks at no model.
+    """Turn a function ``(data, *, option=default, ...)`` into a scorer of data, which uses no model.
 
     Parameters
     ----------
     name : str
         Unique among all plugins.
     unit : str
-        What one unit of the score is, for tables.
+        Unit of the score, for tables.
     null_mean : callable, optional
-        For scores whose mean over permutations of a feature's values is known: a function
-        ``(data, *, options) -> array of shape (n_features,)``. It returns None for options with which the mean is not
+        For scores whose mean over permutations of the values of a feature is known: a function
+        ``(data, *, options) -> array of shape (n_features,)``. It returns None for options for which the mean is not
         known.
 
     Returns

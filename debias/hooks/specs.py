@@ -1,8 +1,8 @@
-"""The hooks a plugin may implement, as module-level functions marked ``@debias.hookimpl``.
+"""The hooks that a plugin may implement, as module-level functions marked ``@debias.hookimpl``.
 
-Adapters answer the ``firstresult`` hooks about a model: they return None for "not mine", and raise a named
-error for "mine, but impossible". Recognition must be disjoint, so that the order of calls never decides a number.
-Catalogues are collected from every plugin.
+Adapters answer the ``firstresult`` hooks about a model. They return None for a model that is not theirs, and raise an
+error of debias for a model that is theirs but cannot be handled. Two adapters must not accept the same model, so that
+the order of calls never decides a number. `debias_scorers` and `debias_meta_methods` are collected from every plugin.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec(firstresult=True)
 def debias_unwrap(model: Any) -> Unwrapped | None:
-    """Take one layer off a model around models: a pipeline, a search, a vote.
+    """Remove one layer from a model around other models: a pipeline, a search, a voting model.
 
     Parameters
     ----------
     model : object
-        What the user passed, or what another layer held. Never change it.
+        The model that the user passed, or that another layer contained. Never change it.
 
     Returns
     -------
     Unwrapped or None
-        The models inside, how they see X and y, and which column of the outer model each of their columns comes from.
-        None if the model is no wrapper of this adapter's.
+        The models inside, how they see X and y, and the column of the outer model that each of their columns comes
+        from. None if the model is not a wrapper of this adapter.
 
     Raises
     ------
     UnsupportedModelError
-        It is not fitted, or scores of the models inside say nothing of the whole; the message says what to do.
+        The model is not fitted, or the scores of the models inside cannot be combined; the message says what to do.
     """
     ...
 
@@ -59,51 +59,51 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     Parameters
     ----------
     model : object
-        What the user passed: a fitted estimator or a Booster. Never change it.
+        The model that the user passed: a fitted estimator or a Booster. Never change it.
 
     Returns
     -------
     TreeEnsemble or None
-        None if the model is not of this adapter's library or family.
+        None if the model is not of the library or family of this adapter.
 
     Raises
     ------
     UnsupportedModelError
-        The model is of this adapter's family, but not fitted or not supported; the message names the reason.
+        The model belongs to this adapter, but is not fitted or not supported; the message gives the reason.
     """
     ...
 
 
 @hookspec(firstresult=True)
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Route rows with the library's own code, which our router must agree with.
+    """Route rows with the code of the library. The router of debias must agree with it.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts.
+        A model that ``debias_extract`` of this adapter accepts.
     ensemble : TreeEnsemble
-        What it was extracted to.
+        The trees that were extracted from it.
     X : array, or pandas frame where the ensemble's ``rows_as_frame`` is true, of shape (n_rows, n_features)
-        Numbers in the ensemble's ``routing_dtype``, codes in the place of labels, columns in the model's order, missing
-        values as NaN. An array is C-contiguous; a frame has the ensemble's ``feature_names``.
+        Numbers in the ``routing_dtype`` of the ensemble, with codes instead of labels, the columns in the order of the
+        model, and missing values as NaN. An array is C-contiguous; a frame has the ``feature_names`` of the ensemble.
 
     Returns
     -------
     array of int32 of shape (n_rows, n_trees), or None
-        Index of the leaf within its tree, in the numbering of the ensemble. None if the model is not this adapter's.
+        Index of the leaf within its tree, in the numbering of the ensemble. None if the model is not of this adapter.
     """
     ...
 
 
 @hookspec(firstresult=True)
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    """Return the library's own raw output, which the common form must reproduce.
+    """Return the raw output of the library. The extracted trees must reproduce it.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts.
+        A model that ``debias_extract`` of this adapter accepts.
     X : array of shape (n_rows, n_features)
         As in ``debias_leaves``.
 
@@ -117,47 +117,47 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @hookspec(firstresult=True)
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return the library's own raw output for rows as the user passed them, which shows what an encoding gets wrong.
+    """Return the raw output of the library for rows as the user passed them. It shows errors of the encoding.
 
-    Without it rows are compared only after debias has read them as numbers.
+    Without this hook, rows are compared only after debias has converted them to numbers.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts.
+        A model that ``debias_extract`` of this adapter accepts.
     X : array, sparse matrix or data frame of shape (n_rows, n_features)
-        Some of the user's rows in the user's own container (numpy, scipy.sparse, pandas, polars, pyarrow), with the
-        user's types and labels; columns in the model's order. Hand it to the library as it is.
+        Some of the rows in the container that the user passed (numpy, scipy.sparse, pandas, polars, pyarrow), with the
+        same types and labels and with the columns in the order of the model. Pass it to the library as it is.
 
     Returns
     -------
     array of float64 of shape (n_rows, n_outputs), or None
-        As from ``debias_predict_raw``. None if the model is not this adapter's, or the library takes no such container:
-        then it is asked again for a pandas frame of the same values (at once, where the ensemble's ``takes_tables`` is
-        false). What the library raises may pass through: such
-        rows are refused by its words, unless they are labels that it takes in a pandas frame.
+        As from ``debias_predict_raw``. None if the model is not of this adapter, or if the library does not take such a
+        container: then the hook is called again with a pandas frame of the same values (at once, if ``takes_tables`` of
+        the ensemble is false). Errors of the library may pass through: debias then refuses the rows with the message of
+        the library, unless they contain labels that the library takes in a pandas frame.
     """
     ...
 
 
 @hookspec(firstresult=True)
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Recover which training rows each tree was grown on.
+    """Recover the training rows that each tree was grown on.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts.
+        A model that ``debias_extract`` of this adapter accepts.
     y : array of shape (n_rows,)
-        The claimed training response as class codes (classification) or numbers; weights such as scikit-learn's
-        ``balanced_subsample`` depend on it.
+        The response that may be the training response, as class codes (classification) or numbers. Weights such as
+        ``balanced_subsample`` of scikit-learn depend on it.
     sample_weight : array of shape (n_rows,), or None
-        Weights the user gave with the rows; where a library weighs nodes with them, those of training.
+        Weights that the user passed with the rows. If the library uses weights in the nodes, they are training weights.
 
     Returns
     -------
     InBag or None
-        None if the model is not this adapter's.
+        None if the model is not of this adapter.
 
     Raises
     ------
@@ -189,17 +189,17 @@ def debias_training_weights(model: Any) -> TrainingWeights | None:
 
 @hookspec(firstresult=True)
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
-    """Return the importance the library itself reports today, and what the library calls it.
+    """Return the feature importance that the library reports, and the name that the library gives it.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts.
+        A model that ``debias_extract`` of this adapter accepts.
 
     Returns
     -------
     (array of shape (n_features,), str) or None
-        The figures, unscaled, and their name, e.g. ``"total gain"``.
+        The importances, not scaled, and their name, for example ``"total gain"``.
     """
     ...
 
@@ -214,36 +214,37 @@ def debias_refit(
     params: Mapping[str, Any] | None,
     n_jobs: int | None,
 ) -> Any | None:
-    """Train a new model of the same kind, with the same settings, on other rows.
+    """Fit a new model of the same kind, with the same settings, on other rows.
 
-    Early stopping is off, and there are as many rounds as the model predicts with.
+    Early stopping is off. The number of rounds is the number that the model uses for prediction.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts. Never change it.
+        A model that ``debias_extract`` of this adapter accepts. Never change it.
     X : array or data frame of shape (n_rows, n_features)
-        What the model's library takes: columns in the model's order and, in a frame, under its names.
+        Rows in a container that the library takes, with the columns in the order of the model and, in a frame, with its
+        names.
     y : array-like of shape (n_rows,) or (n_rows, n_responses)
-        Response, as the model was trained on: labels, or numbers.
+        Response, as the model was trained on: labels or numbers.
     sample_weight : array of shape (n_rows,), or None
     seed : int or None
-        Random state of the new model; None for the settings of the old one.
+        Random state of the new model; None keeps the setting of the old model.
     params : mapping or None
-        Hyper-parameters, which go before those the model kept; all of them where it kept none.
+        Hyper-parameters that replace those the model stores; all of them, if it stores none.
     n_jobs : int or None
-        Threads of the new model, unless `params` say otherwise; None for those of the old one. An adapter whose library
-        has no such setting leaves this argument out.
+        Number of threads of the new model, unless `params` say otherwise; None for the number of the old one. An
+        adapter whose library has no such setting leaves this argument out.
 
     Returns
     -------
     object or None
-        The fitted model; None if the model is not this adapter's.
+        The fitted model; None if the model is not of this adapter.
 
     Raises
     ------
     UnsupportedModelError
-        The model did not keep its settings and `params` is None, or it cannot be trained again for another reason.
+        The model does not store its settings and `params` is None, or it cannot be refitted for another reason.
     RowsError
         The library cannot take these columns.
     """
@@ -252,79 +253,82 @@ def debias_refit(
 
 @hookspec(firstresult=True)
 def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[], None]) -> Any | None:
-    """Load a model from a file of this adapter's own format, running no code that is in the file.
+    """Load a model from a file in a format of this adapter, without running code from the file.
 
     Parameters
     ----------
     path : Path
         An existing file.
     trust : tuple of str
-        Types the user trusts beside the adapter's own list, for formats that name types.
+        Types that the user trusts in addition to the list of the adapter, for formats that contain type names.
     try_apart : callable
-        Loads the file in a process of its own first, and raises if that crashes. To be called for a format that only a
-        native reader understands, so that nothing can be checked before. Other adapters leave it out.
+        Loads the file in a separate process first, and raises an error if that process crashes. Call it for a format
+        that only a native reader understands, so that nothing can be checked before. Other adapters may leave it out.
 
     Returns
     -------
     object or None
-        The model, or None if the file is not of this adapter's format. Its trees are checked by extracting them.
+        The model, or None if the file is not in a format of this adapter. Its trees are checked when they are
+        extracted.
 
     Raises
     ------
     UnsupportedModelError
-        The file is of this format but broken, or its library is not installed.
+        The file is in this format but broken, or its library is not installed.
     UntrustedModelError
-        It holds a type that is not trusted.
+        The file contains a type that is not trusted.
     """
     ...
 
 
 @hookspec(firstresult=True)
 def debias_restore(model: Any, params: Any) -> Any | None:
-    """Put hyper-parameters back into a model whose file lost them.
+    """Restore the hyper-parameters of a model whose file lost them.
 
     Parameters
     ----------
     model : object
-        A model this adapter's ``debias_extract`` accepts. Never change it.
+        A model that ``debias_extract`` of this adapter accepts. Never change it.
     params : mapping or estimator
-        Names and plain values, or an unfitted estimator as the model was before it was trained.
+        Names and plain values, or an unfitted estimator with the hyper-parameters of the model.
 
     Returns
     -------
     object or None
-        A copy that is scored and trained again with these; None if such models are not this adapter's, or lose none.
+        A copy that is scored and refitted with these hyper-parameters. None if the model is not of this adapter, or if
+        such models do not lose hyper-parameters.
 
     Raises
     ------
     RowsError
-        There is no such hyper-parameter, or the trees say that it was another.
+        There is no such hyper-parameter, or the trees show that it had another value.
     """
     ...
 
 
 @hookspec
 def debias_scorers() -> Sequence[Scorer]:
-    """Return the scorers this plugin offers.
+    """Return the scorers of this plugin.
 
     Returns
     -------
     sequence of Scorer
-        Objects with unique names; two plugins that offer one name are refused. A scorer is called with the ensemble
-        and its evaluation rows, or, if its `needs` say "data-only", with None and a :class:`debias.Data`: the user's
-        columns with their types, the response, weights and seed, whether or not there is a model.
+        Scorers with unique names; the same name in two plugins is an error. A :class:`debias.TreeScorer` is called with
+        the ensemble and its evaluation rows. A :class:`debias.DataScorer` is called with a :class:`debias.Data`: the
+        columns of the user with their types, the response, weights and seed, whether or not there is a model.
     """
     ...
 
 
 @hookspec
 def debias_meta_methods() -> Sequence[MetaMethod]:
-    """Return the meta-methods this plugin offers.
+    """Return the meta-methods of this plugin.
 
     Returns
     -------
     sequence of MetaMethod
-        Objects with unique names, also among scorers. A meta-method is called with a scorer and returns a scorer; that
-        is called with None and a :class:`debias.Problem`, whose changes it scores with the scorer inside.
+        Meta-methods with unique names, which are also not names of scorers. A meta-method is called with a scorer and
+        returns a scorer. That scorer is called with a :class:`debias.Problem`; it changes the problem and scores the
+        changes with the scorer inside.
     """
     ...

@@ -1,4 +1,4 @@
-"""A model around other models, as an adapter describes it: the models inside, and their columns."""
+"""How an adapter describes a model around other models: the models inside, their columns, and how to refit it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Inner:
     ----------
     model : object
     name : str
-        Where it is, for messages: ``"step 'forest'"``.
+        Its place in the outer model, for messages: ``"step 'forest'"``.
     weight : float
-        Its factor in the outer model's output.
+        Its factor in the output of the outer model.
     transform : callable, optional
-        What the outer model does to X before this one sees it; nothing by default.
+        Transformation of X by the outer model before this model sees it; by default none.
     response : callable, optional
-        What it does to y.
+        Transformation of y by the outer model.
     columns : array of int64, or None
-        Which of the outer model's columns each of this one's comes from; None if they are the same.
+        For each column of this model, the column of the outer model that it comes from; None if they are the same.
     """
 
     model: Any
@@ -40,10 +40,10 @@ class Inner:
     columns: NDArray[np.int64] | None = None
 
 
-class Again(NamedTuple):
-    """What a wrapper is trained again with.
+class RefitInputs(NamedTuple):
+    """The inputs of the refit of a wrapper.
 
-    ``train(model, X, y, number)`` trains the models inside, each with a number of its own.
+    ``train(model, X, y, number)`` refits a model inside; each model inside has its own number.
     """
 
     X: Any
@@ -56,20 +56,20 @@ class Again(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Unwrapped:
-    """What an adapter's ``debias_unwrap`` returns: the models inside, and what the outer one knows of its columns.
+    """The answer of ``debias_unwrap``: the models inside, and the columns of the outer model.
 
     Parameters
     ----------
     kind : str
-        What the outer model is, for messages.
+        Kind of the outer model, for messages.
     inner : tuple of Inner
-        One or several; the outer output is the sum of theirs times their weights.
+        One or several models. The output of the outer model is the sum of their outputs times their weights.
     feature_names : tuple of str, or None
-        The outer model's columns; needed where an `Inner` has `columns`.
+        Columns of the outer model; needed if an `Inner` has `columns`.
     note : str, or None
-        What a reader of the scores must know.
+        A warning for readers of the scores.
     rewrap : callable, or None
-        Makes an outer model around inner ones that are trained again; None if that cannot be.
+        Returns an outer model around refitted inner models; None if that is not possible.
     named : bool
         False if the outer model saw no names and `feature_names` were made up.
     """
@@ -78,5 +78,5 @@ class Unwrapped:
     inner: tuple[Inner, ...]
     feature_names: tuple[str, ...] | None = None
     note: str | None = None
-    rewrap: Callable[[Again], Any] | None = None
+    rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True

@@ -1,7 +1,8 @@
-"""Models around models: pipelines, searches, votes are taken off until the trees are reached.
+"""Unwrapping of models that hold other models: pipelines, searches and voting models, down to the models of trees.
 
-Scores are formed for the inner model's columns and summed in the user's before any null or standard error: each inner
-column comes from one column of the user's, so the sum is a linear map of zeros and ones.
+Scores are computed for the columns of the inner model, and summed over the columns that come from one column of the
+user's X. Each inner column comes from one such column, so the sum is a linear map of zeros and ones. It is taken before
+any null distribution or standard error is computed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 MOST_NAMED = 5
-"""At most so many members of a model are named."""
+"""Largest number of members of a model that a message names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +34,11 @@ class Member:
         As for :func:`debias.score`.
     weight : float
     path : tuple of str
-        Names of the models it was found in, the outermost first.
+        Kind of each model around it and its name there, the outermost first.
     columns : Grouping, or None
-        The user's column each of the model's comes from; None if they are the same.
+        The column of the user's X that each column of the model comes from; None if they are the same.
     notes : tuple of str
+        Warnings about the models around it.
     named : bool
         False if the names of `columns` were made up.
     """
@@ -57,7 +59,7 @@ class Member:
         return trees_of(self.model)
 
     def grouping(self, groups: Any, ensemble: TreeEnsemble) -> Grouping:
-        """Return which of the model's columns are summed: those of one group of the user's columns."""
+        """Return which columns of the model are summed: those that come from one group of the user's columns."""
         groups = None if isinstance(groups, str) and groups == "auto" else groups  # the user's columns are the default
         if self.columns is None:
             return Grouping.of(groups, ensemble.feature_names)
@@ -70,7 +72,7 @@ class Member:
 
 
 def extract(model: Any) -> TreeEnsemble:
-    """Return the trees of a fitted model in the common form, those inside a wrapper if it holds one model.
+    """Return the trees of a fitted model in the common form; for a wrapper around one model, the trees of that model.
 
     Parameters
     ----------
@@ -88,14 +90,14 @@ def extract(model: Any) -> TreeEnsemble:
     members = unwrap(model)
     if len(members) > 1:
         raise UnsupportedModelError(
-            f"a {type(model).__name__} holds several models, whose trees are not one ensemble: extract "
+            f"a {type(model).__name__} holds several models, and their trees are not one ensemble. Extract "
             f"{', '.join(names_of(members))} one by one"
         )
     return members[0].ensemble
 
 
 def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | None = None) -> list[Member]:
-    """Return the models of trees inside a model; itself, if it is no wrapper.
+    """Return the models of trees inside a model; the model itself if it is not a wrapper.
 
     Parameters
     ----------
@@ -109,46 +111,46 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     Raises
     ------
     UnsupportedModelError
-        The wrapper is not fitted, or combines its models or columns in a way scores cannot follow.
+        The wrapper is not fitted, or it combines its models or columns in a way that scores cannot follow.
     RowsError
-        A transformer does not take X, or y.
+        A transformer raises an error for X or y.
     """
     from debias.hooks.registry import plugin_manager
 
-    found: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
-    if found is None:
+    unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
+    if unwrapped is None:
         return [Member(model, X, y, train)]
     members = []
-    for inner in found.inner:
-        for member in unwrap(inner.model, *_seen_by(inner, found.kind, X, y, train)):
-            columns = _traced(inner, found, member.columns)
-            notes = member.notes if found.note is None else (found.note, *member.notes)
-            path = (found.kind, inner.name, *member.path)
-            named = member.named if inner.columns is None else found.named
+    for inner in unwrapped.inner:
+        for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
+            columns = _traced(inner, unwrapped, member.columns)
+            notes = member.notes if unwrapped.note is None else (unwrapped.note, *member.notes)
+            path = (unwrapped.kind, inner.name, *member.path)
+            named = member.named if inner.columns is None else unwrapped.named
             weight = inner.weight * member.weight
             members.append(replace(member, weight=weight, path=path, columns=columns, notes=notes, named=named))
     return members
 
 
 def is_wrapper(model: Any) -> bool:
-    """Whether a model is a wrapper that can be taken off."""
+    """Whether a model is a wrapper that an adapter can unwrap."""
     from debias.hooks.registry import plugin_manager
 
     return model is not None and plugin_manager().hook.debias_unwrap(model=model) is not None
 
 
 def names_of(members: list[Member]) -> list[str]:
-    """Return what tells the members of a model apart: the names from where their ways part, the innermost first."""
-    ways = [member.path[1::2] for member in members]
-    shared = next((k for k, names in enumerate(zip(*ways, strict=False)) if len(set(names)) > 1), 0)
-    names = [way[shared] for way in ways]
+    """Return a unique name for each member of a model: its names below the shared path, the innermost first."""
+    paths = [member.path[1::2] for member in members]
+    n_shared = next((k for k, names in enumerate(zip(*paths, strict=False)) if len(set(names)) > 1), 0)
+    names = [path[n_shared] for path in paths]
     if len(set(names)) == len(names):
         return names
-    return [" of ".join(reversed(way[shared:])) for way in ways]
+    return [" of ".join(reversed(path[n_shared:])) for path in paths]
 
 
 def is_one(members: list[Member]) -> bool:
-    """Whether scores are those of one model of trees, unscaled."""
+    """Whether the members are one model of trees with weight 1."""
     return len(members) == 1 and members[0].weight == 1
 
 
@@ -160,8 +162,8 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
             return function(data)
         except DebiasError:
             raise
-        except Exception as error:  # whatever a transformer raises is about these rows
-            raise RowsError(f"the {kind} does not take {what}: {error}") from error
+        except Exception as error:  # any error of a transformer is about these rows
+            raise RowsError(f"the {kind} cannot transform {what}: {error}") from error
 
     seen = apply(inner.transform, X, "X"), apply(inner.response, y, "y")
     if isinstance(train, (tuple, list)) and len(train) in (2, 3):
@@ -179,17 +181,17 @@ def _traced(inner: Inner, outer: Unwrapped, deeper: Grouping | None) -> Grouping
 
 
 def members_in_words(members: list[Member]) -> str:
-    """Return why scores of a model made of others are not tested, and what to do."""
+    """Return why the scores of a wrapper are not tested, and what to do."""
     kind, names = members[0].path[0], names_of(members)
     if len(members) == 1:
         return (
-            f"the scores of this {kind} are those of the one model inside, times a weight. Audit that model "
+            f"the scores of this {kind} are the scores of the one model inside, times a weight. Audit that model "
             f"({names[0]}) by itself"
         )
-    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
-        f"the scores of this {kind} combine those of {len(members)} models, whose common standard error is not known. "
-        f"Audit these models one by one ({', '.join(names[:MOST_NAMED])}{rest})"
+        f"the scores of this {kind} combine the scores of {len(members)} models, and the standard error of the "
+        f"combination is not known. Audit these models one by one ({', '.join(names[:MOST_NAMED])}{more})"
     )
 
 
@@ -199,16 +201,16 @@ def require_one_scale(members: list[Member]) -> None:
     Raises
     ------
     UnsupportedModelError
-        Some members give probabilities and others margins, say.
+        The outputs are on different scales: probabilities and margins, for example.
     """
     scales = {
         "the response"
-        if not each.is_classifier and (each.averaged or each.objective.name == "squared_error")
-        else (each.averaged, each.objective)
-        for each in (member.ensemble for member in members)
+        if not ensemble.is_classifier and (ensemble.averaged or ensemble.objective.name == "squared_error")
+        else (ensemble.averaged, ensemble.objective)
+        for ensemble in (member.ensemble for member in members)
     }
     if len(scales) > 1:
         raise UnsupportedModelError(
-            f"the members of this {members[0].path[0]} give outputs on different scales (probabilities and margins): "
-            f"their scores do not add. Score them one by one: {', '.join(names_of(members))}."
+            f"the members of this {members[0].path[0]} have outputs on different scales (probabilities and margins), "
+            f"so their scores cannot be added. Score them one by one: {', '.join(names_of(members))}."
         )

@@ -1,1 +1,1 @@
-"""Models that are trained again: experiments, replicates and their checkpoints."""
+"""Refits of models: experiments, replicates and their checkpoints."""

@@ -1,7 +1,7 @@
-"""Finished replicates in a file, so that a run that was killed goes on where it was.
+"""Checkpoints: finished replicates in a file, so that a run that was killed continues where it stopped.
 
-Each has a digest of its values: one that is damaged is left out, and drawn again. A file that sqlite cannot read, or
-that holds something else, is refused.
+Each replicate is stored with a digest of its values. A damaged replicate is left out and drawn again. A file that
+sqlite cannot read, or that holds something else, is refused.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _TABLE = (
     "(fingerprint TEXT, number INTEGER, shape TEXT, bytes BLOB, sha256 TEXT, PRIMARY KEY (fingerprint, number))"
 )
 _OWN_TABLES = (b"sealed_replicate", b"replicate")
-"""Today's, and that of earlier versions, whose replicates were not sealed and are drawn again."""
+"""The current table, and the table of earlier versions, whose replicates had no digest and are drawn again."""
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 class Checkpoint:
-    """A sqlite3 file with one writer; runs of other fingerprints may be in it too.
+    """A sqlite3 file with one writer. It may hold runs with several fingerprints.
 
     Parameters
     ----------
     path : str or Path
     fingerprint : str
-        Names all that the results depend on.
+        Identifies everything that the results depend on.
 
     Raises
     ------
     RowsError
-        The file cannot be opened, is no checkpoint or a damaged one, or another process is writing to it. Of every
-        method.
+        The file cannot be opened, is not a checkpoint, is damaged, or another process is writing to it. Every method
+        may raise it.
     """
 
     def __init__(self, path: str | Path, fingerprint: str) -> None:
@@ -66,26 +66,26 @@ class Checkpoint:
             raise
 
     def read(self) -> dict[int, NDArray[np.float64]]:
-        """Return the replicates of this fingerprint, by number; those that are damaged are counted and left out."""
+        """Return the replicates of this fingerprint by number; damaged replicates are counted and left out."""
         with self._named_errors():
             rows = self._file.execute(
                 "SELECT number, shape, bytes, sha256 FROM sealed_replicate WHERE fingerprint = ?", (self.fingerprint,)
             ).fetchall()
-        found = {}
+        replicates = {}
         for number, shape, values, digest in rows:
             if digest == self._digest(number, shape, values).encode():
                 sizes = [int(size) for size in shape.decode().split("x") if size]
-                found[number] = np.frombuffer(values, dtype="<f8").reshape(sizes)
-            else:  # it is drawn again, or its number is none of this run's
+                replicates[number] = np.frombuffer(values, dtype="<f8").reshape(sizes)
+            else:  # it is drawn again, or its number does not belong to this run
                 with self._named_errors():
                     self._file.execute(
                         "DELETE FROM sealed_replicate WHERE fingerprint = ? AND number IS ?", (self.fingerprint, number)
                     )
-        self.n_damaged = len(rows) - len(found)
-        return found
+        self.n_damaged = len(rows) - len(replicates)
+        return replicates
 
     def write(self, number: int, values: NDArray[np.float64]) -> None:
-        """Keep a replicate; it is on the disk, and whole, when this returns."""
+        """Store a replicate; it is complete on the disk when this method returns."""
         shape, data = "x".join(map(str, values.shape)), values.astype("<f8").tobytes()
         row = (self.fingerprint, number, shape, data, self._digest(number, shape.encode(), data))
         with self._named_errors():
@@ -100,7 +100,7 @@ class Checkpoint:
         self._file.close()
 
     def _open_table(self) -> None:
-        """Make the table in an empty file; refuse a file that is damaged or has more in it than tables."""
+        """Create the table in an empty file; refuse a file that is damaged or has other contents."""
         damage = [text.decode("utf-8", "replace") for (text,) in self._file.execute("PRAGMA quick_check(1)")]
         if damage != ["ok"]:
             raise sqlite3.DatabaseError(damage[0] if damage else "no answer to a check")
@@ -111,7 +111,7 @@ class Checkpoint:
         if b"sealed_replicate" not in schema:
             self._file.execute(_TABLE)
         elif schema[b"sealed_replicate"] != _TABLE.encode():
-            raise sqlite3.DatabaseError("its table is none that debias made")
+            raise sqlite3.DatabaseError("its table was not made by debias")
         if others != (0,):
             raise sqlite3.DatabaseError("it has triggers or views, which debias does not make")
 
@@ -124,9 +124,9 @@ class Checkpoint:
             yield
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError, MemoryError) as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY:
-                what = "Another run may be writing to it: wait for that run, or name another file"
+                remedy = "Another run may be writing to it: wait for that run, or pass another file"
             elif type(error) is sqlite3.OperationalError:
-                what = "Name a file that can be written, on a disk with room"
+                remedy = "Pass a file that can be written, on a disk with free space"
             else:
-                what = "It is no checkpoint, or a damaged one: delete the file, or name another"
-            raise RowsError(f"checkpoint: {self.path} cannot be used ({error}). {what}") from None
+                remedy = "It is not a checkpoint, or it is damaged: delete the file, or pass another"
+            raise RowsError(f"checkpoint: {self.path} cannot be used ({error}). {remedy}") from None

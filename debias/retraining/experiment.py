@@ -1,4 +1,4 @@
-"""A model with the rows it was trained on and is scored on: what meta-methods change, train again and score."""
+"""Experiments: a model with its training rows and evaluation rows, which meta-methods change, refit and score."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows, their response and their weights, all as the user gave them.
+    """Rows, their response and their weights, all as the user passed them.
 
     Parameters
     ----------
@@ -47,38 +47,38 @@ class Part:
     weight: Any = None
 
     def permuted(self, rng: np.random.Generator) -> Part:
-        """Return the same rows, the response among them permuted; weights stay with their rows."""
+        """Return the same rows with a permuted response; the weights stay with their rows."""
         return replace(self, y=rng.permutation(np.asarray(self.y)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Experiment:
-    """A fitted model, and what it takes to train it again on changed rows. Immutable.
+    """A fitted model, and everything needed to refit it on changed rows. Immutable.
 
     Parameters
     ----------
     model : object
-        The user's. Never changed.
+        The model of the user. It is never changed.
     training : Part
-        The rows it was trained on, with their weights in training.
+        The training rows, with their training weights.
     held_out : Part, or None
-        The rows scores are evaluated on, where those are not the training rows.
+        The evaluation rows, if they are not the training rows.
     evaluation_weight : array of shape (n_rows,), or None
         Weights of the evaluation rows.
     kind : {"oob", "held-out", "train", None}
-        What the evaluation rows are to the model; None if the scorer looks at no rows.
+        Kind of the evaluation rows; None if the scorer uses no rows.
     feature_names : tuple of str
-        Columns, or groups of them, in the order of their scores.
+        Columns, or groups of columns, in the order of their scores.
     members : tuple of tuples of str
-        Columns of each.
+        Columns of each of `feature_names`.
     beside : bool
-        Whether the training rows came as train=, and go beside the rows that are scored.
+        Whether the training rows were passed as train=, in addition to the rows that are scored.
     params : mapping or None
-        Settings that go before those the model kept.
+        Hyper-parameters that replace those the model stores.
     seed : int or None
     engine : Engine
     observed : Scores or None
-        Scores of the model as it is; None of a changed experiment, whose model has to be trained.
+        Scores of the fitted model; None for a changed experiment, whose model has to be refitted.
     """
 
     model: Any
@@ -96,49 +96,49 @@ class Experiment:
 
     @property
     def n_features(self) -> int:
-        """Number of features, or groups."""
+        """Number of features, or of groups of features."""
         return len(self.feature_names)
 
     @classmethod
     def of(cls, request: Request, observed: Scores, engine: Engine) -> Experiment:
-        """Take what the user passed.
+        """Make the experiment of a request.
 
         Parameters
         ----------
         request : Request
         observed : Scores
-            Of the model as it is, with what the rows were found to be.
+            Scores of the fitted model, with the kind of the rows.
         engine : Engine
 
         Raises
         ------
         RowsError
-            There are no rows to train on.
+            There are no training rows.
         ProvenanceError
-            Rows that have to be the training rows are not.
+            Rows that must be the training rows are not.
         """
         model, X, y, sample_weight = request.model, request.X, request.y, request.sample_weight
-        given = None if request.train is None else Part(*request.train)
+        train = None if request.train is None else Part(*request.train)
         held_out = None
         if observed.rows == "held-out":
-            if given is None:
+            if train is None:
                 raise RowsError(
-                    "a meta-method trains the model again, and these rows are held out: pass the rows it was trained "
-                    "on as train=(X_train, y_train)"
+                    "a meta-method refits the model, and these rows are held-out rows: pass the training rows as "
+                    "train=(X_train, y_train)"
                 )
-            training, held_out = given, Part(X, y)
+            training, held_out = train, Part(X, y)
         elif observed.rows == "oob":
             training = Part(X, y, sample_weight)
         else:
-            if given is None and X is None:
-                raise RowsError("a meta-method trains the model again: pass the rows it was trained on as X and y")
-            training = given or Part(X, y, sample_weight)
+            if train is None and X is None:
+                raise RowsError("a meta-method refits the model: pass its training rows as X and y")
+            training = train or Part(X, y, sample_weight)
             if observed.rows is None:
                 require_training(model, training)
         if training.weight is None:
             refuse_forgotten_weights(model, training.y)
         else:
-            refuse_class_weights(model, given)
+            refuse_class_weights(model, train)
         names, members = _grouped(model, training.X, request.groups, observed)
         return cls(
             model=model,
@@ -148,7 +148,7 @@ class Experiment:
             kind=observed.rows,
             feature_names=names,
             members=members,
-            beside=given is not None and observed.rows != "oob",
+            beside=train is not None and observed.rows != "oob",
             params=request.params,
             seed=request.seed,
             engine=engine,
@@ -156,7 +156,7 @@ class Experiment:
         )
 
     def permuted(self, rng: np.random.Generator) -> Self:
-        """Return the experiment with permuted responses: of training rows, and of held-out rows, among themselves."""
+        """Return the experiment with permuted responses; training rows and held-out rows are permuted separately."""
         held_out = self.held_out
         training = self.training.permuted(rng)
         return replace(
@@ -164,7 +164,7 @@ class Experiment:
         )
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
-        """Return the experiment with other columns, of training and of held-out rows."""
+        """Return the experiment with other columns of the training rows and of the held-out rows."""
         if copies:
             refuse_more_columns(self.model, self.training.X)
         parts = [
@@ -185,37 +185,37 @@ class Experiment:
         )
 
     def inside(self, seed: int) -> Self:
-        """Return the experiment as it is within a replicate."""
+        """Return the experiment for use within a replicate."""
         return replace(self, seed=seed, engine=self.engine.inner)
 
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Return the scores of the model, trained again if anything was changed."""
+        """Return the scores of the model; it is refitted first if the experiment was changed."""
         if isinstance(scorer, RefitScorer):
             return scorer.score(self)
         assert isinstance(scorer, TreeScorer)
         if self.observed is not None:
             return self.observed.values, self.observed.details
         part = self.training
-        again = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
-        seen = self.held_out or part
+        refitted = refit(self.model, part.X, part.y, part.weight, seed=self.seed, n_jobs=1, params=self.params)
+        evaluated = self.held_out or part
         train = (part.X, part.y, *(() if part.weight is None else (part.weight,))) if self.beside else None
-        kind = self.kind or "train"  # a scorer that looks at no rows may still ask for the model that comes with them
-        fitted = Request(
-            model=again,
-            X=seen.X,
-            y=seen.y,
+        kind = self.kind or "train"  # a scorer that uses no rows may still ask for the model that comes with them
+        request = Request(
+            model=refitted,
+            X=evaluated.X,
+            y=evaluated.y,
             rows=kind,
             train=train,
             sample_weight=self.evaluation_weight,
             seed=self.seed,
         )
         total = np.zeros(self.n_features)
-        for member in unwrap(again, seen.X, seen.y, train):
-            total += member.weight * self._member_scores(fitted, member, scorer)
+        for member in unwrap(refitted, evaluated.X, evaluated.y, train):
+            total += member.weight * self._member_scores(request, member, scorer)
         return total, {}
 
     def fingerprint(self) -> str:
-        """Return a text that names data, model, settings and versions."""
+        """Return a text that identifies data, model, settings and versions."""
         from debias._version import __version__
         from debias.digest import digest_of
 
@@ -223,9 +223,9 @@ class Experiment:
         parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
         return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
 
-    def _member_scores(self, fitted: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
-        """Return scores, by group, of trees that were just fitted: what their rows are is known."""
-        ensemble, rows, _ = prepare(fitted, member, [scorer], known=True, train_weight=_weights(self.training.weight))
+    def _member_scores(self, request: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
+        """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""
+        ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=_weights(self.training.weight))
         values, _ = scorer.score(ensemble, rows)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
@@ -238,7 +238,7 @@ class Experiment:
 
 
 def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the names of what is scored, and the columns of each."""
+    """Return the names of the features that are scored, and the columns of each."""
     member = unwrap(model)[0]
     ensemble = member.ensemble
     if member.columns is not None:
@@ -267,7 +267,7 @@ def _weights(weight: Any) -> NDArray[np.float64] | None:
 
 
 def require_training(model: Any, part: Part) -> None:
-    """Refuse rows that are not those of training, as far as that can be told: scores of refits would be of others."""
+    """Refuse rows that are not the training rows, as far as this can be proven: refits would use other rows."""
     weight = () if part.weight is None else (part.weight,)
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
@@ -275,31 +275,31 @@ def require_training(model: Any, part: Part) -> None:
 
 
 def refuse_forgotten_weights(model: Any, y: Any) -> None:
-    """Refuse to train without weights what was trained with them: the null would be that of another model."""
+    """Refuse to refit without weights a model that was trained with weights: the null would be of another model."""
     for member in unwrap(model):
         if _was_weighted(member, y):
             raise RowsError(
-                f"the {type(member.model).__name__} was trained with sample weights, and none came with its training "
-                "rows: it would be trained again without them. Pass sample_weight= (beside held-out rows as the third "
-                "entry of train=), or ones to leave them out"
+                f"the {type(member.model).__name__} was trained with sample weights, but its training rows were passed "
+                "without weights, so refits would have none. Pass sample_weight= (with held-out rows: the third entry "
+                "of train=), or pass ones to refit without weights"
             )
 
 
 def _was_weighted(member: Member, y: Any) -> bool:
-    """Whether a model shows that its rows had weights of their own. One that stores no weights cannot show it.
+    """Whether a model shows that its rows had sample weights. A model that stores no weights cannot show it.
 
-    Weights the model keeps show it, apart from those of classes. Else the weight at a root is the number of rows in the
-    bag, and the same for all trees of a bootstrap.
+    Weights that the model stores show it, apart from class weights. Otherwise, without weights, the weight at a root is
+    the number of rows in the bag, and it is the same for all trees of a bootstrap.
     """
-    known = _training_weights(member.model)
-    kept = known.rows
-    if kept is not None:
-        labels = np.asarray(y) if known.multiplied else np.zeros(len(kept))
-        if labels.shape != np.shape(kept):
+    shown = _training_weights(member.model)
+    stored = shown.rows
+    if stored is not None:
+        labels = np.asarray(y) if shown.multiplied else np.zeros(len(stored))
+        if labels.shape != np.shape(stored):
             return False
-        return any(np.ptp(kept[labels == label]) > 1e-9 * np.max(kept) for label in np.unique(labels))
+        return any(np.ptp(stored[labels == label]) > 1e-9 * np.max(stored) for label in np.unique(labels))
     ensemble = member.ensemble
-    if ensemble.weight is None or ensemble.count is None or known.classes:
+    if ensemble.weight is None or ensemble.count is None or shown.classes:
         return False
     roots = ensemble.tree_start[:-1]
     weight, count = ensemble.weight[roots], ensemble.count[roots]
@@ -310,12 +310,12 @@ def _was_weighted(member: Member, y: Any) -> bool:
 
 
 def refuse_class_weights(model: Any, train: Part | None) -> None:
-    """Refuse weights of rows that have those of classes in them already: they would count twice."""
+    """Refuse weights of rows that already include class weights, which would count twice in a refit."""
     for member in unwrap(model):
         if train is not None and _training_weights(member.model).multiplied:
             raise RowsError(
-                "train has weights that include those of classes, and the model would weigh classes again when it is "
-                "trained; leave the third entry of train out if rows have no weights of their own"
+                "the weights in train include class weights, and the model would apply class weights again in a refit. "
+                "Leave the third entry of train out if there are no sample weights"
             )
 
 
@@ -332,8 +332,8 @@ def refuse_more_columns(model: Any, X: Any) -> None:
     for member in unwrap(model):
         if member.columns is not None:
             raise CompositionError(
-                f"this meta-method adds copies of columns, and a {member.path[0]} transforms columns by their names: "
-                "score the model inside on the transformed rows, or use response_permutation"
+                f"this meta-method adds copies of columns, and a {member.path[0]} transforms columns by their names. "
+                "Score the model inside on the transformed rows, or use response_permutation"
             )
         ensemble = member.ensemble
         if ensemble.category_set is None:
@@ -342,6 +342,6 @@ def refuse_more_columns(model: Any, X: Any) -> None:
         plain = [str(frame.columns[k]) for k in by_set if not isinstance(frame.iloc[:, k].dtype, pd.CategoricalDtype)]
         if plain:
             raise CompositionError(
-                f"the model splits {', '.join(plain)} by categories, but X has numbers there, so that copies would be "
-                "split as numbers: train it on a frame with columns of dtype category"
+                f"the model splits {', '.join(plain)} by categories, but X has numbers there, so copies would be "
+                "split as numbers. Train the model on a frame with columns of dtype category"
             )

@@ -1,8 +1,8 @@
-"""Hundreds of refits without losing one: seeds, workers, progress, budgets, checkpoints.
+"""Replicates: hundreds of refits with their seeds, workers, progress, time budgets and checkpoints.
 
 Replicate b draws from ``numpy.random.SeedSequence(seed, spawn_key=(b,))`` wherever it runs, and results are taken in
-order, so that serial, threads, processes and a cluster give the same numbers; what a time budget leaves is the first
-so many replicates, not the quickest ones.
+order. So a serial run, threads, processes and a cluster give the same numbers. With a time budget, the results are the
+first replicates, not the fastest ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from debias.parallel import Progress
 
 LOSSES = 3
-"""So often replicates whose workers died are handed out again: more often, and they kill them."""
+"""How often replicates are started again after their workers died. After that, the replicates are the likely cause."""
 OF_LOST_WORKERS = (
     "TerminatedWorkerError",
     "BrokenProcessPool",
@@ -39,30 +39,30 @@ OF_LOST_WORKERS = (
     "CancelledError",
     "KilledWorker",
 )
-"""Errors of joblib's backends by which a worker that died is known."""
+"""Errors of joblib backends that mean that a worker died."""
 _unpacked: dict[str, Any] = {}
-"""What this worker process has unpacked: one run's at a time."""
+"""Function and arguments that this worker process has unpacked, for one run at a time."""
 
 
 FATAL = (CompositionError, UnsupportedModelError)
-"""What is wrong with every replicate alike, and ends the run."""
+"""Errors that every replicate would raise, so they end the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replicates:
-    """What was drawn.
+    """The results of replicates.
 
     Parameters
     ----------
     values : array of float64 of shape (n_done, ...)
-        Results of the replicates that survived, in order.
+        Results of the replicates without an error, in order.
     n_wanted : int
     stopped : str
         "all drawn", "budget" or "settled".
     failures : tuple of str
         A sentence for each replicate that failed: its number, seed and error.
     n_damaged : int
-        Replicates in the checkpoint that were damaged, and drawn again if they were wanted.
+        Number of damaged replicates in the checkpoint; they are drawn again if they are needed.
     """
 
     values: NDArray[np.float64]
@@ -72,24 +72,26 @@ class Replicates:
     n_damaged: int = 0
 
     def report(self) -> dict[str, Any]:
-        """Return details for the scores; ``warnings`` among them, if there is cause."""
-        found: dict[str, Any] = {"replicates": len(self.values), "stopped": self.stopped}
-        warned = []
+        """Return details for the scores, including ``warnings`` if there are any."""
+        details: dict[str, Any] = {"replicates": len(self.values), "stopped": self.stopped}
+        warnings_of_run = []
         if self.stopped == "budget":
-            warned.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
+            warnings_of_run.append(f"the time budget ended after {len(self.values)} of {self.n_wanted} replicates")
         if self.n_damaged:
-            warned.append(
+            warnings_of_run.append(
                 f"{self.n_damaged} of the replicates in the checkpoint were damaged: they are not used, and drawn again"
             )
         if self.failures:
-            found["failures"] = list(self.failures)
-            warned.append(f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}")
-        return found | ({"warnings": warned} if warned else {})
+            details["failures"] = list(self.failures)
+            warnings_of_run.append(
+                f"{len(self.failures)} of {self.n_wanted} replicates failed; the first: {self.failures[0]}"
+            )
+        return details | ({"warnings": warnings_of_run} if warnings_of_run else {})
 
 
 @dataclass(eq=False)
 class _Run:
-    """Results as they come."""
+    """The results of the replicates so far."""
 
     results: list[NDArray[np.float64]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -120,19 +122,20 @@ def replicate(
     Parameters
     ----------
     function : callable
-        Called as ``function(*arguments, child)``, `child` a ``numpy.random.SeedSequence``; returns an array, always of
-        one shape. It and its arguments have to be picklable where workers are processes.
+        Called as ``function(*arguments, child)``, where `child` is a ``numpy.random.SeedSequence``. It returns an array
+        that always has the same shape. If workers are processes, the function and its arguments must be picklable.
     *arguments
-        The same for all; large ones are passed to each worker once.
+        Arguments, the same for all replicates. Large ones are passed to each worker once.
     n : int
         Number of replicates.
     seed : int
     engine : Engine, optional
         Serial by default.
     fingerprint : callable, optional
-        Called where there is a checkpoint: names all that the results depend on but `n`.
+        Called if there is a checkpoint. It returns a text that identifies everything that the results depend on, except
+        `n`.
     settled : callable, optional
-        Gets the results so far, shape (b, ...), after each; the run ends when it says True.
+        Called after each replicate with the results so far, shape (b, ...). The run ends when it returns True.
 
     Returns
     -------
@@ -143,10 +146,10 @@ def replicate(
     RefitError
         Every replicate failed.
     DebiasError
-        What is wrong with every replicate alike: a model that cannot be trained again, say.
+        An error that every replicate would raise: for example, the model cannot be refitted.
     """
     engine = engine or Engine()
-    run, begun, stopped = _Run(), perf_counter(), "all drawn"
+    run, started, stopped = _Run(), perf_counter(), "all drawn"
     with _checkpoint(engine, fingerprint) as (kept, keep, n_damaged), _progress(engine.progress) as show:
         over = Event()
         todo = (number for number in range(n) if number not in kept and not over.is_set())
@@ -162,7 +165,7 @@ def replicate(
                 if settled is not None and run.results and settled(np.array(run.results)):
                     stopped = "settled"
                     break
-                if engine.budget is not None and perf_counter() - begun > engine.budget and number + 1 < n:
+                if engine.budget is not None and perf_counter() - started > engine.budget and number + 1 < n:
                     stopped = "budget"
                     break
     if not run.results:
@@ -171,12 +174,12 @@ def replicate(
 
 
 def child_seed(child: np.random.SeedSequence) -> int:
-    """Return a seed for what a replicate trains or scores, of 31 bits as the libraries take them.
+    """Return a seed for the fits and scores of a replicate; it has 31 bits, because libraries take no more.
 
     Parameters
     ----------
     child : numpy.random.SeedSequence
-        The replicate's own.
+        Seed sequence of the replicate.
 
     Returns
     -------
@@ -220,7 +223,7 @@ def _progress(progress: Progress) -> Iterator[Callable[[int, int], None]]:
 def results_in_order(
     function: Any, arguments: tuple[Any, ...], numbers: Iterable[int], seed: int, n_jobs: int
 ) -> Generator[NDArray[np.float64] | Exception]:
-    """Yield the results of some replicates in order."""
+    """Yield the results of the replicates with these numbers, in order."""
     if n_jobs == 1:
         yield from (_one(function, *arguments, seed=seed, number=number) for number in numbers)
         return
@@ -232,20 +235,20 @@ def results_in_order(
         task = partial(delayed(_one), function, *arguments)
     else:
         task = partial(delayed(_unpack_and_run), *_packed(function, arguments))
-    way = {"return_as": "generator"} if backend.supports_return_generator else {}
+    settings = {"return_as": "generator"} if backend.supports_return_generator else {}
     outstanding: deque[int] = deque()
 
-    def handed_out(again: list[int]) -> Iterator[int]:
-        for number in chain(again, numbers):
+    def handed_out(lost: list[int]) -> Iterator[int]:
+        for number in chain(lost, numbers):
             outstanding.append(number)
             yield number
 
     for losses in range(1 + LOSSES):
-        again = list(outstanding)
+        lost = list(outstanding)
         outstanding.clear()
-        tasks = (task(seed=seed, number=number) for number in handed_out(again))
+        tasks = (task(seed=seed, number=number) for number in handed_out(lost))
         try:
-            for result in Parallel(n_jobs=n_jobs, **way)(tasks):
+            for result in Parallel(n_jobs=n_jobs, **settings)(tasks):
                 outstanding.popleft()
                 yield result
         except Exception as error:
@@ -257,7 +260,7 @@ def results_in_order(
 
 @contextmanager
 def ended(results: Generator[Any], over: Event) -> Iterator[None]:
-    """Begin no replicate after the block. What workers are at is waited for, or cut off where an error ends the run."""
+    """Start no replicate after the block. Running replicates are finished, or cancelled if an error ends the run."""
     try:
         yield
         over.set()
@@ -266,23 +269,23 @@ def ended(results: Generator[Any], over: Event) -> Iterator[None]:
     finally:
         over.set()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # joblib warns of what it cuts off
+            warnings.simplefilter("ignore", UserWarning)  # joblib warns of tasks that it cancels
             results.close()
 
 
 def _one(
     function: Callable[..., NDArray[np.float64]], *arguments: Any, seed: int, number: int
 ) -> NDArray[np.float64] | Exception:
-    """Run one replicate; an error is a result too, so that it does not end the others."""
+    """Run one replicate; return an error as a result, so that it does not end the others."""
     try:
         child = np.random.SeedSequence(seed, spawn_key=(number,))
         return np.asarray(function(*arguments, child), dtype=np.float64)
-    except Exception as error:  # whatever a library raises belongs to this replicate alone
+    except Exception as error:  # any error of a library belongs to this replicate alone
         return error
 
 
 def _packed(function: Any, arguments: tuple[Any, ...]) -> tuple[NDArray[np.uint8], str]:
-    """Return function and arguments as one array, which joblib hands to each worker once, and its digest."""
+    """Return function and arguments as one array, which joblib sends to each worker once, and its digest."""
     import cloudpickle
 
     packed = np.frombuffer(cloudpickle.dumps((function, arguments)), dtype=np.uint8)
@@ -290,10 +293,10 @@ def _packed(function: Any, arguments: tuple[Any, ...]) -> tuple[NDArray[np.uint8
 
 
 def _unpack_and_run(packed: NDArray[np.uint8], key: str, *, seed: int, number: int) -> NDArray[np.float64] | Exception:
-    known = _unpacked.get(key)
-    if known is None:
-        known = pickle.loads(packed.data)
+    unpacked = _unpacked.get(key)
+    if unpacked is None:
+        unpacked = pickle.loads(packed.data)
         _unpacked.clear()
-        _unpacked[key] = known
-    function, arguments = known
+        _unpacked[key] = unpacked
+    function, arguments = unpacked
     return _one(function, *arguments, seed=seed, number=number)

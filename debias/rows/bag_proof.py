@@ -1,4 +1,9 @@
-"""Do claimed training rows fall into the nodes as the training rows did? Counts and means are compared node by node."""
+"""The proof that rows are the training rows in training order: counts and means are compared node by node.
+
+:func:`prove` is the entry point. It draws the bag of each tree again, routes the rows of the bag, and compares the
+number of rows, their weight and their mean response with what the nodes store. :mod:`debias.rows.provenance` decides
+what a failed proof means. For rows in batches, :func:`proof_of` takes leaves that are known already.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +25,30 @@ if TYPE_CHECKING:
 
 ROOTS_TO_CHECK = 10
 LEAST_CORRELATION = 0.6
-"""Of leaf values of the first trees with the mean response of the leaves; 1 but for shrinkage and sampling."""
+"""Least correlation of the leaf values of the first trees with the mean response of the leaves. Without shrinkage and
+sampling the correlation is 1."""
 ROW_TREES_TO_CHECK = 40_000
-"""Rows x trees that are routed for the proof at every node (at least four trees)."""
+"""Number of rows times trees that are routed for the proof at every node (at least four trees)."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """How claimed training rows compare with what the nodes store.
+    """How the rows that may be the training rows compare with what the nodes store.
 
     Parameters
     ----------
     n_trees : int
-        Trees compared at every node; roots are compared of more.
+        Number of trees compared at every node; the roots of more trees are compared.
     root_counts, root_values, counts, values : float
-        Share of roots, and of nodes, that are reproduced.
+        Share of roots, and share of nodes, whose counts and values the rows reproduce.
     columns : list of str
-        Features at whose splits rows first go astray, if more splits on other features keep theirs; else empty.
+        Features at whose splits the rows first go to the wrong side, if more splits on other features send their rows
+        to the right side; else empty.
     values_prove : bool
         Whether leaf values are means, so that they can prove y.
     telling : bool
-        Whether the roots' means could hardly be those of another sample's y: they are for labels sorted by class, and
-        where every bag is balanced.
+        Whether the means at the roots identify y. They do not if labels are sorted by class, or if every bag is
+        balanced: then the y of another sample gives the same means.
     """
 
     n_trees: int
@@ -55,32 +62,33 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether the rows are proven (y too, where values can prove it)."""
+        """Whether the rows are proven (and y, if the values can prove it)."""
         values = not self.values_prove or self.values == self.root_values == 1
         return self.root_counts == self.counts == 1 and values
 
     @property
     def claims(self) -> bool:
-        """Whether so much agrees that these must have been meant as the training rows."""
+        """Whether so much agrees that the user must have meant these as the training rows."""
         return self.counts > 0.5 or self.y_in_order
 
     @property
     def y_in_order(self) -> bool:
-        """Whether y is the training response in training order, by the means of the bags."""
+        """Whether the means of the bags show that y is the training response in training order."""
         return self.values_prove and self.telling and self.root_values > 0.9
 
     def mismatch(self) -> str:
-        """Return what does not match, in words."""
+        """Return a description of what does not match."""
         if self.root_counts < 1:
             return (
-                f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: other "
-                "weights, or a model whose settings were changed or which was fitted again in parts (warm_start)"
+                f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: the "
+                "weights are different, or the settings of the model were changed after fitting, or it was fitted in "
+                "several steps (warm_start)"
             )
         if self.counts == 1:
             return (
                 f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
-                "node values are reproduced): y was changed or permuted, or weights of rows or classes are other than "
-                "the model says"
+                "node values are reproduced): y was changed or permuted, or the weights of rows or classes are not "
+                "those of the model"
             )
         if self.counts > 0.9:
             return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
@@ -96,16 +104,17 @@ class Proof:
 
 
 _FOLDS = (
-    "If they come out of an encoder that is fitted across folds, such as TargetEncoder, the trees were grown on other "
-    "values than it gives now: score such a model on rows it has not seen"
+    "If an encoder with cross-fitting made them, such as TargetEncoder, the trees were grown on other values than the "
+    "encoder returns now. Score such a model on rows it has not seen"
 )
 
 
 def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Response) -> Proof:
-    """Compare claimed training rows with the nodes.
+    """Compare rows that may be the training rows with the nodes.
 
-    The number of distinct rows is compared at the roots of all trees, mean and weight at up to 10 roots, and all three
-    at every node of some trees, at least four; the trees are spread over the ensemble, its first and last among them.
+    The number of distinct rows is compared at the roots of all trees, the mean and the weight at up to 10 roots, and
+    all three at every node of at least four trees. These trees are spread evenly over the ensemble, including the first
+    and the last.
 
     Parameters
     ----------
@@ -124,11 +133,11 @@ def prove(ensemble: TreeEnsemble, in_bag: InBag, table: Table, response: Respons
 
 
 def trees_to_prove(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
-    """Return the trees that so many rows are compared with at every node."""
+    """Return the trees that `n_rows` rows are compared with at every node."""
     assert ensemble.count is not None
     in_bag = float(ensemble.count[ensemble.tree_start[:-1]].mean())
-    a_tree = max(in_bag, n_rows / 50, 1.0)  # rows to route; and bags are redrawn, however small they are
-    return _spread(ensemble, max(4, int(ROW_TREES_TO_CHECK / a_tree)))
+    rows_per_tree = max(in_bag, n_rows / 50, 1.0)  # rows to route; small bags take time too, since they are redrawn
+    return _spread(ensemble, max(4, int(ROW_TREES_TO_CHECK / rows_per_tree)))
 
 
 def proof_of(
@@ -138,14 +147,15 @@ def proof_of(
     trees: NDArray[np.int64],
     leaves: NDArray[np.int32],
 ) -> Proof:
-    """Compare rows with the nodes; `leaves` (n_rows, len(trees)) are theirs in some trees, -1 where out of bag."""
+    """Compare rows with the nodes; `leaves` (n_rows, len(trees)) are their leaves in `trees`, -1 if out of bag."""
     assert ensemble.count is not None
     assert ensemble.weight is not None
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_samples() == ensemble.count[roots]
     at_root = _spread(ensemble, ROOTS_TO_CHECK)
-    root_weights, root_values, matched_counts, matched_values, astray, kept = [], [], [], [], [], []
+    root_weights, root_values, matched_counts, matched_values = [], [], [], []
+    features_of_wrong, features_of_right = [], []
     for tree in np.union1d(at_root, trees):
         weight = in_bag.draw(int(tree))
         if tree in at_root:
@@ -154,12 +164,12 @@ def proof_of(
             root_values.append(gap.max() <= tolerance)
         if tree in trees:
             reached, samples = leaves[:, np.searchsorted(trees, tree)], in_bag.samples(int(tree), weight)
-            counts, values, ways = _compare_tree(ensemble, int(tree), reached, weight, samples, response, tolerance)
+            counts, values, features = _compare_tree(ensemble, int(tree), reached, weight, samples, response, tolerance)
             matched_counts.append(counts)
             matched_values.append(values)
-            astray.append(ways[0])
-            kept.append(ways[1])
-    wrong, right = np.concatenate(astray), np.concatenate(kept)
+            features_of_wrong.append(features[0])
+            features_of_right.append(features[1])
+    wrong, right = np.concatenate(features_of_wrong), np.concatenate(features_of_right)
     columns = np.unique(wrong)
     telling = (~np.isin(right, columns)).sum() > wrong.size
     return Proof(
@@ -175,10 +185,10 @@ def proof_of(
 
 
 def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
-    """Whether the leaves of the first trees follow the response that is said to have trained them.
+    """Whether the values of the leaves of the first trees agree with the response that the user passed for training.
 
-    A leaf's value is the mean or median of y over its training rows; of a booster's first round that of r_0, shrunk and
-    scaled. So the values and the means of the leaves go up and down together.
+    The value of a leaf is the mean or median of y over its training rows; in the first round of a boosted model, that
+    of r_0, shrunk and scaled. So the values and the means of the leaves go up and down together.
     """
     if response.values is not None:
         values = response.values
@@ -200,12 +210,12 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
 
 
 def _spread(ensemble: TreeEnsemble, at_most: int) -> NDArray[np.int64]:
-    """Return trees spread evenly over the ensemble, the first and the last among them."""
+    """Return trees spread evenly over the ensemble, including the first and the last."""
     return np.unique(np.linspace(0, ensemble.n_trees - 1, min(ensemble.n_trees, at_most)).astype(np.int64))
 
 
 def _telling(response: Response, n_classes: int) -> bool:
-    """Whether the order of y is no mere sorting: two halves of sorted data have the very same labels in order."""
+    """Whether the order of y identifies it: two halves of sorted data have exactly the same labels in order."""
     if response.codes is not None:
         return int((np.diff(response.codes) != 0).sum()) > 4 * n_classes
     assert response.values is not None
@@ -213,16 +223,16 @@ def _telling(response: Response, n_classes: int) -> bool:
 
 
 def _roots_vary(ensemble: TreeEnsemble, tolerance: float) -> bool:
-    """Whether means at the roots depend on which rows are in the bags: in balanced bags all classes weigh the same."""
+    """Whether means at the roots depend on the rows in the bags: in balanced bags all classes have the same weight."""
     values = ensemble.centred_value[ensemble.tree_start[:-1]]
     return ensemble.n_trees == 1 or bool(np.ptp(values, axis=0).max() > tolerance)
 
 
 def _value_tolerance(ensemble: TreeEnsemble, response: Response) -> float:
-    """Return how far node means may differ: rounding of y to float32 must not matter."""
+    """Return the tolerance of node means: rounding of y to float32 must not matter."""
     if response.values is None:
         return 1e-6
-    # A mean of n numbers with a large constant in them is exact to n roundings of that constant.
+    # If all n numbers contain a large constant, their mean is exact to n roundings of that constant.
     rounding = float(np.abs(ensemble.centre).max()) * response.n_rows * np.finfo(np.float64).eps
     return max(1e-6 * float(np.abs(response.values).max(initial=0.0)), rounding, 1e-12)
 
@@ -253,7 +263,10 @@ def _compare_tree(
     response: Response,
     tolerance: float,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Return which nodes keep their count, which their value, and the features of splits that lose or keep rows."""
+    """Return which nodes have the stored count, which the stored value, and the features of wrong and right splits.
+
+    A wrong split holds its training rows and sends some of them to the other side.
+    """
     from debias.trees.kernels import nodes as kernels
 
     nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
@@ -267,16 +280,16 @@ def _compare_tree(
         k = ensemble.n_outputs
         s = np.bincount(at * k + response.codes, weights=weight, minlength=(left.size + 1) * k).reshape(-1, k)[1:]
     else:
-        each = [np.bincount(at, weights=weight * y, minlength=left.size + 1)[1:] for y in response.values.T]
-        s = np.stack(each, axis=1)
+        sums = [np.bincount(at, weights=weight * y, minlength=left.size + 1)[1:] for y in response.values.T]
+        s = np.stack(sums, axis=1)
     kernels.sum_up(start, left, right, n, s, counted)
     assert ensemble.count is not None
     counts = counted == ensemble.count[nodes]
     mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
     values = np.all(np.abs(mean - ensemble.centred_value[nodes]) <= tolerance, axis=1)
     split = np.flatnonzero(left >= 0)
-    right_so_far = counts & values if ensemble.mean_values else counts
-    split = split[right_so_far[split]]
-    on = right_so_far[left[split]] & right_so_far[right[split]]
+    agrees = counts & values if ensemble.mean_values else counts
+    split = split[agrees[split]]
+    children_agree = agrees[left[split]] & agrees[right[split]]
     feature = ensemble.feature[nodes]
-    return counts, values, (feature[split[~on]], feature[split[on]])
+    return counts, values, (feature[split[~children_agree]], feature[split[children_agree]])

@@ -1,4 +1,4 @@
-"""How many rows the leaves of some trees hold, beside how many training rows the model says they held."""
+"""Leaf counts: how many rows the leaves of some trees hold, beside the number of training rows in the model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 TREES_AT_MOST = 30
 SMALLEST_LEAF = 5
-"""Of trees with empty leaves: smaller ones are counted together, with the smallest that is none of them."""
+"""In trees with empty leaves, smaller leaves are counted together with the smallest leaf of at least this size."""
 LIKE_THE_LARGEST = 0.8
-"""Share of the largest number of rows from which a booster's tree was grown on as good a sample."""
+"""A tree of a boosted model is used if it was grown on at least this share of the largest number of rows."""
 ROUNDS_AT_MOST = 10
-"""Of a booster that stores sums of hessians: later ones rest on the few rows that are not yet fitted."""
+"""Number of rounds used of a boosted model that stores sums of hessians: later rounds depend on the few rows that are
+not fitted yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,63 +37,64 @@ class LeafCounts:
     Parameters
     ----------
     tree : int
-        Which tree it is.
+        Number of the tree.
     node : array of int64 of shape (n_leaves,)
         The leaves, by their numbers in the tree.
     at : array of int32 of shape (n_rows,)
-        Leaf of each row, numbered from 0; of the first rows only, where not all are kept.
-    found, stored : array of float64 of shape (n_leaves,)
-        Rows that reach each leaf, and training rows it held. Where the library stores sums of hessians, both are such
-        sums, in units of a typical row.
+        Leaf of each row, numbered from 0. If not all rows are kept, of the first rows only.
+    reached, stored : array of float64 of shape (n_leaves,)
+        Number of rows that reach each leaf, and number of training rows that the model stores. If the library stores
+        sums of hessians, both are such sums, in units of a typical row.
     group : array of int64 of shape (n_leaves,)
-        Which class the leaf speaks for; 0 throughout in regression.
+        Class that the leaf predicts; always 0 in regression.
     """
 
     tree: int
     node: NDArray[np.int64]
     at: NDArray[np.int32]
-    found: NDArray[np.float64]
+    reached: NDArray[np.float64]
     stored: NDArray[np.float64]
     group: NDArray[np.int64]
 
     @cached_property
     def freedom(self) -> int:
-        """Leaves less classes: how many counts are free once the rows of each class are counted."""
+        """Number of leaves minus number of classes: the free counts, given the number of rows of each class."""
         return self.group.size - np.unique(self.group).size
 
     @property
     def pooled(self) -> LeafCounts:
-        """The same with small leaves counted together, if there are empty ones, as in symmetric trees.
+        """The same counts with small leaves counted together, if some leaves are empty, as in symmetric trees.
 
-        Leaves that are cut at fixed places may be empty, and fresh rows fill those that happen to hold one training
-        row less than it says: their dispersion is not that of leaves that were made to hold some.
+        The leaves of such trees are cut at fixed places, so they may be empty. Leaves that happen to hold one training
+        row get fewer fresh rows than this count suggests. So the dispersion is not that of leaves that were made to
+        hold some rows.
         """
         if self.stored.min() > 0:
             return self
         enough = self.stored[self.stored >= SMALLEST_LEAF].min(initial=self.stored.max())
         alone = self.stored > enough
-        number = np.cumsum(alone) * alone  # 0: counted together
+        number = np.cumsum(alone) * alone  # leaves with number 0 are counted together
         first = np.append(np.flatnonzero(self.stored == enough)[:1], np.flatnonzero(alone))
         return LeafCounts(
             self.tree,
             self.node[first],
             number[self.at].astype(np.int32),
-            np.bincount(number, self.found).astype(np.float64),
+            np.bincount(number, self.reached).astype(np.float64),
             np.bincount(number, self.stored).astype(np.float64),
             self.group[first],
         )
 
 
 class LeafCounter:
-    """Counts rows in the leaves of up to 30 trees that have more leaves than classes, part by part.
+    """Counts rows in the leaves of up to 30 trees that have more leaves than classes, batch by batch.
 
-    Counts add: those of two sets of rows to those of the union.
+    The counts of two sets of rows add up to the counts of their union.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     keep : int, optional
-        Of so many rows the leaves are kept, from which the overlap of trees is estimated; of all by default.
+        Number of rows whose leaves are kept, to estimate the overlap of trees; all by default.
     """
 
     def __init__(self, ensemble: TreeEnsemble, keep: int | None = None) -> None:
@@ -106,7 +108,7 @@ class LeafCounter:
         self._kept: list[NDArray[np.int32]] = []
 
     def add(self, leaves: NDArray[np.int32], response: Response) -> None:
-        """Count rows whose leaves in `trees` are known, shape (n_rows, len(trees)); `response` is theirs."""
+        """Count rows. `leaves` (n_rows, len(trees)) are their leaves in `trees`, `response` is their response."""
         from debias.rows.kernels import leaf_counts as leaf_kernels
 
         ones = np.zeros(0)
@@ -117,54 +119,55 @@ class LeafCounter:
             sums = np.zeros_like(self._sums[j])
             leaf_kernels.add_at_leaves(leaves[:, j], self._number[j], h, at[:, j], sums)
             self._sums[j] += sums
-        room = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
-        if room > 0:
-            self._kept.append(at[:room].copy(order="K"))  # a view would keep all of it
+        n_to_keep = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
+        if n_to_keep > 0:
+            self._kept.append(at[:n_to_keep].copy(order="K"))  # a view would keep the whole array in memory
         self.n_rows += len(leaves)
 
     def counts(self) -> list[LeafCounts]:
-        """Return the counts of each tree; of none, if the model stores nothing that tells numbers of training rows."""
+        """Return the counts of each tree; an empty list if the model stores no numbers of training rows."""
         counted = []
         kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
         for j, (tree, nodes, leaf) in enumerate(zip(self.trees.tolist(), self._nodes, self._leaf, strict=True)):
-            found, squares = self._sums[j][0], self._sums[j][1]
+            reached, squares = self._sums[j][0], self._sums[j][1]
             if self.ensemble.count is not None:
                 stored = self.ensemble.count[nodes][leaf].astype(np.float64)
             else:
                 assert self.ensemble.cover is not None
-                if not found.any():
+                if not reached.any():
                     continue
-                unit = squares.sum() / found.sum()
-                if self.ensemble.cover[nodes][leaf].min() <= 0:  # hessians that vanish count nothing
+                unit = squares.sum() / reached.sum()
+                if self.ensemble.cover[nodes][leaf].min() <= 0:  # hessians of 0 do not count rows
                     continue
-                found, stored = found / unit, self.ensemble.cover[nodes][leaf] / unit
-            counted.append(LeafCounts(tree, leaf, kept[:, j], found, stored, _group(self.ensemble, nodes, leaf)))
-        return [each for each in counted if each.group.size > 1]
+                reached, stored = reached / unit, self.ensemble.cover[nodes][leaf] / unit
+            counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
+        return [leaf_counts for leaf_counts in counted if leaf_counts.group.size > 1]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return what was counted, as arrays."""
+        """Return the counts as arrays."""
         sums = np.concatenate(self._sums, axis=1) if self._sums else np.zeros((2, 0))
         kept = np.concatenate(self._kept) if self._kept else np.zeros((0, self.trees.size), dtype=np.int32)
         return {"leaf_counts": sums, "leaves_kept": kept, "rows_counted": np.array(self.n_rows)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take what :meth:`state` of another counter of the same trees returned in the place of one's own.
+        """Replace the counts by the :meth:`state` of another counter of the same trees.
 
         Raises
         ------
         RowsError
-            It is none of the same trees, or has numbers of leaves there are not: kernels would write beside the arrays.
+            The state belongs to other trees, or has leaf numbers that do not exist: compiled loops would write outside
+            the arrays.
         """
         sizes, kept = np.array([leaf.size for leaf in self._leaf], dtype=np.int64), state["leaves_kept"]
-        right = state["leaf_counts"].shape == (2, sizes.sum()) and kept.shape[1:] == sizes.shape
-        if not right or kept.min(initial=0) < 0 or (kept >= sizes).any():
-            raise RowsError("what was counted in the leaves is damaged, or was counted by another version of debias")
+        shapes_fit = state["leaf_counts"].shape == (2, sizes.sum()) and kept.shape[1:] == sizes.shape
+        if not shapes_fit or kept.min(initial=0) < 0 or (kept >= sizes).any():
+            raise RowsError("the leaf counts are damaged, or were made by another version of debias")
         edges = np.cumsum(sizes)[:-1]
         self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 
     def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> Iterator[NDArray[np.float64]]:
-        """Yield each row's hessian as each tree saw it, weighed as the classes were."""
+        """Yield for each tree the hessian of each row before this tree, times the class weight."""
         ensemble = self.ensemble
         assert response.target is not None
         factor: Any = ensemble.cover_factor
@@ -188,12 +191,12 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
     table : Table
         Rows in question, columns in the model's order.
     response : Response
-        Gives the classes that were weighed in training.
+        Response of the rows; it gives the classes that had a weight in training.
 
     Returns
     -------
     list of LeafCounts
-        Empty if the model stores nothing that tells numbers of training rows.
+        Empty if the model stores no numbers of training rows.
     """
     counter = LeafCounter(ensemble)
     if not counter.trees.size:
@@ -209,19 +212,20 @@ def _tells(ensemble: TreeEnsemble) -> bool:
 
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
-    """Return trees spread over the ensemble; the first ones where covers depend on the margin before the tree."""
+    """Return trees spread over the ensemble; the first trees if covers depend on the margin before the tree."""
     if ensemble.count is None and not _unit_curvature(ensemble):
         return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
     trees = np.arange(ensemble.n_trees)
     if ensemble.count is not None and not ensemble.averaged:
         at_root = ensemble.count[ensemble.tree_start[:-1]]
-        # LightGBM's goss takes all rows at first, and fewer by gradient later; bags differ by a few rows.
+        # With goss, LightGBM uses all rows at first, and fewer rows, chosen by gradient, later. Bags differ by a few
+        # rows.
         trees = trees[at_root >= LIKE_THE_LARGEST * at_root.max()]
     return trees[np.unique(np.linspace(0, trees.size - 1, min(TREES_AT_MOST, trees.size)).astype(np.int64))]
 
 
 def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
-    """Whether the covers of the first round are whole numbers of rows: they are not if rows had weights or margins."""
+    """Whether the covers of the first round are whole numbers of rows; with weights or margins they are not."""
     if not ensemble.objective.has_loss or ensemble.value.shape[1] > 1:
         return False
     if ensemble.objective.curvature_needs_response:
@@ -234,7 +238,7 @@ def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     per_row = np.repeat(at_base * ensemble.cover_factor, np.diff(ensemble.tree_start[: n_first + 1]))
     rows = ensemble.cover[first][leaf] / per_row[leaf]
     if ensemble.positive_weight != 1:
-        return True  # a leaf holds n_0 + w n_1 rows' worth
+        return True  # the cover of a leaf is n_0 + w n_1 in units of rows
     return bool(np.allclose(rows, np.round(rows), rtol=1e-4, atol=1e-3))
 
 
@@ -243,7 +247,7 @@ def _unit_curvature(ensemble: TreeEnsemble) -> bool:
 
 
 def _group(ensemble: TreeEnsemble, nodes: slice, leaf: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the class each leaf speaks for: the most frequent one, or whether a booster's margin goes up."""
+    """Return the class that each leaf predicts: the most frequent one; for boosted models, whether the margin rises."""
     value = ensemble.value[nodes][leaf]
     if ensemble.objective.name not in ("logistic", "softmax", "hinge") and not ensemble.is_classifier:
         return np.zeros(leaf.size, dtype=np.int64)

@@ -1,4 +1,8 @@
-"""Node sums of a model that rows are added to as they come: they add, over batches, machines and time."""
+"""``debias.NodeSums``: sums over rows at the nodes of a model, which add up over batches, machines and time.
+
+This file has more than 500 lines because it holds the sums together with their file format: what may be in a file is
+checked against what the sums hold, so both change together.
+"""
 
 from __future__ import annotations
 
@@ -33,34 +37,36 @@ if TYPE_CHECKING:
 FORMAT = 3
 SEAL = "sha256"
 Pattern = tuple[Any, tuple[int | range, ...]]
-"""Type, or an expression its name has to match; and shape, where a range stands for what may differ."""
-_WHAT_TO_DO = "Take a copy of it that is whole, or add the rows up again with debias.NodeSums(model).update(X, y)"
+"""Type of an array, or a regular expression for the name of its type; and its shape, with a range for a size that may
+differ."""
+_REMEDY = "Use an undamaged copy of it, or add the rows up again with debias.NodeSums(model).update(X, y)"
 
 
 ROWS_KEPT = 50_000
-"""Rows whose leaves are kept in some trees, from which it is estimated how alike the trees are."""
+"""Number of rows whose leaves in some trees are kept, to estimate how similar the trees are."""
 
 
 class NodeSums(NodeTotals):
     """Weighted count, response sum and sum of squares of the rows that reach each node.
 
-    Sums over rows: those of two sets of rows add to those of the union, whatever the order or partition. So a service
-    can keep the scores of a model current as labels arrive, on one machine or on several:
-    ``debias.score(model, sums)`` takes a moment, however many rows there were.
+    The sums of two sets of rows add up to the sums of their union, whatever the order or partition. So a service can
+    keep the scores of a model up to date as labels arrive, on one machine or on several:
+    ``debias.score(model, sums)`` is fast, however many rows were added.
 
     Parameters
     ----------
     model : estimator, Booster or TreeEnsemble
-        A fitted model, or a wrapper around one. Of a TreeEnsemble alone sums cannot be updated from X and y.
+        A fitted model, or a wrapper around one. For a TreeEnsemble without its model, sums cannot be updated from X and
+        y.
     running_loss : bool
-        Whether to add up what ``oob_loss`` of boosted models needs; it takes several times as long.
+        Whether to add up the running loss, which ``oob_loss`` of boosted models needs. It takes several times as long.
     n_jobs : int, optional
-        Threads; 1 by default.
+        Number of threads; 1 by default.
 
     Raises
     ------
     UnsupportedModelError
-        The model is not fitted, or of a kind no adapter can audit.
+        The model is not fitted, or no adapter supports it.
 
     Examples
     --------
@@ -96,21 +102,24 @@ class NodeSums(NodeTotals):
         ----------
         X : array or data frame of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Their response, as the model was trained on.
+            Response of the rows, as the model was trained on.
         sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows; ones by default.
 
         Raises
         ------
         RowsError
-            X, y or weights do not fit the model or each other. Nothing was added then.
+            X, y or weights do not fit the model or each other. Then nothing was added.
         ExtractionError
-            The trees do not predict what the model predicts.
+            The extracted trees do not give the predictions of the model.
         """
         from debias.rows.preparation import batch_rows
 
         if self.model is None:
-            raise RowsError("these node sums were made of bare trees; make them of the model: debias.NodeSums(model)")
+            raise RowsError(
+                "these node sums were made from a TreeEnsemble, which cannot encode X and y. Make them from the model: "
+                "debias.NodeSums(model)"
+            )
         before = self.ensemble.feature_names
         rows = batch_rows(self.model, self.ensemble, X, y, sample_weight, self.notes, self.n_jobs, verify=True)
         rows.refuse_faulty()
@@ -120,14 +129,14 @@ class NodeSums(NodeTotals):
         self.add_rows(rows)
 
     def add_rows(self, rows: Rows) -> None:
-        """Add rows that are encoded already, with the loss they save if it is added up here."""
+        """Add rows that are encoded already, and their running loss if these sums have it."""
         from debias.rows.kernels import sums as kernels
 
         counting = rows.in_bag is None
         if counting and self._counter is None:
             self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
         if self._squares is None and (rows.weight != 1).any():
-            self._squares = self._n.copy()  # all weights were 1 so far
+            self._squares = self._n.copy()  # until now all weights were 1
         trees = np.arange(self.ensemble.n_trees)
         by_leaf = self._squares is not None or (self._drop is not None and rows.can_run_loss)
         for part, router in rows.blocks_to_route(trees.size if by_leaf else 1):
@@ -153,7 +162,7 @@ class NodeSums(NodeTotals):
         both = self.empty()
         both.merge(self.state())
         if other.ensemble is not self.ensemble and other.trees_sha256 != self.trees_sha256:
-            raise RowsError("node sums of two different ensembles do not add")
+            raise RowsError("node sums of two different ensembles cannot be added")
         both.merge(other.state())
         return both
 
@@ -163,20 +172,20 @@ class NodeSums(NodeTotals):
         Parameters
         ----------
         path : str or Path
-            Of a file in numpy's ``.npz`` format, without pickles and with a digest of its contents. An old file is
-            replaced once the new one is whole.
+            Path of the file. Its format is numpy's ``.npz``, without pickles and with a digest of its contents. An old
+            file is replaced when the new one is complete.
         """
         write(path, self)
 
     @classmethod
     def load(cls, path: str | Path, model: Any, *, n_jobs: int | None = None) -> NodeSums:
-        """Read sums that :meth:`save` wrote; they go on where they stood.
+        """Read sums that :meth:`save` wrote; more rows can be added to them.
 
         Parameters
         ----------
         path : str or Path
         model : estimator, Booster or TreeEnsemble
-            The model they are sums of.
+            The model whose sums these are.
         n_jobs : int, optional
             As for the class.
 
@@ -187,7 +196,7 @@ class NodeSums(NodeTotals):
         Raises
         ------
         RowsError
-            The file holds no node sums, those of another model, was written by another version, or is damaged.
+            The file does not hold node sums of this model, was written by another version, or is damaged.
         OSError
             The file cannot be read.
         """
@@ -200,7 +209,7 @@ class NodeSums(NodeTotals):
         return sums
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that adds, as arrays: what partial sums are sent and stored as."""
+        """Return everything that can be added, as arrays; partial sums are sent and stored in this form."""
         leaf = self.ensemble.left < 0
         state = {"n": self._n[leaf], "s": self._s[leaf], "totals": self._totals}
         if self._q.size:
@@ -215,10 +224,10 @@ class NodeSums(NodeTotals):
         return state
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Add what :meth:`state` of other sums over the same trees returned."""
+        """Add the :meth:`state` of other sums over the same trees."""
         leaf = self.ensemble.left < 0
         if state["n"].shape != (int(leaf.sum()),):
-            raise RowsError("node sums of two different ensembles do not add")
+            raise RowsError("node sums of two different ensembles cannot be added")
         names = tuple(state["names"].tolist())
         if not self.ensemble.named and state["totals"][0]:
             if self.n_rows and names != self.ensemble.feature_names:
@@ -226,15 +235,15 @@ class NodeSums(NodeTotals):
             self.ensemble = self.ensemble.renamed(names)
         if state["totals"][0] and self.n_rows and ("drop" in state) != (self._drop is not None):
             raise RowsError(
-                "only one of these node sums has the running loss added up, so their sum has none: make both with "
+                "only one of these node sums has a running loss, so their sum would have none. Make both with "
                 "debias.NodeSums(model, running_loss=True), or neither"
             )
         total = added(self.state(), state)
         self._n[leaf], self._s[leaf], self._totals = total["n"], total["s"], total["totals"]
         if self._q.size:
             self._q[leaf] = total["q"]
-        lacking = state["totals"][0] and "drop" not in state  # the sums of no rows take what the others have
-        self._drop = None if lacking else total.get("drop")
+        without_loss = state["totals"][0] and "drop" not in state  # sums over no rows take the loss of the others
+        self._drop = None if without_loss else total.get("drop")
         if "squares" in total:
             self._squares = np.zeros_like(self._n)
             self._squares[leaf] = total["squares"]
@@ -260,8 +269,8 @@ class NodeSums(NodeTotals):
 
         if self._squares is None:
             return self.n
-        where = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
-        kernels.sum_up(*where, self._squares, np.zeros((self._squares.size, 0)), np.zeros(0))
+        trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
+        kernels.sum_up(*trees, self._squares, np.zeros((self._squares.size, 0)), np.zeros(0))
         return self._squares
 
     @property
@@ -271,44 +280,44 @@ class NodeSums(NodeTotals):
 
     @property
     def total_weight(self) -> float:
-        """Sum of their weights."""
+        """Sum of the weights of these rows."""
         return float(self._totals[1])
 
     @property
     def n_of_first_label(self) -> int:
-        """Number of them with the first of the labels."""
+        """Number of these rows with the first label."""
         return int(self._totals[2])
 
     @property
     def n_evaluated(self) -> int:
-        """Number of them with a weight above 0, less those without weight in training."""
+        """Number of these rows with a weight above 0, without the rows that had no weight in training."""
         return int(self._totals[3])
 
     @property
     def running_loss(self) -> NDArray[np.float64] | None:
-        """Loss saved at the splits of each feature and by root steps, summed over rows; None if it is not added up."""
+        """Loss saved at the splits of each feature and by root steps, summed over rows; None if it is not summed."""
         return self._drop
 
     @property
     def counter(self) -> LeafCounter | None:
-        """What tells whether the rows are training rows."""
+        """Leaf counts, which show whether the rows are training rows."""
         return self._counter
 
     @cached_property
     def trees_sha256(self) -> str:
-        """Fingerprint of the trees."""
+        """SHA-256 of the trees."""
         return trees_sha256(self.ensemble)
 
 
 def _other_names(names: tuple[str, ...], before: tuple[str, ...]) -> str:
     return (
-        f"these rows have columns {', '.join(names)}, and those that were added before {', '.join(before)}: the model "
-        "knows no names, so that columns are told by their place; give them the same names in the same order"
+        f"these rows have the columns {', '.join(names)}, and the rows added before have {', '.join(before)}. The "
+        "model stores no feature names, so columns are identified by position: pass the same names in the same order"
     )
 
 
 def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the state of the sums over the rows of both."""
+    """Return the sum of two states."""
     total = dict(one)
     for name, array in other.items():
         if name == "leaves_kept":
@@ -326,7 +335,7 @@ def write(path: str | Path, sums: NodeSums) -> None:
     Parameters
     ----------
     path : str or Path
-        An old file is replaced once the new one is whole.
+        An old file is replaced when the new one is complete.
     sums : NodeSums
     """
     about = {
@@ -342,25 +351,25 @@ def write(path: str | Path, sums: NodeSums) -> None:
 
 
 def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what :func:`write` wrote of sums of the same model.
+    """Read a file that :func:`write` wrote for sums of the same model.
 
     Parameters
     ----------
     path : str or Path
     sums : NodeSums
-        Empty ones of the model, as a pattern.
+        Empty sums of the model. They give the expected types and shapes.
 
     Returns
     -------
     (dict, dict of str to array)
-        What there is to know of the sums, and their state.
+        Facts about the sums, and their state.
 
     Raises
     ------
     OSError
         There is no such file, or it cannot be read.
     RowsError
-        The file holds no node sums, those of another model, was written by another version, or is damaged.
+        The file does not hold node sums of this model, was written by another version, or is damaged.
     """
     with open(path, "rb") as file:
         try:
@@ -369,40 +378,40 @@ def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, ND
                 about = _about(stored, members)
                 if about["format"] != FORMAT:
                     raise RowsError(
-                        f"{path} holds node sums of format {about['format']!r}, and this debias reads format {FORMAT}: "
-                        "add the rows up again with debias.NodeSums(model).update(X, y), or read it with the debias "
-                        "that wrote it"
+                        f"{path} holds node sums of format {about['format']!r}, and this version of debias reads "
+                        f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
+                        "file with the version that wrote it"
                     )
                 if about["trees_sha256"] != sums.trees_sha256:
-                    raise RowsError(f"{path} holds node sums of another model than this {sums.ensemble.source}")
+                    raise RowsError(f"{path} holds node sums of another model, not of this {sums.ensemble.source}")
                 patterns = _patterns(sums, bool(about["running_loss"]))
                 _refuse_others(members, patterns)
                 state = {name: _array(stored, members[name], patterns[name]) for name in members if name in patterns}
                 seal = str(_array(stored, members[SEAL], (np.dtype("<U64"), ())))
             sealed = {**state, "about": np.array(about.pop("line"))}
             if _digest(sealed) != seal:
-                raise _Damage("its digest is not that of its contents")
+                raise _Damage("its digest does not fit its contents")
             _refuse_out_of_range(state, sums)
         except RowsError:
             raise
         except _Damage as damage:
-            raise RowsError(f"{path} is damaged: {damage}. {_WHAT_TO_DO}") from None
-        except Exception as error:  # what reading a damaged archive raises is anything
-            raise RowsError(f"{path} holds no node sums that debias wrote, or is damaged: {error}") from None
+            raise RowsError(f"{path} is damaged: {damage}. {_REMEDY}") from None
+        except Exception as error:  # reading a damaged archive may raise any error
+            raise RowsError(f"{path} was not written by debias.NodeSums, or it is damaged: {error}") from None
     return about, state
 
 
 class _Damage(Exception):
-    """What is wrong with a file, in words."""
+    """A description of what is wrong with a file."""
 
 
 def _members(stored: ZipFile) -> dict[str, ZipInfo]:
-    """Return what is in the archive, by name."""
+    """Return the members of the archive by name."""
     members: dict[str, ZipInfo] = {}
     for info in stored.infolist():
         name = info.filename.removesuffix(".npy")
         if info.compress_type != ZIP_STORED or info.file_size != info.compress_size:
-            raise _Damage(f"its array {name!r} is compressed, which debias does not do")
+            raise _Damage(f"its array {name!r} is compressed, and debias writes no compressed arrays")
         if name in members:
             raise _Damage(f"it has two arrays {name!r}")
         members[name] = info
@@ -410,28 +419,28 @@ def _members(stored: ZipFile) -> dict[str, ZipInfo]:
 
 
 def _about(stored: ZipFile, members: dict[str, ZipInfo]) -> dict[str, Any]:
-    """Read the line about the sums; `line` is the line itself."""
+    """Read the facts about the sums, one line of JSON; ``line`` of the result is the line itself."""
     if "about" not in members:
-        raise ValueError("it has no line about them")
+        raise ValueError("the line about the node sums is missing")
     try:
         line = str(_array(stored, members["about"], (re.compile(r"<U[0-9]{1,7}"), ())))
     except _Damage as damage:
         raise ValueError(damage) from None
-    found = json.loads(line)
-    if not isinstance(found, dict) or not {"format", "trees_sha256", "running_loss", "warnings"} <= found.keys():
-        raise ValueError("the line about them is none")
-    texts = found["warnings"]
+    about = json.loads(line)
+    if not isinstance(about, dict) or not {"format", "trees_sha256", "running_loss", "warnings"} <= about.keys():
+        raise ValueError("the line about the node sums is not complete")
+    texts = about["warnings"]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("the line about them is none")
-    return {**found, "line": line}
+        raise ValueError("the line about the node sums has no list of warnings")
+    return {**about, "line": line}
 
 
 def _patterns(sums: NodeSums, running_loss: bool) -> dict[str, Pattern]:
-    """Return type and shape of every array there may be."""
-    like = {**sums.state(), **LeafCounter(sums.ensemble, keep=ROWS_KEPT).state()}
-    patterns: dict[str, Pattern] = {name: (array.dtype, array.shape) for name, array in like.items()}
+    """Return the type and shape of every array that the file may have."""
+    expected = {**sums.state(), **LeafCounter(sums.ensemble, keep=ROWS_KEPT).state()}
+    patterns: dict[str, Pattern] = {name: (array.dtype, array.shape) for name, array in expected.items()}
     patterns["squares"] = patterns["n"]
-    patterns["leaves_kept"] = (patterns["leaves_kept"][0], (range(ROWS_KEPT + 1), like["leaves_kept"].shape[1]))
+    patterns["leaves_kept"] = (patterns["leaves_kept"][0], (range(ROWS_KEPT + 1), expected["leaves_kept"].shape[1]))
     patterns["names"] = (re.compile(r"<U[0-9]{1,4}"), (sums.ensemble.n_features,))
     patterns.pop("drop", None)
     if running_loss:
@@ -441,49 +450,53 @@ def _patterns(sums: NodeSums, running_loss: bool) -> dict[str, Pattern]:
 
 def _refuse_others(members: dict[str, ZipInfo], patterns: dict[str, Pattern]) -> None:
     optional = {"squares", "leaf_counts", "leaves_kept", "rows_counted"}
-    lacking = patterns.keys() - optional - members.keys() | {SEAL} - members.keys()
+    missing = patterns.keys() - optional - members.keys() | {SEAL} - members.keys()
     unknown = members.keys() - patterns.keys() - {"about", SEAL}
-    if lacking or unknown:
-        name = min(lacking or unknown)
-        raise _Damage(f"its array {name!r} is {'missing' if lacking else 'none that debias writes'}")
-    there = {"leaf_counts", "leaves_kept", "rows_counted"} & members.keys()
-    if there and len(there) < 3:
-        raise _Damage("what it counted in the leaves is not whole")
+    if missing or unknown:
+        name = min(missing or unknown)
+        raise _Damage(f"its array {name!r} is {'missing' if missing else 'not one that debias writes'}")
+    of_leaf_counts = {"leaf_counts", "leaves_kept", "rows_counted"} & members.keys()
+    if of_leaf_counts and len(of_leaf_counts) < 3:
+        raise _Damage("its leaf counts are not complete")
 
 
 def _array(stored: ZipFile, info: ZipInfo, pattern: Pattern) -> NDArray[Any]:
-    """Read an array, if its head and size are what they should be."""
-    of, wanted = pattern
+    """Read an array after checking its header and size."""
+    expected_type, expected_shape = pattern
     name = info.filename.removesuffix(".npy")
     with stored.open(info) as member:
         head = io.BytesIO(member.read(min(info.file_size, 10_240)))
         if np.lib.format.read_magic(head) != (1, 0):
             raise _Damage(f"its array {name!r} is of another version of numpy's format")
         shape, by_column, dtype = np.lib.format.read_array_header_1_0(head)
-        right = dtype.kind == "U" and of.fullmatch(dtype.str) if isinstance(of, re.Pattern) else dtype == of
-        fits = len(shape) == len(wanted) and all(
-            size in each if isinstance(each, range) else size == each for size, each in zip(shape, wanted, strict=True)
+        if isinstance(expected_type, re.Pattern):
+            type_fits = dtype.kind == "U" and expected_type.fullmatch(dtype.str) is not None
+        else:
+            type_fits = dtype == expected_type
+        shape_fits = len(shape) == len(expected_shape) and all(
+            size in expected if isinstance(expected, range) else size == expected
+            for size, expected in zip(shape, expected_shape, strict=True)
         )
-        if not right or not fits or by_column and len(shape) > 1:
-            raise _Damage(f"its array {name!r} is not what this model has")
+        if not type_fits or not shape_fits or by_column and len(shape) > 1:
+            raise _Damage(f"its array {name!r} does not fit this model")
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if head.tell() + size != info.file_size:
-            raise _Damage(f"its array {name!r} is longer or shorter than it says")
+            raise _Damage(f"its array {name!r} is longer or shorter than its header says")
         data = head.read() + member.read()
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
 
 def _refuse_out_of_range(state: dict[str, NDArray[Any]], sums: NodeSums) -> None:
-    """Refuse values that no rows give: a forged file has the right digest."""
+    """Refuse values that no rows can give: a forged file may have the right digest."""
     for name, array in state.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise _Damage(f"its array {name!r} has values that are not finite")
     for name in ("n", "q", "squares", "totals", "leaf_counts"):
         if name in state and state[name].min(initial=0.0) < 0:
             raise _Damage(f"its array {name!r} has values below 0")
-    n_rows, weight, *of_these = state["totals"]
-    if n_rows != np.floor(n_rows) or n_rows >= 2**53 or any(n != np.floor(n) or n > n_rows for n in of_these):
-        raise _Damage("its numbers of rows are none")
+    n_rows, weight, *parts = state["totals"]
+    if n_rows != np.floor(n_rows) or n_rows >= 2**53 or any(n != np.floor(n) or n > n_rows for n in parts):
+        raise _Damage("its numbers of rows are not possible")
     ensemble = sums.ensemble
     leaves = np.flatnonzero(ensemble.left < 0)
     of_tree = np.add.reduceat(state["n"], np.searchsorted(leaves, ensemble.tree_start[:-1]))
@@ -493,11 +506,11 @@ def _refuse_out_of_range(state: dict[str, NDArray[Any]], sums: NodeSums) -> None
         counted = int(state["rows_counted"])
         if not 0 <= counted <= n_rows or len(state["leaves_kept"]) != min(counted, ROWS_KEPT):
             raise _Damage("its numbers of rows contradict each other")
-        LeafCounter(ensemble, keep=ROWS_KEPT).restore(state)  # which refuses numbers of leaves there are not
+        LeafCounter(ensemble, keep=ROWS_KEPT).restore(state)  # it refuses leaf numbers that do not exist
 
 
 def _digest(arrays: dict[str, NDArray[Any]]) -> str:
-    """Return SHA-256 of names, types, shapes and bytes."""
+    """Return the SHA-256 of names, types, shapes and bytes."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]

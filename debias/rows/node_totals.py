@@ -1,4 +1,4 @@
-"""Sums over evaluation rows at every node: all that the node scores need."""
+"""Sums over evaluation rows at every node, from which the node scores are computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NodeTotals:
     Parameters
     ----------
     ensemble : TreeEnsemble
-        The trees whose nodes are summed over.
+        The trees at whose nodes the rows are summed.
     """
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
@@ -46,26 +46,26 @@ class NodeTotals:
         Parameters
         ----------
         leaves : array of int32 of shape (n_rows, n_trees)
-            Leaf of each row within each tree; -1 where the row does not count.
+            Leaf of each row within each tree; -1 if the row is not used for the tree.
         response : Response
         weight : array of float64 of shape (n_rows,)
         rows : slice
-            Which rows of `response` these are.
+            The position of these rows in `response`.
         trees : array of int64, optional
-            Which trees the columns of `leaves` are; all by default.
+            The trees of the columns of `leaves`; all by default.
         """
         from debias.rows.kernels import sums as kernels
 
         ensemble = self.ensemble
-        which = np.arange(ensemble.n_trees) if trees is None else trees
+        trees = np.arange(ensemble.n_trees) if trees is None else trees
         if self._one_hot:
             assert response.codes is not None
-            kernels.add_codes(leaves, which, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
+            kernels.add_codes(leaves, trees, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
         else:
             assert response.values is not None
             kernels.add_values(
                 leaves,
-                which,
+                trees,
                 ensemble.tree_start,
                 ensemble.tree_output,
                 response.values[rows],
@@ -79,7 +79,7 @@ class NodeTotals:
     def add_routed(
         self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)
     ) -> None:
-        """Route rows through all trees and add them to the sums; the rest is as for :meth:`add`."""
+        """Route rows through all trees and add them to the sums; other parameters are as for :meth:`add`."""
         if self._one_hot:
             assert response.codes is not None
             router.add_codes(response.codes[rows], weight, self._n, self._s)
@@ -102,7 +102,7 @@ class NodeTotals:
 
     @property
     def q(self) -> NDArray[np.float64]:
-        """Weighted sum of squares of that response at each node, shape (n_nodes,)."""
+        """Weighted sum of squares of the same response at each node, shape (n_nodes,)."""
         self._sum_up()
         return self._n if self._one_hot else self._q  # a one-hot row has square 1
 
@@ -117,6 +117,9 @@ class NodeTotals:
         from debias.trees.kernels import nodes as kernels
 
         ensemble = self.ensemble
-        given = (ensemble.left, ensemble.right, self._n, self._s, self._q)
-        over_parts(ensemble.n_trees, lambda of: kernels.sum_up(ensemble.tree_start[of.start : of.stop + 1], *given))
+        arrays = (ensemble.left, ensemble.right, self._n, self._s, self._q)
+        over_parts(
+            ensemble.n_trees,
+            lambda trees: kernels.sum_up(ensemble.tree_start[trees.start : trees.stop + 1], *arrays),
+        )
         self._summed_up = True

@@ -1,4 +1,8 @@
-"""The paths of rows through the splits that tell evaluation rows apart, laid out for the compiled loops."""
+"""The paths of rows through the splits that divide evaluation rows, laid out for the compiled loops.
+
+A *dividing split* has evaluation rows on both sides. It has two *slots*, one on each side; a row lies in the deepest
+slot that it reaches. :mod:`debias.rows.kernels.paths` describes how they are numbered.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,13 @@ MOST_PARTS = 64
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DividingSplits:
-    """The splits that tell evaluation rows apart, and their slots (see debias.rows.kernels.paths).
+    """The splits that divide evaluation rows, and their slots (see debias.rows.kernels.paths).
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     start : array of int64 of shape (n_trees + 1,)
-        Where each tree's dividing splits begin.
+        Index of the first dividing split of each tree.
     splits : array of int64 of shape (n_dividing,)
         Flat indices of the dividing splits in the ensemble.
     slot_of_split : array of int32 of shape (n_dividing,)
@@ -50,17 +54,17 @@ class DividingSplits:
 
     @cached_property
     def first_slot(self) -> NDArray[np.int64]:
-        """Where each tree's slots begin among those of all trees, shape (n_trees + 1,)."""
+        """Index of the first slot of each tree among the slots of all trees, shape (n_trees + 1,)."""
         return 2 * self.start + np.arange(self.start.size)
 
     @cached_property
     def inside(self) -> NDArray[np.int64]:
-        """The slot that each dividing split lies in, among those of all trees, shape (n_dividing,)."""
+        """The slot that each dividing split lies in, among the slots of all trees, shape (n_dividing,)."""
         return np.repeat(self.first_slot[:-1], np.diff(self.start)) + self.slot_of_split
 
     @cached_property
     def to_left(self) -> NDArray[np.int64]:
-        """The slot to the left of each dividing split, among those of all trees; that to its right is the next."""
+        """The slot to the left of each dividing split, among the slots of all trees; the slot to its right is next."""
         return 2 * np.arange(self.n_splits) + np.repeat(np.arange(1, self.start.size), np.diff(self.start))
 
     def side_factors(
@@ -83,8 +87,8 @@ class DividingSplits:
         n_inside, n_left, n_right : arrays of shape (n_dividing,)
             Evaluation weight at each dividing split, and on its sides.
         effective : array of shape (n_dividing,), or None
-            Effective number of rows (blocks) at each split. If given, deviations are enlarged by
-            sqrt(n / (n - 1)), since they are taken from the node's own mean and so are too small.
+            Effective number n of rows (blocks) at each split. If it is not None, deviations are enlarged by
+            sqrt(n / (n - 1)), because they are taken from the mean of the node itself and are too small.
 
         Returns
         -------
@@ -102,25 +106,25 @@ class DividingSplits:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Paths(DividingSplits):
-    """Routed rows, kept: a slot for each row and tree, and the dividing splits (see debias.rows.kernels.paths).
+    """The routed rows: a slot for each row and tree, and the dividing splits (see debias.rows.kernels.paths).
 
     Parameters
     ----------
     ensemble, start, splits, slot_of_split
         As for :class:`DividingSplits`.
     order : array of int64 of shape (n_rows,)
-        Positions of the rows in the order they are kept here, rows of one block together.
+        Positions of the rows in the order used here, with the rows of a block together.
     block : array of int64 of shape (n_rows,)
-        Block of each row, in that order.
+        Block of each row, in this order.
     weight : array of float64 of shape (n_rows,)
-        Evaluation weights, in that order.
+        Evaluation weights, in this order.
     slots : array of int of shape (n_trees, n_rows)
     evaluated : array of bool of shape (n_trees, n_rows)
         Whether the row is an evaluation row of the tree.
     in_bag : array of shape (n_trees, n_rows), or None
-        Weight in the tree's bag, without the part that depends on the response; None if there are no bags.
+        Weight in the bag of the tree, without the part that depends on the response; None if there are no bags.
     n_jobs : int
-        Threads to compute with.
+        Number of threads.
     """
 
     order: NDArray[np.int64]
@@ -135,7 +139,7 @@ class Paths(DividingSplits):
     def of(cls, rows: Rows) -> Paths:
         """Route the rows and lay out their paths.
 
-        Rows that take no part, because they had no weight in training, are left out.
+        Rows that had no weight in training are left out.
         """
         from debias.rows.kernels import paths as path_kernels
 
@@ -162,12 +166,12 @@ class Paths(DividingSplits):
                 path_kernels.add_at_leaves(leaves[tree], in_bag[tree], grown)
             dividing, lies_in = np.empty((2, left.size // 2 + 1), dtype=np.int32)
             tree_arrays = (left, ensemble.right[nodes], parent, seen, grown, leaves[tree])
-            n = path_kernels.find_slots(*tree_arrays, leaves[tree], dividing, lies_in)  # slots take the leaves' place
+            n = path_kernels.find_slots(*tree_arrays, leaves[tree], dividing, lies_in)  # slots overwrite the leaves
             splits.append(dividing[:n].astype(np.int64) + nodes.start)
             slots_of.append(lies_in[:n])
         start = np.cumsum([0, *(part.size for part in splits)])
         if not evaluated.any():
-            raise RowsError("no row is an evaluation row of any tree: there is nothing to test")
+            raise RowsError("no row is an evaluation row of any tree, so there is nothing to test")
         small = np.diff(start).max() < 2**15
         return cls(
             ensemble=ensemble,
@@ -190,12 +194,12 @@ class Paths(DividingSplits):
 
     @cached_property
     def n_blocks(self) -> int:
-        """Number of blocks; of rows if there are no blocks."""
+        """Number of blocks; number of rows if there are no blocks."""
         return np.unique(self.block).size
 
     @cached_property
     def evaluated_blocks(self) -> float:
-        """Number of blocks (rows, if there are none) that a tree is evaluated on, on average."""
+        """Average number of blocks (rows, if there are no blocks) that a tree is evaluated on."""
         _, of_row, size = np.unique(self.block, return_inverse=True, return_counts=True)
         return float((self.evaluated.sum(axis=0) / size[of_row]).sum() / self.ensemble.n_trees)
 
@@ -211,15 +215,16 @@ class Paths(DividingSplits):
         return self.slot_sums(self.in_bag, np.ones(self.n_rows), np.ones((self.n_rows, 1)))[:, 0]
 
     def factor(self, node_weight: NDArray[np.float64], inflated: bool = False) -> NDArray[np.float64]:
-        """Return what a row's deviation is multiplied with on either side of each dividing split.
+        """Return the factor of the deviation of a row on either side of each dividing split.
 
         Parameters
         ----------
         node_weight : array of shape (n_nodes,)
-            What the scorer multiplies each split's term with.
+            Factor of the term of each split in the score.
         inflated : bool
-            Whether residuals, which are taken from the node's own mean and so are too small, are enlarged by
-            sqrt(n'_t / (n'_t - 1)), n'_t the effective number of blocks (of rows, if there are none), at least 2.
+            Whether deviations are enlarged by sqrt(n'_t / (n'_t - 1)), where n'_t is the effective number of blocks (of
+            rows, if there are no blocks), at least 2. They are taken from the mean of the node itself and are too
+            small.
 
         Returns
         -------
@@ -246,7 +251,7 @@ class Paths(DividingSplits):
         ----------
         share : array of shape (n_trees, n_rows)
         weight : array of shape (n_rows,)
-            Row i counts ``share[tree, i] * weight[i]``.
+            The weight of row i is ``share[tree, i] * weight[i]``.
         y : array of shape (n_rows, n_outputs)
         tree_output : array of shape (n_trees,), optional
             First output of each tree; 0 by default.
@@ -268,10 +273,10 @@ class Paths(DividingSplits):
 
     @cached_property
     def parts(self) -> list[tuple[int, int]]:
-        """Parts of the rows that do not cut a block, the same whatever the number of threads."""
+        """Parts of the rows that do not cut a block; they do not depend on the number of threads."""
         begins = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
-        each = max(LEAST_ROWS, -(-self.n_rows // MOST_PARTS))
-        edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, each)]
+        part_size = max(LEAST_ROWS, -(-self.n_rows // MOST_PARTS))
+        edges = [int(begins[np.searchsorted(begins, at)]) for at in range(0, int(begins[-1]) + 1, part_size)]
         edges = [*dict.fromkeys(edges), self.n_rows]
         return list(zip(edges[:-1], edges[1:], strict=True))
 
@@ -291,7 +296,10 @@ class Paths(DividingSplits):
 
 
 def _bags(rows: Rows, order: NDArray[np.int64]) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:
-    """Return in-bag weights (small integers where they are) and who is evaluated, shape (n_trees, n_rows) each."""
+    """Return in-bag weights (as small integers if possible), and whether each row is evaluated.
+
+    Both have shape (n_trees, n_rows).
+    """
     shape = (rows.ensemble.n_trees, order.size)
     bags = rows.in_bag
     if bags is None:

@@ -1,4 +1,4 @@
-"""Preparation of rows: everything before the first score, from a request to encoded and proven rows."""
+"""Preparation of rows: from a request to encoded and proven rows, ready for the first score."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
 
-_KNOWN = Provenance("train", "known", "debias has trained the model itself on these rows")
-_BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in parts")
+_KNOWN = Provenance("train", "known", "debias has fitted the model itself on these rows")
+_BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in batches")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
-"""Between which the largest weight of a row must lie: sums of squares then neither overflow nor vanish."""
+"""Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
 TRAIN_WARNING = (
     "these are scores on training rows: they are as biased towards features with many values as the reported "
-    "importance, and no judgement should rest on them"
+    "importance. Do not base decisions on them"
 )
 
 
@@ -49,7 +49,7 @@ def prepare(
     known: bool = False,
     train_weight: NDArray[np.float64] | None = None,
 ) -> tuple[TreeEnsemble, Rows | None, WarningLog]:
-    """Encode the rows of one model of trees, compare the trees with its library, and prove what the rows are.
+    """Encode the rows of one model of trees, compare the trees with its library, and prove the kind of the rows.
 
     Parameters
     ----------
@@ -57,38 +57,40 @@ def prepare(
     member : Member
         One of ``request.members``.
     scorers : sequence of Scorer
-        Those that will look at the rows.
+        Scorers that will use the rows.
     known : bool
         Whether debias itself has fitted the model on these rows: then there is nothing to prove.
     train_weight : array of shape (n_rows,), optional
-        Weights a known model was fitted with, where the rows are its training rows.
+        Weights that a known model was fitted with, if the rows are its training rows.
 
     Returns
     -------
     (TreeEnsemble, Rows or None, WarningLog)
-        The trees, under the names that X has if the model knows none; the rows, None if the request has none; what
-        readers of the scores must know.
+        The trees, with the feature names of X if the model stores none; the rows, or None if the request has none; the
+        warnings.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
     notes = WarningLog((*member.notes, *ensemble.notes), quiet=known)
     if X is None:
         for scorer in scorers:
             if isinstance(scorer, TreeScorer) and scorer.needs_rows:
-                raise RowsError(f"{scorer.name} is evaluated on rows: pass X and y")
+                raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return ensemble, None, notes
     table, ensemble = _aligned(X, ensemble, notes)
     response = encode(member.y, ensemble, table.n_rows, notes, request.base_margin)
     if request.base_margin is not None and member.train is not None:
-        raise RowsError("train= cannot be used beside base_margin=: the training rows' own margins are not known")
+        raise RowsError(
+            "train= cannot be used together with base_margin=: the margins of the training rows are not known"
+        )
     weight = _weights(request.sample_weight, table.n_rows)
-    given_weight = None if request.sample_weight is None else weight
+    weight_or_none = None if request.sample_weight is None else weight
     if known:
         kind = request.rows
         in_bag = known_bags(model, response, train_weight) if kind == "oob" else None
         provenance = _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, given_weight, notes)
+        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, notes)
         if kind == "held-out":
             warn_of_another_response(ensemble, table, response, notes)
             warn_of_shifted_response(ensemble, response, notes)
@@ -97,7 +99,13 @@ def prepare(
     block = encode_blocks(request.blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
-    given = Rows(
+    train = None
+    if member.train is not None:
+        train = training_rows(ensemble, model, member.train, request.n_jobs, notes, known)
+    data = None
+    if any(isinstance(scorer, DataScorer) for scorer in scorers):
+        data = _data(request, member, ensemble, weight_or_none)
+    rows = Rows(
         ensemble=ensemble,
         model=model,
         table=table,
@@ -105,19 +113,15 @@ def prepare(
         weight=weight,
         kind=kind,
         in_bag=in_bag,
-        train=None
-        if member.train is None
-        else training_rows(ensemble, model, member.train, request.n_jobs, notes, known),
+        train=train,
         provenance=provenance,
         seed=request.seed,
         n_jobs=request.n_jobs,
-        data=_data(request, member, ensemble, given_weight)
-        if any(isinstance(scorer, DataScorer) for scorer in scorers)
-        else None,
+        data=data,
         blocks=block,
         with_running_loss=not ensemble.averaged and running_loss_needed(scorers),
     )
-    return ensemble, given, notes
+    return ensemble, rows, notes
 
 
 def batch_rows(
@@ -132,29 +136,30 @@ def batch_rows(
     in_bag: InBag | None = None,
     compared: set[tuple[int, Any]] | None = None,
 ) -> Rows:
-    """Encode one batch of rows that come in parts; what they are is settled over all of them.
+    """Encode one batch of rows; the kind of the rows is decided once all batches are known.
 
-    Of batches that are not to be verified as a whole, labels that are not among those `compared` are.
+    If `verify` is False, the predictions of the trees and of the library are compared only for rows with labels that
+    are not yet in `compared`.
     """
     refuse_other_order(X, y=y, sample_weight=sample_weight)
     (member,) = unwrap(model, X, y)
     table, ensemble = _aligned(member.X, ensemble, notes)
     response = encode(member.y, ensemble, table.n_rows)
-    new = (
+    row_of_new_label = (
         {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
     )
     if verify:
         verify_prediction(ensemble, member.model, table)
-    elif new:
-        verify_prediction(ensemble, member.model, table, np.unique(list(new.values())))
+    elif row_of_new_label:
+        verify_prediction(ensemble, member.model, table, np.unique(list(row_of_new_label.values())))
     if compared is not None:
-        compared |= new.keys()
+        compared |= row_of_new_label.keys()
     return Rows(
         ensemble=ensemble,
         model=member.model,
         table=table,
         response=response,
-        weight=_weights(sample_weight, table.n_rows, of_all=False),
+        weight=_weights(sample_weight, table.n_rows, may_be_zero=True),
         kind="held-out" if in_bag is None else "oob",
         provenance=_BATCH,
         in_bag=in_bag,
@@ -163,7 +168,7 @@ def batch_rows(
 
 
 def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -> tuple[TreeEnsemble | None, Data]:
-    """Return what a scorer of data sees: the data as passed. A model, if given, only orders and names the columns."""
+    """Return the data for a scorer of data, as passed. A model, if there is one, only orders and names the columns."""
     if request.X is None:
         raise RowsError(f"{scorer.name} scores data: pass X and y")
     ensemble = None if model is None else extract(model)
@@ -174,7 +179,7 @@ def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -
 
 
 def running_loss_needed(scorers: Iterable[Scorer]) -> bool:
-    """Return whether one of the scorers reads the running loss."""
+    """Whether one of the scorers reads the running loss."""
     return any(isinstance(scorer, TreeScorer) and scorer.needs_running_loss for scorer in scorers)
 
 
@@ -184,7 +189,7 @@ def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDAr
 
 
 def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, TreeEnsemble]:
-    """Return X in the model's column order, and the ensemble under X's names if the model saw none."""
+    """Return X in the column order of the model, and the ensemble with the names of X if the model stores none."""
     table = Table(X).aligned_to(ensemble, notes)
     if ensemble.named or table.names is None:
         return table, ensemble
@@ -194,18 +199,19 @@ def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, 
 def training_rows(
     ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, notes: WarningLog, known: bool
 ) -> Rows:
-    """Encode and prove training rows, given as (X, y) or (X, y, weight); nothing is proven of a `known` model."""
+    """Encode training rows, passed as (X, y) or (X, y, weight), and prove them unless the model is `known`."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
-        raise RowsError("train must be a pair (X_train, y_train), or (X_train, y_train, weight)")
-    X, y, *rest = train
+        raise RowsError("train must be (X_train, y_train) or (X_train, y_train, weight)")
+    X, y, *weights = train
     table = Table(X).aligned_to(ensemble, notes)
     response = encode(y, ensemble, table.n_rows, notes)
-    weight = _weights(rest[0] if rest else None, table.n_rows)
+    weight = _weights(weights[0] if weights else None, table.n_rows)
+    weight_or_none = weight if weights else None
     if known:
-        in_bag, provenance = known_bags(model, response, weight if rest else None), _KNOWN
+        in_bag, provenance = known_bags(model, response, weight_or_none), _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        in_bag, provenance = prove_training(ensemble, model, table, response, weight if rest else None, notes)
+        in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, notes)
     return Rows(
         ensemble=ensemble,
         model=model,
@@ -219,21 +225,22 @@ def training_rows(
     )
 
 
-def _weights(sample_weight: Any, n_rows: int, of_all: bool = True) -> NDArray[np.float64]:
+def _weights(sample_weight: Any, n_rows: int, may_be_zero: bool = False) -> NDArray[np.float64]:
     if sample_weight is None:
         return np.ones(n_rows)
     try:
         weight = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
-        raise RowsError("sample_weight must be one number a row") from None
+        raise RowsError("sample_weight must have one number for each row") from None
     if weight.shape != (n_rows,):
         raise RowsError(f"sample_weight has shape {weight.shape} for {n_rows} rows")
     largest = weight.max(initial=0.0)
-    if not np.isfinite(largest) or np.isnan(weight).any() or (weight < 0).any() or (of_all and largest == 0):
+    all_zero = largest == 0 and not may_be_zero
+    if not np.isfinite(largest) or np.isnan(weight).any() or (weight < 0).any() or all_zero:
         raise RowsError("sample_weight must be finite, not negative, and not all zero")
     if largest and not LEAST_WEIGHT <= largest <= LARGEST_WEIGHT:
         raise RowsError(
-            f"sample_weight has {largest:.3g} as its largest weight, whose squares and sums a float64 does not hold: "
-            "divide the weights by it, and the scores stay the same"
+            f"the largest sample_weight is {largest:.3g}, and a float64 cannot hold its squares and sums. Divide all "
+            "weights by it; the scores stay the same"
         )
     return weight

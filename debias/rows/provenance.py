@@ -1,4 +1,16 @@
-"""What is proven about the rows: the training rows in training order, or rows the model has not seen."""
+"""The proof of evaluation rows: they are the training rows in training order, or rows the model has not seen.
+
+:func:`resolve` is the entry point. It takes two steps:
+
+1. :func:`as_out_of_bag` recovers the bags of the trees and compares the rows with the nodes
+   (:mod:`debias.rows.bag_proof`). If the counts and means agree at every node, the rows are proven: kind "oob".
+2. Otherwise :func:`without_bags` looks at the number of rows in each leaf (:mod:`debias.rows.recognition`). Rows that
+   look like training rows, in whatever order, are refused. All others are held-out rows, and
+   :mod:`debias.rows.shift` compares them with the training rows at the splits.
+
+:func:`prove_training` checks rows that are passed as ``train=``. The response of held-out rows is checked afterwards,
+in :mod:`debias.rows.response_check`.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +35,13 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 ENOUGH_PRESENT = 0.75
-"""Least estimated share of the training set that rows given as train= must contain."""
-
-
+"""Rows passed as train= must contain at least this estimated share of the training set."""
 DOUBT = 0.3
-"""Probability under fresh rows below which rows that look like training rows are warned of."""
-SHIFTS_TOLD = 3
-"""At most so many shifted features are described in a warning."""
+"""Rows that look like training rows give a warning if fresh rows would look like this with a smaller probability."""
+MOST_SHIFTS_DESCRIBED = 3
+"""Largest number of shifted features that a warning describes."""
 SURE = 0.95
-"""Power from which rows that are not recognised as training rows are none."""
+"""From this power on, rows that are not recognised as training rows are not training rows."""
 KINDS = ("auto", "oob", "held-out", "train")
 EVERY_LEAF = "the training rows: every leaf holds its training rows"
 
@@ -47,15 +57,14 @@ class Provenance:
         "proven"; "rows proven, y unproven"; "rows proven, y plausible"; "not recognised as training rows"; "cannot be
         told"; "stated by the user".
     detail : str
-        The finding in a sentence.
+        The result in one sentence.
     training_share : float or None
-        Estimated share of the rows that are training rows, where it was estimated.
+        Estimated share of the rows that are training rows; None if it was not estimated.
     shift : float or None
-        How differently these rows and the training rows are divided by the splits on the feature for which they differ
-        most, from 0 (no difference is more than chance) to 2, see :mod:`debias.rows.shift`. None for training rows, and
-        where it cannot be told.
+        Largest difference between these rows and the training rows at the splits on one feature, from 0 (no difference
+        is more than chance) to 2, see :mod:`debias.rows.shift`. None for training rows, and if it is not known.
     shifted_features : tuple of str
-        Features for which they differ by more than chance, the largest difference first.
+        Features for which the rows differ by more than chance, the largest difference first.
     """
 
     kind: str
@@ -79,7 +88,7 @@ def resolve(
     sample_weight: NDArray[np.float64] | None,
     notes: WarningLog,
 ) -> tuple[str, InBag | None, Provenance]:
-    """Settle what the rows are, and prove it as far as the model allows.
+    """Decide what the rows are, and prove it as far as the model allows.
 
     Parameters
     ----------
@@ -88,11 +97,11 @@ def resolve(
     table : Table
     response : Response
     rows : {"auto", "oob", "held-out", "train"}
-        What the user says they are.
+        The kind of rows, as the user states it.
     sample_weight : array of shape (n_rows,), or None
-        Weights the user gave with them.
+        Weights that the user passed with the rows.
     notes : WarningLog
-        Takes what a reader of the scores must know.
+        Receives the warnings.
 
     Returns
     -------
@@ -101,15 +110,16 @@ def resolve(
     Raises
     ------
     ProvenanceError
-        The rows are not what they were said to be; or, under "auto", they are training rows that cannot serve.
+        The rows are not what the user states. With "auto": they are training rows, but not all of them or not in
+        training order.
     InBagUnavailableError
-        "oob", of a model without bags.
+        `rows` is "oob" and the model has no bags.
     RowsError
-        `rows` is none of the four words.
+        `rows` is not one of the four words.
     """
     check_kind(rows)
     if rows in ("auto", "oob"):
-        found = as_out_of_bag(
+        bags_and_provenance = as_out_of_bag(
             ensemble,
             model,
             rows,
@@ -118,16 +128,16 @@ def resolve(
             sample_weight,
             lambda in_bag: prove(ensemble, in_bag, table, response),
         )
-        if found is not None:
-            return "oob", *found
+        if bags_and_provenance is not None:
+            return "oob", *bags_and_provenance
     kind, provenance = without_bags(ensemble, recognise(ensemble, table, response), rows, table.n_rows, notes)
     return kind, None, provenance
 
 
 def check_kind(rows: str) -> None:
-    """Raise a RowsError if `rows` is no kind of rows."""
+    """Raise a RowsError if `rows` is not a kind of rows."""
     if rows not in KINDS:
-        raise RowsError(f"rows={rows!r} is none of {', '.join(map(repr, KINDS))}")
+        raise RowsError(f"rows={rows!r} is not one of {', '.join(map(repr, KINDS))}")
 
 
 def as_out_of_bag(
@@ -139,9 +149,10 @@ def as_out_of_bag(
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
 ) -> tuple[InBag, Provenance] | None:
-    """Prove that rows are the training rows in training order; None if they may be others and `rows` is "auto".
+    """Prove that rows are the training rows in training order.
 
-    Parameters and errors as for :func:`resolve`; `prove_with` compares the rows with the nodes, given the bags.
+    Return None if `rows` is "auto" and they may be other rows. Parameters and errors are as for :func:`resolve`;
+    `prove_with` compares the rows with the nodes for the bags it is called with.
     """
     try:
         in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
@@ -156,35 +167,35 @@ def as_out_of_bag(
             f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
         )
     if proof.claims:
-        raise ProvenanceError(f"these seem meant as the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
+        raise ProvenanceError(f"these look like the training rows, but {proof.mismatch()}. {_PASS_TRAINING}")
     return None
 
 
 def without_bags(
     ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
 ) -> tuple[str, Provenance]:
-    """Tell training rows from rows the model has not seen, by what leaf counts say; errors as for :func:`resolve`."""
+    """Decide from the leaf counts whether rows are training rows or held-out rows; errors as for :func:`resolve`."""
     if rows == "train":
         return "train", _claimed_training(ensemble, recognition, notes)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, n_rows, notes)
         return "held-out", _fresh(recognition)
     if recognition.untold is not None:
-        _say_untold(ensemble, recognition.untold, rows, notes)
+        _report_unknown(ensemble, recognition.untold, rows, notes)
     if rows == "auto" and n_rows == ensemble.n_train:
         notes.warn(
-            f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows; "
-            "they are taken as held-out rows. Pass rows='held-out' if that is what they are."
+            f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows. "
+            "They are used as held-out rows. Pass rows='held-out' if the model has not seen them."
         )
     if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
         notes.warn(
-            f"some of these {n_rows} rows may be training rows: the counts in the leaves suggest "
-            f"{recognition.share:.0%} of them, but fresh rows would look so with probability "
-            f"{recognition.p_fresh:.1g}. They are taken as held-out rows: pass rows='held-out' if that is what they "
-            "are, or fresh rows if it is not."
+            f"some of these {n_rows} rows may be training rows: the leaf counts suggest {recognition.share:.0%} of "
+            "them, but rows the model has not seen would look like this with probability "
+            f"{recognition.p_fresh:.1g}. They are used as held-out rows. Pass rows='held-out' if the model has not "
+            "seen them; otherwise pass rows it has not seen."
         )
     if recognition.shift is not None and recognition.shift.features:
-        notes.warn(_shifted_in_words(recognition.shift))
+        notes.warn(_describe_shift(recognition.shift))
     return "held-out", _fresh(recognition)
 
 
@@ -196,18 +207,21 @@ def prove_bags(
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
 ) -> tuple[InBag, Proof]:
-    """Recover the bags and compare; raise ProvenanceError or InBagUnavailableError if there is nothing to compare."""
+    """Recover the bags and compare the rows with the nodes.
+
+    Raise a ProvenanceError or an InBagUnavailableError if there is nothing to compare.
+    """
     from debias.hooks.registry import plugin_manager
 
     if ensemble.n_train is not None and ensemble.n_train != n_rows:
         what_to_pass = _PASS_TRAINING if _has_bags(ensemble) else _HOLD_OUT
         raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {what_to_pass}")
     y = response.codes if response.codes is not None else response.values
-    # Weights of the rows may be those of training, or of the evaluation only.
+    # The weights of the rows may be training weights, or weights of the evaluation only.
     for weight in (None, sample_weight) if sample_weight is not None else (None,):
         in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=weight)
         if in_bag is None:
-            raise InBagUnavailableError(f"no adapter recovers the bags of a {ensemble.source}. {_HOLD_OUT}")
+            raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
         proof = prove_with(in_bag)
         if proof.holds:
             break
@@ -215,14 +229,16 @@ def prove_bags(
 
 
 def proven(proof: Proof) -> Provenance:
-    """Return what a proof by the bags says of the rows."""
-    where = f"at the roots and at every node of {proof.n_trees} trees"
+    """Return the provenance of rows that the bags prove."""
+    compared_nodes = f"at the roots and at every node of {proof.n_trees} trees"
     if proof.values_prove:
-        return Provenance("oob", "proven", f"the training rows in training order: counts and values agree {where}")
+        detail = f"the training rows in training order: counts and values agree {compared_nodes}"
+        return Provenance("oob", "proven", detail)
     return Provenance(
         "oob",
         "rows proven, y unproven",
-        f"the training X in training order: counts agree {where}; leaf values are no means and cannot prove y",
+        f"the training X in training order: counts agree {compared_nodes}; leaf values are not means, so they cannot "
+        "prove y",
     )
 
 
@@ -231,73 +247,74 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: W
         return Provenance("train", "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:
         notes.warn(
-            f"these do not look like training rows: by the counts in the leaves about {recognition.share or 0:.0%} of "
-            "them are. Pass rows='held-out' if the model has not seen them"
+            f"these do not look like training rows: from the leaf counts, about {recognition.share or 0:.0%} of them "
+            "are training rows. Pass rows='held-out' if the model has not seen them"
         )
     return Provenance(
-        "train", "stated by the user", "taken as training rows because rows='train' says so", recognition.share
+        "train", "stated by the user", "used as training rows because the user passed rows='train'", recognition.share
     )
 
 
 def _fresh(recognition: Recognition) -> Provenance:
     share, shift = recognition.share, recognition.shift
-    size, names = (None, ()) if shift is None else (shift.size, tuple(each.name for each in shift.features))
+    size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
     if recognition.largely_training:
-        detail = "taken as held-out rows because rows='held-out' says so, though they look like training rows"
+        detail = "used as held-out rows because the user passed rows='held-out', but they look like training rows"
         return Provenance("held-out", "stated by the user", detail, share, size, names)
     if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
-        why = f": {recognition.untold}" if recognition.untold else ""
-        detail = f"taken as held-out rows; it cannot be told whether some of them are training rows{why}"
+        reason = f": {recognition.untold}" if recognition.untold else ""
+        detail = f"used as held-out rows; it is not known whether some of them are training rows{reason}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
-    detail = "leaf counts do not look like those of the training rows or of a random part of them"
+    detail = "the leaf counts do not look like those of the training rows or of a random part of them"
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
 
 
-def _say_untold(ensemble: TreeEnsemble, why: str, rows: str, notes: WarningLog) -> None:
-    """Refuse rows of a booster unless the user says what they are; say it with the scores of any model."""
-    told = f"it cannot be told whether training rows of this {ensemble.source} are among these rows: {why}"
+def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, notes: WarningLog) -> None:
+    """Refuse rows of a boosted model unless the user states what they are; add a warning for any other model."""
+    unknown = f"debias cannot check whether these rows contain training rows of this {ensemble.source}: {reason}"
     if rows == "held-out":
-        notes.add(f"{told}. rows='held-out' states that there are none")
+        notes.add(f"{unknown}. rows='held-out' states that they contain none")
         return
     if not ensemble.averaged:
         raise ProvenanceError(
-            f"{told}. A boosted model must be scored on rows it has not seen: pass rows='held-out' to state that these "
-            "are such rows"
+            f"{unknown}. A boosted model must be scored on rows it has not seen: pass rows='held-out' to state that "
+            "these are such rows"
         )
-    notes.warn(f"{told}. They are taken as held-out rows: pass rows='held-out' if that is what they are")
+    notes.warn(f"{unknown}. They are used as held-out rows. Pass rows='held-out' if the model has not seen them")
 
 
-def _shifted_in_words(shift: Shift) -> str:
-    told = "; ".join(each.in_words() for each in shift.features[:SHIFTS_TOLD])
-    more = len(shift.features) - SHIFTS_TOLD
+def _describe_shift(shift: Shift) -> str:
+    described = "; ".join(feature.in_words() for feature in shift.features[:MOST_SHIFTS_DESCRIBED])
+    more = len(shift.features) - MOST_SHIFTS_DESCRIBED
     return (
-        f"these rows differ from the training rows where the model splits: {told}"
+        f"these rows differ from the training rows at the splits of the model: {described}"
         + (f"; and {more} more features" if more > 1 else "; and 1 more feature" if more == 1 else "")
-        + ". Check that columns, their order and their units are those of training. If they are, the data have "
-        "shifted, and the scores hold for these rows; or the model was trained with weights, which it does not tell"
+        + ". Check that the columns, their order and their units are the same as in training. If they are, the data "
+        "have shifted, and the scores hold for these rows; or the model was trained with weights, which it does not "
+        "store"
     )
 
 
 def _refuse_training_rows(
     ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
 ) -> None:
-    found = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
+    finding = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
-        "Pass the training rows whole and in training order to score on out-of-bag rows, or rows the model has not seen"
+        "Pass all training rows in training order to score on out-of-bag rows, or pass rows the model has not seen"
         if _has_bags(ensemble)
-        else "A model without bags has to be scored on rows it has not seen"
+        else "A model without bags must be scored on rows it has not seen"
     )
     if rows == "held-out":
-        notes.warn(f"{found}; scores on training rows are as biased as the reported importance. {remedy}")
+        notes.warn(f"{finding}; scores on training rows are as biased as the reported importance. {remedy}")
         return
     raise ProvenanceError(
-        f"{found}. {remedy}. rows='held-out' states that they are fresh; rows='train' scores them for what they are, "
-        "as biased as the reported importance."
+        f"{finding}. {remedy}. If the model has not seen these rows, pass rows='held-out'. rows='train' scores them as "
+        "training rows; such scores are as biased as the reported importance."
     )
 
 
 def _has_bags(ensemble: TreeEnsemble) -> bool:
-    """Whether trees were grown on parts of the training rows, each for itself."""
+    """Whether each tree was grown on its own part of the training rows."""
     if not ensemble.averaged or ensemble.count is None:
         return False
     return ensemble.n_train is None or bool((ensemble.count[ensemble.tree_start[:-1]] < ensemble.n_train).any())
@@ -305,15 +322,15 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
 
 def _looks_like(recognition: Recognition, n_rows: int) -> str:
     return (
-        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, by the counts in the leaves (fresh "
-        f"rows would look so with probability {recognition.p_fresh:.1g})"
+        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, as estimated from the leaf counts "
+        f"(rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 
 
 _CERTAIN = "these are the training rows: the leaves hold the rows they held in training"
 _PASS_TRAINING = (
-    "Pass the training X, y whole, unchanged and in training order to score on out-of-bag rows, "
-    "or rows the model has not seen with rows='held-out'."
+    "To score on out-of-bag rows, pass all rows of the training X and y, unchanged and in training order. "
+    "Otherwise pass rows the model has not seen, with rows='held-out'."
 )
 _HOLD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
@@ -326,14 +343,14 @@ def prove_training(
     weight: NDArray[np.float64] | None,
     notes: WarningLog,
 ) -> tuple[InBag | None, Provenance]:
-    """Prove rows given as training rows beside held-out ones: in-bag sums of other rows would be wrong.
+    """Prove the rows of ``train=``: in-bag sums over rows that are not the training rows would be wrong.
 
     Parameters
     ----------
     ensemble, model, table, response, notes
         As for :func:`debias.rows.provenance.resolve`.
     weight : array of shape (n_rows,), or None
-        Weights of training the user gave with them.
+        Training weights that the user passed with the rows.
 
     Returns
     -------
@@ -342,7 +359,7 @@ def prove_training(
     Raises
     ------
     ProvenanceError
-        They are not the training rows, or not all of them. Of a model that stores no row counts it is only noted.
+        They are not the training rows, or not all of them. If the model stores no row counts, there is only a warning.
     """
     try:
         in_bag, proof = prove_bags(
@@ -358,42 +375,45 @@ def prove_training(
                 _refuse_another_response(ensemble, table, response)
             return in_bag, proven(proof)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
-    found = recognise(ensemble, table, response)
+    recognition = recognise(ensemble, table, response)
     _refuse_another_response(ensemble, table, response)
-    if found.exact:
+    if recognition.exact:
         return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
-    too_few = table.n_rows < found.n_grown - 0.5
-    as_many = abs(table.n_rows - found.n_grown) < 0.5 and not found.agrees
-    if found.share is not None and (too_few or as_many or (found.power > SURE and found.present < ENOUGH_PRESENT)):
-        wrong = (
-            f"train does not look like the training rows: trees were grown on {found.n_grown:.0f} rows, and by the "
-            f"counts in the leaves about {min(1.0, max(0.0, found.present)):.0%} of them are among these {table.n_rows}"
+    too_few = table.n_rows < recognition.n_grown - 0.5
+    as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
+    largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT
+    if recognition.share is not None and (too_few or as_many or largely_absent):
+        present = min(1.0, max(0.0, recognition.present))
+        mismatch = (
+            f"train does not look like the training rows: the trees were grown on {recognition.n_grown:.0f} rows, and "
+            f"from the leaf counts about {present:.0%} of them are among these {table.n_rows}"
         )
         if ensemble.count is not None:
-            raise ProvenanceError(f"{wrong}. Pass all rows the model was trained on.")
-        # XGBoost stores sums of hessians, which training weights change in a way the model does not tell.
-        notes.warn(f"{wrong}. If it was trained with weights, this cannot be told.")
-    return None, Provenance("train", "stated by the user", "taken as training rows because train= says so", found.share)
+            raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
+        # XGBoost stores sums of hessians. Training weights change them, and the model does not store the weights.
+        notes.warn(f"{mismatch}. If the model was trained with weights, this check does not hold.")
+    detail = "used as training rows because the user passed train="
+    return None, Provenance("train", "stated by the user", detail, recognition.share)
 
 
 def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Return the bags of a model that debias itself has just trained on these rows; None if it has none.
+    """Return the bags of a model that debias itself has just fitted on these rows; None if it has none.
 
     Parameters
     ----------
     model, response
         As for :func:`debias.rows.provenance.resolve`.
     sample_weight : array of shape (n_rows,), or None
-        Weights of training.
+        Training weights.
     """
     from debias.hooks.registry import plugin_manager
 
     y = response.codes if response.codes is not None else response.values
     try:
-        found: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
+        in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     except InBagUnavailableError:
         return None
-    return found
+    return in_bag
 
 
 def _refuse_another_response(ensemble: TreeEnsemble, table: Table, response: Response) -> None:

@@ -1,23 +1,28 @@
-"""Are these rows the training rows in another order, or a part of them? Told from leaf counts alone.
+"""Recognition of training rows from leaf counts: the training rows in another order, or a part of them.
 
-A model that stores how many training rows each leaf holds recognises them whatever their order. Let a leaf hold n of
-the D training rows its tree was grown on, and c of the m rows in question. For fresh rows c and n are independent
-counts about the same unknown leaf mass; for rows from the training set they are the same rows. With e = m n / D,
-r = m / D, and g the share of the training set that is among the rows in question, Pearson's dispersion of c about e
-has expectation, to first order,
+:func:`recognise` is the entry point. :mod:`debias.rows.provenance` decides from its result what to refuse and what to
+warn of.
 
-    E sum (c - e)^2 / e / (leaves - 1) = 1 + k r - 2 k g - (1 - k) g^2 / r,
+The method needs a model that stores how many training rows each leaf holds; the order of the rows does not matter. Let
+a leaf hold n of the D training rows of its tree, and c of the m rows in question. For fresh rows, c and n are
+independent counts with the same unknown leaf mass. For rows from the training set, they count the same rows. Let
+e = m n / D, r = m / D, and let g be the share of the training set that is among the rows in question. To first order,
+Pearson's dispersion of c about e has the expectation
 
-k being the mean of 1 - 1 / (2 n) over leaves: a leaf with boundaries midway between training rows has a mass that
-varies like the sum of n - 1 whole spacings and two halves. So g is read off the dispersion, and the share of the rows
-that are training rows is g n_train / m. This assumes nothing of how well the model predicts, but that fresh rows are
-drawn independently of the training rows. A stratified split is not: it gives every class its share. So dispersion is
-taken among the leaves that speak for one class, with as many degrees of freedom less.
+    E sum (c - e)^2 / e / (leaves - 1) = 1 + k r - 2 k g - (1 - k) g^2 / r.
 
-Where rows repeat, as with categories only, all trees tell of the same few counts, and the probability that fresh rows
-look like training rows is the nominal one. Rows that share all their leaves are such repetitions: where each has
-three or more, rows are refused at a smaller probability, unless no leaf has fewer rows than in training. So they are
-where there are many more of them than training rows: a small share of training rows is enough to refuse them then.
+Here k is the mean of 1 - 1 / (2 n) over leaves: the boundaries of a leaf lie midway between training rows, so its mass
+varies like the sum of n - 1 whole spacings and two halves. The observed dispersion gives an estimate of g, and the
+share of the rows that are training rows is g n_train / m. The estimate does not depend on how well the model predicts.
+It assumes that fresh rows are drawn independently of the training rows. In a stratified split they are not, because
+every class has a fixed share. Therefore the dispersion is taken among the leaves of each class, with one degree of
+freedom less for each class.
+
+If rows repeat, as with categorical features only, all trees show the same few counts, and the probability that fresh
+rows look like training rows is the nominal one. Rows that share all their leaves are such repetitions. If each row has
+three or more of them, the rows are refused at a smaller probability, unless no leaf has fewer rows than in training.
+The smaller probability also holds if there are many more rows than training rows: a small share of training rows is
+then enough to refuse them.
 """
 
 from __future__ import annotations
@@ -37,57 +42,59 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 THRESHOLD = 0.4
-"""Value of g / r from which rows count as largely training rows, if there are no more of them than a tree was grown on;
-with more rows it falls in proportion, as g / r of the whole training set does."""
+"""From this value of g / r on, rows count as largely training rows. This holds for at most as many rows as a tree was
+grown on; with more rows the value falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
-"""Probability, at most, with which fresh rows may look as little dispersed; alarm needs THRESHOLD as well."""
+"""Largest probability that fresh rows have so small a dispersion; an alarm needs THRESHOLD as well."""
 LOW_FALSE_ALARM = 0.01
-"""The same of doubtful rows, see `Recognition`, and of many."""
+"""The same for doubtful rows, see `Recognition`, and for many rows."""
 MANY_ROWS = 1.5
-"""Number of rows, per training row, from which the same holds: the threshold of g / r is so low then that it refuses
-hardly fewer fresh rows than the probability does (5 % of four times as many fresh as training rows at 0.05)."""
+"""Number of rows per training row above which LOW_FALSE_ALARM holds. The threshold of g / r is then so low that the
+probability alone decides (at 0.05 it refuses 5 % of fresh samples four times as large as the training set)."""
 FEW_ROWS = 0.4
-"""Number of rows, per row a tree was grown on, below which the overlap of trees is not estimated."""
-MIXED = "what the model stores of its training rows mixes their number with weights, labels or the response"
+"""Number of rows per row a tree was grown on; with fewer, the overlap of trees is not estimated."""
+MIXED = (
+    "the row counts that the model stores are mixed with weights, labels or the response, so they are not plain counts"
+)
 ROWS_TO_COMPARE = 5000
-"""Of more rows so many, evenly spaced, show whether they repeat: then there are few different ones."""
+"""Number of evenly spaced rows that show whether rows repeat, if there are more."""
 ROWS_AT_LEAST = 20
-"""With fewer rows there is no telling."""
+"""With fewer rows nothing is estimated."""
 
 
 @dataclass(frozen=True)
 class Recognition:
-    """What leaf counts say about rows.
+    """What the leaf counts say about rows.
 
     Parameters
     ----------
     exact : bool
-        All training rows are there: every leaf of the trees looked at holds just its training rows, or at least those
-        where fresh rows would leave some short.
+        Whether all training rows are there: every leaf of the compared trees holds exactly as many rows as in training;
+        or at least as many, where fresh rows would leave some leaf with fewer.
     share : float or None
-        Estimated share of the rows that are training rows (the least it can be, if the model does not say how many it
-        had); None if the model stores no usable counts.
+        Estimated share of the rows that are training rows (a lower bound, if the model does not store how many training
+        rows there were); None if the model stores no usable counts.
     grown_share : float
         g / r: estimated share of the rows that an average tree was grown on.
     present : float
         g: estimated share of the training set that is among the rows.
     n_rows, n_grown : float
-        Number of rows, and of rows an average tree was grown on.
+        Number of rows, and number of rows an average tree was grown on.
     p_fresh : float
-        Probability of a dispersion as low under fresh rows, by a chi-square approximation.
+        Probability that fresh rows have so small a dispersion, by a chi-square approximation.
     power : float
-        Probability that a mere subset of the training rows of this size would have been recognised.
+        Probability that a subset of the training rows of this size would have been recognised.
     agrees : bool
-        Every leaf holds just its training rows, be it that the trees are stumps and this may be chance.
+        Whether every leaf holds exactly as many rows as in training. For stumps this may be chance.
     doubtful : bool
-        Some leaf has fewer rows than in training, and either each row shares all its leaves with three others or more,
-        on average, or one tree has more leaves than there are rows: `p_fresh` is too small then.
+        Whether some leaf has fewer rows than in training, and either each row shares all its leaves with three others
+        or more, on average, or one tree has more leaves than there are rows. `p_fresh` is then too small.
     false_alarm : float
-        Value of `p_fresh` below which rows are refused, however small the share of training rows among them.
+        Rows are refused if `p_fresh` is smaller than this, however small the share of training rows among them.
     untold : str or None
-        Why nothing could be told of any number of rows but whether they are all training rows; None if it can.
+        Why the share of training rows cannot be estimated (only whether all of them are training rows); None if it can.
     shift : Shift or None
-        How the rows differ from the training rows at the splits; None if that cannot be told.
+        How the rows differ from the training rows at the splits; None if this is not known.
     """
 
     exact: bool
@@ -106,12 +113,12 @@ class Recognition:
 
     @property
     def suspicious(self) -> bool:
-        """Whether the rows look like training rows, be it by chance."""
+        """Whether the rows look like training rows, possibly by chance."""
         return self.share is not None and self.grown_share > THRESHOLD * min(1.0, self.n_grown / self.n_rows)
 
     @property
     def largely_training(self) -> bool:
-        """Whether the rows are the training set, or largely part of it."""
+        """Whether the rows are the training set, or mostly rows of it."""
         if self.exact or not self.suspicious:
             return self.exact
         mostly = not self.doubtful and self.share is not None and self.share > THRESHOLD
@@ -119,7 +126,7 @@ class Recognition:
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
-    """Look for the training rows among the rows.
+    """Estimate from leaf counts how many of the rows are training rows.
 
     Parameters
     ----------
@@ -136,28 +143,28 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
 
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
-    """Look for the training rows among so many rows by what was counted in the leaves."""
+    """Estimate how many of `n_rows_in_all` rows are training rows, from the counts in the leaves of some trees."""
     if not counted:
-        return _untold(False, "the model stores no numbers of training rows in its leaves")
+        return _untold(False, "the model does not store how many training rows its leaves hold")
     exact = _all_there(ensemble, counted)
     if not ensemble.uniform_rows:
         return _untold(exact, MIXED)
     shift = shift_of(ensemble, counted)
-    told = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
-    if not told:
+    usable = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
+    if not usable:
         return _untold(exact, "the trees have too few leaves", shift)
     if n_rows_in_all < ROWS_AT_LEAST:
         return _untold(exact, None, shift)
-    n_rows = float(np.mean([tree.found.sum() for tree in told]))
-    n_grown = float(np.mean([tree.stored.sum() for tree in told]))
+    n_rows = float(np.mean([tree.reached.sum() for tree in usable]))
+    n_grown = float(np.mean([tree.stored.sum() for tree in usable]))
     n_train = max(n_grown, float(ensemble.n_train or 0))
     r = n_rows / n_grown
-    dispersion = float(np.mean([_dispersion(tree) for tree in told]))
-    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in told]))
+    dispersion = float(np.mean([_dispersion(tree) for tree in usable]))
+    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in usable]))
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
-    freedom = _effective_freedom(told)
-    doubtful = (_mostly_repeated(told) or _sparse(told)) and _short_somewhere(counted)
+    freedom = _effective_freedom(usable)
+    doubtful = (_mostly_repeated(usable) or _sparse(usable)) and _short_somewhere(counted)
     false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
         exact=exact,
@@ -175,7 +182,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     )
 
 
-def _untold(exact: bool, why: str | None, shift: Shift | None = None) -> Recognition:
+def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
+    """Return a recognition without an estimate."""
     return Recognition(
         exact=exact,
         share=None,
@@ -185,73 +193,73 @@ def _untold(exact: bool, why: str | None, shift: Shift | None = None) -> Recogni
         n_grown=1.0,
         p_fresh=1.0,
         power=0.0,
-        untold=why,
+        untold=reason,
         shift=shift,
     )
 
 
 def _dispersion(tree: LeafCounts) -> float:
-    """Return Pearson's sum over its degrees of freedom, expectations taken within each class's leaves."""
-    found, stored = np.bincount(tree.group, tree.found), np.bincount(tree.group, tree.stored)
-    expected = tree.stored * (found / np.maximum(stored, 1e-300))[tree.group]
-    some = expected > 0
-    return float(((tree.found - expected) ** 2)[some] @ (1 / expected[some])) / tree.freedom
+    """Return Pearson's sum over its degrees of freedom, with expected counts taken within the leaves of each class."""
+    reached, stored = np.bincount(tree.group, tree.reached), np.bincount(tree.group, tree.stored)
+    expected = tree.stored * (reached / np.maximum(stored, 1e-300))[tree.group]
+    expects_rows = expected > 0
+    return float(((tree.reached - expected) ** 2)[expects_rows] @ (1 / expected[expects_rows])) / tree.freedom
 
 
 def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
-    """Whether every leaf holds its training rows, or at least those, and fresh rows would hardly have managed that."""
-    n_rows = float(np.mean([tree.found.sum() for tree in counted]))
+    """Whether every leaf holds at least as many rows as in training, which is very unlikely for fresh rows."""
+    n_rows = float(np.mean([tree.reached.sum() for tree in counted]))
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     if _all_agree(counted):
-        # One stump may agree by chance, and so may all that split alike.
+        # One stump may agree by chance, and so may all stumps with the same split.
         return any(tree.stored.size > 2 for tree in counted) or len({tuple(tree.stored) for tree in counted}) > 2
     if _short_somewhere(counted):
         return False
     from scipy.stats import nbinom
 
-    # Fresh counts given a leaf that holds n of n_grown: negative binomial. Trees repeat one another, so three count.
+    # The count of fresh rows in a leaf that holds n of n_grown is negative binomial. Trees repeat one another, so at
+    # most three are counted.
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
     return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(0.01))
 
 
 def _short_somewhere(counted: list[LeafCounts]) -> bool:
-    """Whether a leaf has fewer rows than it held in training: then not all training rows are there."""
-    return any((tree.found < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
+    """Whether some leaf has fewer rows than in training: then some training rows are missing."""
+    return any((tree.reached < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
 
 
 def _all_agree(counted: list[LeafCounts]) -> bool:
-    return all(np.allclose(tree.found, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
+    return all(np.allclose(tree.reached, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
 
 
 def _mostly_repeated(counted: list[LeafCounts]) -> bool:
     """Whether each row shares all its leaves with three others or more, on average."""
-    some = slice(None, None, -(-counted[0].at.size // ROWS_TO_COMPARE) or 1)
-    mixed = np.zeros(counted[0].at[some].size, dtype=np.uint64)
+    compared = slice(None, None, -(-counted[0].at.size // ROWS_TO_COMPARE) or 1)
+    hashes = np.zeros(counted[0].at[compared].size, dtype=np.uint64)
     with np.errstate(over="ignore"):
         for tree in counted:
-            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + tree.at[some].astype(np.uint64) + np.uint64(1)
-    return 4 * np.unique(mixed).size < mixed.size
+            hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + tree.at[compared].astype(np.uint64) + np.uint64(1)
+    return 4 * np.unique(hashes).size < hashes.size
 
 
 def _sparse(counted: list[LeafCounts]) -> bool:
-    """Whether one tree has more leaves than there are rows: most are empty then, and chi-square is a poor law."""
-    return len(counted) == 1 and counted[0].stored.size > counted[0].found.sum()
+    """Whether there is one tree with more leaves than rows: most leaves are empty, and chi-square fits badly."""
+    return len(counted) == 1 and counted[0].stored.size > counted[0].reached.sum()
 
 
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     """Return the degrees of freedom of the mean dispersion over trees that see the same rows.
 
-    Two trees' Pearson sums have covariance 2 phi^2, phi^2 being the contingency of their leaves within classes (its
-    chance part taken off). Where that cannot be seen, trees are counted as if they repeated one another: with too many
-    leaves to cross, and with few rows.
-    Small expected counts make the sums vary more than chi-square.
+    The Pearson sums of two trees have covariance 2 phi^2, where phi^2 is the contingency of their leaves within classes
+    (less its chance part). With few rows, or too many leaves to cross, it cannot be estimated, and trees are counted as
+    if they repeated one another. Small expected counts make the sums vary more than chi-square.
     """
     from debias.rows.kernels import leaf_counts as leaf_kernels
 
     n_trees, n_rows = len(counted), counted[0].at.size
     excess = [_excess_variance(tree) for tree in counted]
-    own = float(np.mean([each / tree.freedom for each, tree in zip(excess, counted, strict=True)]))
+    own = float(np.mean([variance / tree.freedom for variance, tree in zip(excess, counted, strict=True)]))
     if n_trees == 1:
         return 1 / own
     # Few rows leave most pairs of leaves empty and hide the overlap.
@@ -272,7 +280,7 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
 def _excess_variance(tree: LeafCounts) -> float:
     """Return the variance of Pearson's sum over that of chi-square: 1 + sum(1 / p) / m for m rows, to first order."""
     share = tree.stored / tree.stored.sum()
-    n_leaves, n_rows = share.size, max(tree.found.sum(), 1.0)
+    n_leaves, n_rows = share.size, max(tree.reached.sum(), 1.0)
     extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
 
@@ -286,7 +294,7 @@ def _chi2_cdf(ratio: float, freedom: float) -> float:
 def _power(r: float, kappa: float, present: float, freedom: float, false_alarm: float) -> float:
     from scipy.stats import chi2
 
-    # Alarm takes both a small p and a share beyond the threshold.
+    # An alarm needs both a small p and a share beyond the threshold.
     least = THRESHOLD * min(1.0, 1 / r) * r
     at_threshold = 1 + kappa * r - 2 * kappa * least - (1 - kappa) * least**2 / r
     limit = min(chi2.ppf(false_alarm, freedom) * (1 + kappa * r), at_threshold * freedom)

@@ -1,4 +1,4 @@
-"""A request: the model, the rows and the settings that a user passed, checked once."""
+"""The request: the model, the rows and the settings that a user passed, checked once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Request:
-    """The model, the rows and the settings that a user passed. Make it by :meth:`of`, which checks them.
+    """The model, the rows and the settings that a user passed. Make it with :meth:`of`, which checks them.
 
     Parameters
     ----------
@@ -60,10 +60,11 @@ class Request:
         Raises
         ------
         RowsError
-            Rows are in another order than those of X, or the seed or the number of threads is not a whole number.
+            The rows of y or of weights are in another order than those of X, or the seed or the number of threads is
+            not a whole number.
         """
-        of_rows = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks")}
-        refuse_other_order(X, passed.get("train"), y=y, **of_rows)
+        one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks")}
+        refuse_other_order(X, passed.get("train"), y=y, **one_value_per_row)
         seed, n_jobs = whole_seed(passed.pop("seed", None)), threads(passed.pop("n_jobs", None))
         model, params = with_params(model, passed.pop("params", None))
         return cls(model=model, X=X, y=y, params=params, seed=seed, n_jobs=n_jobs, **passed)
@@ -75,7 +76,7 @@ class Request:
 
     @cached_property
     def members(self) -> list[Member]:
-        """The models of trees inside the model, with the rows as each sees them.
+        """The models of trees inside the model, each with the rows as it sees them.
 
         Raises
         ------
@@ -93,7 +94,7 @@ class Request:
         return replace(self, X=None)
 
     def without_blocks(self) -> Request:
-        """Return the request without blocks and margins, which a refit does not take."""
+        """Return the request without blocks and margins, which a refit cannot use."""
         return replace(self, blocks=None, base_margin=None)
 
 

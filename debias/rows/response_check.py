@@ -1,7 +1,8 @@
-"""Does y look like the response this model predicts? Leaf counts are of X alone, and say nothing of y.
+"""Checks of the response of held-out rows, which compare y with the predictions of the model.
 
-Two signs show that y is in other units, transformed, or has its labels exchanged, and noise shows neither: predictions
-that lie far from all of y, and predictions that go down where y goes up. A forest also stores the mean of y.
+Leaf counts depend on X alone and say nothing about y. Two signs show that y has other units, was transformed, or has
+exchanged labels: predictions that are far from all values of y, and predictions that go down where y goes up. Noise
+shows neither. A forest also stores the mean of y.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ if TYPE_CHECKING:
 
 ROWS_TO_LOOK_AT = 500
 ROWS_AT_LEAST = 20
-"""With fewer rows there is no telling."""
+"""With fewer rows nothing is checked."""
 FAR = 3.0
-"""Mean error of predictions (of boosters: mean gradient of the loss), in its standard deviations over rows, from which
-y is another response. It is 0 on average where y is that of training, whatever the noise."""
+"""Mean error of the predictions (for boosted models: mean gradient of the loss) in standard deviations over rows. From
+this value on, y is another response. The mean is 0 on average if y is the training response, whatever the noise."""
 ONE_SIDED = ("quantile", "expectile")
-"""Losses whose predictions are meant to lie to one side of most rows."""
+"""Losses whose predictions should lie to one side of most rows."""
 BAGS_AT_LEAST = 10
-"""Of fewer bags the variance of y is not estimated from the means of their roots."""
+"""With fewer bags the variance of y is not estimated from the means at their roots."""
 SHIFTED_Z, SHIFTED_SIZE = 4.0, 0.3
-"""z-value, and size in standard deviations of y, from which the mean of y is another than in training."""
+"""From this z-value, and this size in standard deviations of y, the mean of y differs from that in training."""
 AGAINST = -5.0
-"""z-value of the covariance of predictions and y below which they go against one another: 3e-7 of models of noise."""
+"""z-value of the covariance of predictions and y. Below it they go in opposite directions: 3e-7 of models of noise."""
 
 
 def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, notes: WarningLog) -> None:
-    """Warn of a response of rows the model has not seen that it cannot have been trained to predict.
+    """Warn if the response of held-out rows cannot be the response the model was trained on.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     table : Table
-        Rows, columns in the model's order; some of them are looked at, evenly spaced.
+        Rows, columns in the model's order. Up to 500 of them, evenly spaced, are used.
     response : Response
     notes : WarningLog
     """
@@ -70,25 +71,26 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
         if (np.abs(error.mean(axis=0)) > FAR * error.std(axis=0)).any():
             notes.warn(
                 "y does not look like the response the model was trained on: nearly all predictions for these rows are "
-                "far off to the same side. Pass y in the units of training, and transformed as in training"
+                "much too high, or nearly all are much too low. Pass y in the units of training, and transformed as in "
+                "training"
             )
             return
     against = _z_of_covariance(predicted, values)
     if (against < AGAINST).any():
         notes.warn(
             "y goes down where the predictions of the model go up, so it may not be the response the model was trained "
-            "on: check that y belongs to these rows, and that its labels or signs are those of training"
+            "on. Check that y belongs to these rows, and that its labels or signs are the same as in training"
         )
 
 
 def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: WarningLog) -> None:
-    """Warn where the mean of y, or the share of a class, is another than in training; for forests that store it.
+    """Warn if the mean of y, or the share of a class, differs from that in training; for forests that store it.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
     response : Response
-        Of all rows: those of a batch may be sorted.
+        Response of all rows: the rows of a batch may be sorted.
     notes : WarningLog
     """
     in_training = _training_mean(ensemble)
@@ -102,22 +104,22 @@ def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: 
         k = int(size.argmax())
         centre = ensemble.centre[k] if ensemble.centre.size > k else 0.0
         here, before = float(values[:, k].mean() + centre), float(mean[k] + centre)
-        what = (
+        difference = (
             f"the share of class {ensemble.classes[k]!s} is {here:.1%} among these rows and {before:.1%} in training"
             if ensemble.classes is not None
             else f"the mean of y is {here:.4g} among these rows and {before:.4g} in training"
         )
         notes.warn(
-            f"{what}: if these rows were not drawn as the training rows were, or were chosen by y, the scores hold for "
-            "such rows only"
+            f"{difference}. If these rows were not drawn as the training rows were, or were chosen by y, the scores "
+            "hold for such rows only"
         )
 
 
 def _training_mean(ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray[np.float64], int] | None:
-    """Return mean and variance of the training response, and the number of rows; None where nodes do not tell them.
+    """Return mean and variance of the training response, and the number of rows; None if the nodes do not show them.
 
-    The roots of bags have means that vary like a mean over the bag; those of bags that are balanced by class do not
-    vary, and weights of rows show in the weight of the roots.
+    The means at the roots vary over bags like the mean of a bag. They do not vary if bags are balanced by class.
+    Weights of rows show in the weight of the roots.
     """
     if not (ensemble.averaged and ensemble.mean_values and ensemble.uniform_rows):
         return None
@@ -132,7 +134,7 @@ def _training_mean(ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray
             return mean, mean * (1 - mean), n
         if ensemble.impurity is None or ensemble.criterion != "squared_error":
             return None
-        # Of several responses the impurity is the mean of their variances: none of them is more than the sum.
+        # With several responses the impurity is the mean of their variances, and each variance is at most their sum.
         return mean, np.full(mean.size, float(ensemble.impurity[roots].mean()) * mean.size), n
     n = int(weight[0])
     weighted = (weight != n).any() or (ensemble.n_train is not None and n > ensemble.n_train)
@@ -143,7 +145,7 @@ def _training_mean(ensemble: TreeEnsemble) -> tuple[NDArray[np.float64], NDArray
 
 
 def _z_of_covariance(predicted: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean product of deviations over its standard error, column by column; 0 where one is constant."""
+    """Return the mean product of deviations over its standard error for each column; 0 if one of them is constant."""
     product = (predicted - predicted.mean(axis=0)) * (values - values.mean(axis=0))
     error = product.std(axis=0) / np.sqrt(len(product))
     return np.divide(product.mean(axis=0), error, out=np.zeros_like(error), where=error > 0)

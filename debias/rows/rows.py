@@ -1,4 +1,4 @@
-"""Evaluation rows: X, y and weights, which tree may see which row, and the one pass over them."""
+"""Evaluation rows: X, y and weights, the rows that each tree may use, and the single pass over them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, kw_only=True)
 class EvaluationRows:
-    """Evaluation rows, in memory or in batches: what every scorer of trees may read.
+    """Evaluation rows, in memory or in batches: the attributes that every scorer of trees may read.
 
     Attributes
     ----------
     ensemble : TreeEnsemble
     model : object
-        The user's model, routed by its own library.
+        The model that the user passed.
     kind : {"oob", "held-out", "train"}
     provenance : Provenance
-        What was proven about the rows.
+        What is known about the rows.
     in_bag : InBag or None
         The bags, for kind "oob".
     train : Rows or None
-        The training rows beside held-out ones, where the user gave them.
+        The training rows, if the user passed them in addition to held-out rows.
     seed : int or None
-        For scorers that draw.
+        Seed for scorers that draw random numbers.
     n_jobs : int
-        Threads to route with.
+        Number of threads.
     """
 
     ensemble: TreeEnsemble
@@ -66,36 +66,36 @@ class EvaluationRows:
 
     @property
     def n_evaluated(self) -> int:
-        """Number of rows with a weight above 0, less those without weight in training, which are in no evaluation."""
+        """Number of rows with a weight above 0, without the rows that had no weight in training: these are not used."""
         raise NotImplementedError
 
     @property
     def node_sums(self) -> NodeTotals:
-        """Sums over these rows at every node; a row counts in a tree only where it was not in its bag."""
+        """Sums over these rows at every node; a row is used for a tree only if it was not in the bag of the tree."""
         raise NotImplementedError
 
     @property
     def running_loss(self) -> NDArray[np.float64]:
-        """Loss saved at the splits of each feature as margins run from F_0 to F_M, and in the last place by root steps.
+        """Loss saved at the splits of each feature while margins run from F_0 to F_M; the last entry is by root steps.
 
         Weighted mean over the rows, shape (n_features + 1,). For additive ensembles.
 
         Raises
         ------
         CompositionError
-            The loss is an objective of the user's own, or the rows are out-of-bag: no row then sees all trees, and
-            there is no margin to run.
+            The objective is a function of the user, or the rows are out-of-bag rows: no row then has a margin of all
+            trees.
         """
         raise NotImplementedError
 
     def refuse_running_loss(self) -> NoReturn:
         """Raise a CompositionError that says why there is no running loss."""
         raise CompositionError(
-            "oob_loss is not defined on the out-of-bag rows of an additive model: no row is out of every bag. "
+            "oob_loss is not defined on the out-of-bag rows of an additive model, because no row is out of every bag. "
             "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
             if self.in_bag is not None
-            else f"oob_loss needs the loss this {self.ensemble.source} was trained for, and only the gradient of "
-            "an objective of your own is known; use mdi_oob"
+            else f"oob_loss needs the loss of this {self.ensemble.source}, and a custom objective gives only its "
+            "gradient: use mdi_oob"
         )
 
     @property
@@ -105,19 +105,19 @@ class EvaluationRows:
 
     @property
     def in_bag_weight(self) -> NDArray[np.float64]:
-        """In-bag weight n_t of every node, stored or recomputed, shape (n_nodes,); raises as `in_bag_mean`."""
+        """In-bag weight n_t of every node, stored or recomputed, shape (n_nodes,); raises the same as `in_bag_mean`."""
         return self._in_bag_sums.n if self.ensemble.weight is None else self.ensemble.weight
 
     @cached_property
     def in_bag_mean(self) -> NDArray[np.float64]:
         """In-bag mean response mu_t (less the centre) of every node, shape (n_nodes, width).
 
-        Stored where leaf values are means; otherwise recomputed from the training rows, which have to be there.
+        It is stored in the model if leaf values are means. Otherwise it is recomputed from the training rows.
 
         Raises
         ------
         RowsError
-            The model stores none and there are no training rows to recompute them from.
+            The model does not store the means, and there are no training rows to recompute them from.
         """
         if self.ensemble.weight is not None and self.ensemble.mean_values:
             return self.ensemble.centred_value
@@ -131,16 +131,16 @@ class EvaluationRows:
         if source is None:
             how = "the training rows themselves (rows='oob'), or " if ensemble.averaged else ""
             raise RowsError(
-                f"this score needs in-bag weights and means of the nodes, which a {ensemble.source} does not store; "
-                f"pass {how}train=(X_train, y_train) beside held-out rows so that they can be recomputed, or use "
-                "mdi_oob, oob_split or oob_loss, which need none"
+                f"this score needs in-bag weights and means of the nodes, which a {ensemble.source} does not store. "
+                f"Pass {how}train=(X_train, y_train) together with held-out rows, so that they can be recomputed; or "
+                "use mdi_oob, oob_split or oob_loss, which do not need them"
             )
         sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
         if ensemble.weight is not None and not np.allclose(sums.n, ensemble.weight, rtol=1e-6):
             raise RowsError(
-                f"the training rows do not have the weight that the nodes of this {ensemble.source} store. If it was "
-                "trained with weights of rows or classes, pass train=(X_train, y_train, weight) with their product; if "
-                "each tree was grown on a part of the rows, use mdi_oob, oob_split or oob_loss: they need no such sums"
+                f"the training rows do not have the weights that the nodes of this {ensemble.source} store. If it was "
+                "trained with weights of rows or classes, pass train=(X_train, y_train, weight) with their product. If "
+                "each tree was grown on a part of the rows, use mdi_oob, oob_split or oob_loss, which need no such sums"
             )
         return sums
 
@@ -154,14 +154,14 @@ class Rows(EvaluationRows):
     ensemble, model, kind, provenance, in_bag, train, seed, n_jobs
         As for :class:`EvaluationRows`.
     table : Table
-        X, columns in the model's order.
+        X, with the columns in the order of the model.
     response : Response
     weight : array of float64 of shape (n_rows,)
-        Evaluation weights; ones if the user gave none.
+        Evaluation weights; ones if the user passed none.
     data : Data or None
-        The same rows as data-only scorers see them, if there are such scorers in this run.
+        The same rows for scorers of data, if there are such scorers in this run.
     blocks : array of int64 of shape (n_rows,), or None
-        Block of each row, numbered from 0, where rows of one block depend on one another.
+        Block of each row, numbered from 0. Rows of one block depend on one another.
     """
 
     table: Table
@@ -178,25 +178,25 @@ class Rows(EvaluationRows):
 
     @property
     def n_evaluated(self) -> int:
-        """As for any rows."""
-        counts = self.weight > 0
+        """See :class:`EvaluationRows`."""
+        is_evaluated = self.weight > 0
         if self.in_bag is not None and self.in_bag.excluded is not None:
-            counts &= ~self.in_bag.excluded
-        return int(counts.sum())
+            is_evaluated &= ~self.in_bag.excluded
+        return int(is_evaluated.sum())
 
     @cached_property
     def node_sums(self) -> NodeTotals:
-        """As for any rows; they are added up in one pass."""
+        """See :class:`EvaluationRows`; the sums are computed in one pass."""
         return self._pass[0]
 
     @cached_property
     def running_loss(self) -> NDArray[np.float64]:
-        """As for any rows; it is added up in the pass over the rows."""
+        """See :class:`EvaluationRows`; the loss is computed in the pass over the rows."""
         if not self.can_run_loss:
             self.refuse_running_loss()
         self.with_running_loss = True
         drop = self._pass[1]
-        if drop is None:  # the pass was made before anyone asked for the loss
+        if drop is None:  # the pass was made before a scorer needed the loss
             del self.__dict__["_pass"]
             drop = self._pass[1]
         assert drop is not None
@@ -204,12 +204,12 @@ class Rows(EvaluationRows):
 
     @cached_property
     def paths(self) -> Paths:
-        """Slot of every row in every tree, kept for the passes that follow the first; 2 or 4 bytes a row and tree."""
+        """Slot of every row in every tree, kept for later passes; it takes 2 or 4 bytes per row and tree."""
         return Paths.of(self)
 
     @cached_property
     def _pass(self) -> tuple[NodeTotals, NDArray[np.float64] | None]:
-        """Route every row once, in blocks, and add up all that the scorers of this run need."""
+        """Route every row once, in blocks of rows, and add up everything that the scorers of this run need."""
         sums = NodeTotals(self.ensemble)
         if not (self.with_running_loss and self.can_run_loss):
             for rows, router in self.blocks_to_route():
@@ -222,38 +222,38 @@ class Rows(EvaluationRows):
         return sums, drop
 
     def refuse_faulty(self) -> None:
-        """Raise a RowsError if rows have values the model does not take, and some would be added before it shows."""
+        """Raise a RowsError if the model does not take some values, before the first of several blocks is added."""
         parts = row_blocks(self.n_rows, self.ensemble.n_features, self.ensemble.n_trees)
         for rows in parts if len(parts) > 1 else []:
             self.table.matrix(self.ensemble, rows)
 
     def leaf_blocks(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
-        """Go through blocks of rows: which they are, and their leaf in every tree; -1 where they do not count."""
+        """Yield blocks of rows: their position, and their leaf in every tree; -1 if a row is not used for the tree."""
         trees = np.arange(self.ensemble.n_trees)
         for rows, router in self.blocks_to_route(trees.size):
             yield rows, router.leaves(trees)
 
     def blocks_to_route(self, n_leaves: int = 1) -> Iterator[tuple[slice, Router]]:
-        """Go through blocks of rows of whose leaves so many are kept: which they are, and what routes them."""
+        """Yield blocks of rows: their position and their router; `n_leaves` leaves of each row are kept in memory."""
         for rows in row_blocks(self.n_rows, self.ensemble.n_features, n_leaves):
             skip = None if self.in_bag is None else self.in_bag.bits_not_evaluated(rows.start, rows.stop)
             yield rows, Router(self.ensemble, self.table.matrix(self.ensemble, rows), skip, self.n_jobs)
 
     def add_running_loss(self, leaves: NDArray[np.int32], rows: slice, drop: NDArray[np.float64]) -> None:
-        """Add the loss that a block of rows saves at the splits of each feature, and at root steps, to `drop`."""
+        """Add to `drop` the loss that a block of rows saves at the splits of each feature and by root steps."""
         drop += running_loss(self.ensemble, self.response.part(rows), self.weight[rows], leaves, self.n_jobs)
 
 
 def in_bag_sums(rows: Rows, in_bag: InBag) -> NodeTotals:
-    """Return node sums over the in-bag rows of each tree, with the weights they had there."""
+    """Return node sums over the in-bag rows of each tree, with their weights in the bag."""
     ensemble = rows.ensemble
     sums = NodeTotals(ensemble)
     X = rows.table.matrix(ensemble)
     for tree in range(ensemble.n_trees):
-        which = np.array([tree])
+        one_tree = np.array([tree])
         weight = in_bag.draw(tree)
-        leaves = route(ensemble, X, trees=which, in_bag=(weight == 0)[None, :])
-        sums.add(leaves, rows.response, weight, trees=which)
+        leaves = route(ensemble, X, trees=one_tree, in_bag=(weight == 0)[None, :])
+        sums.add(leaves, rows.response, weight, trees=one_tree)
     return sums
 
 
@@ -263,7 +263,7 @@ class SummedRows(EvaluationRows):
     Parameters
     ----------
     sums : NodeSums
-        Over all rows.
+        Sums over all rows.
     model, kind, provenance, in_bag, train, seed
         As for :class:`EvaluationRows`.
     """
@@ -297,32 +297,32 @@ class SummedRows(EvaluationRows):
 
     @property
     def n_evaluated(self) -> int:
-        """As for any rows."""
+        """See :class:`EvaluationRows`."""
         return self.sums.n_evaluated
 
     @property
     def node_sums(self) -> NodeTotals:
-        """As for any rows; they were added up batch by batch."""
+        """See :class:`EvaluationRows`; the sums were computed batch by batch."""
         return self.sums
 
     @property
     def running_loss(self) -> NDArray[np.float64]:
-        """As for any rows."""
+        """See :class:`EvaluationRows`."""
         saved = self.sums.running_loss
         if not self.can_run_loss:
             self.refuse_running_loss()
         if saved is None:
             raise CompositionError(
-                "these node sums have no running loss added up: make them with debias.NodeSums(model, "
-                "running_loss=True) before the first row"
+                "these node sums have no running loss. Make new ones with debias.NodeSums(model, running_loss=True), "
+                "and add the rows again"
             )
         return saved / self.sums.total_weight
 
     def __getattr__(self, name: str) -> Any:
         if name in ("table", "response", "weight", "paths", "data", "blocks"):
             raise CompositionError(
-                "this scorer looks at the rows one by one, and rows that come in batches are not kept: pass X and y in "
-                "memory, or a sample of them. Scores of node sums can be streamed: mdi, mdi_oob, ufi, oob_split, "
-                "oob_loss"
+                "this scorer needs the rows themselves, and rows that come in batches are not kept: pass X and y in "
+                "memory, or a sample of them. Scores that need only node sums take batches: mdi, mdi_oob, ufi, "
+                "oob_split, oob_loss"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

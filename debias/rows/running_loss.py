@@ -1,4 +1,4 @@
-"""The loss that rows save at the splits of each feature, their margins running from F_0 to F_M, in threads."""
+"""The running loss: the loss that rows save at the splits of each feature while their margins run from F_0 to F_M."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 ROWS_AT_ONCE = 1024
-"""So many rows are one sum, whatever the number of threads; their margins stay in the processor's cache."""
+"""Number of rows in one partial sum, whatever the number of threads; their margins stay in the processor cache."""
 
 
 def running_loss(
@@ -26,34 +26,34 @@ def running_loss(
     leaves: NDArray[np.int32],
     n_jobs: int = 1,
 ) -> NDArray[np.float64]:
-    """Return the weighted loss that rows save at the splits of each feature, and at root steps.
+    """Return the weighted loss that rows save at the splits of each feature, and by root steps.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
-        Additive, of an objective that has a loss.
+        An additive ensemble whose objective has a loss.
     response : Response
-        Of these rows.
+        Response of these rows.
     weight : array of shape (n_rows,)
     leaves : array of shape (n_rows, n_trees)
     n_jobs : int
-        Threads; they do not change the result.
+        Number of threads; it does not change the result.
 
     Returns
     -------
     array of shape (n_features + 1,)
-        The root steps in the last place.
+        The last entry is that of the root steps.
     """
     in_products = response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble)
 
-    def of_rows(begin: int) -> NDArray[np.float64]:
-        at, drop = slice(begin, begin + ROWS_AT_ONCE), np.zeros(ensemble.n_features + 1)
+    def partial_sum(begin: int) -> NDArray[np.float64]:
+        part, drop = slice(begin, begin + ROWS_AT_ONCE), np.zeros(ensemble.n_features + 1)
         add = _add_log_loss if in_products else _add_loss
-        add(ensemble, response.part(at), weight[at], leaves[at], drop)
+        add(ensemble, response.part(part), weight[part], leaves[part], drop)
         return drop
 
     with allowed(n_jobs) as threads:
-        drops = threads.map(of_rows, range(0, len(leaves), ROWS_AT_ONCE))
+        drops = threads.map(partial_sum, range(0, len(leaves), ROWS_AT_ONCE))
     total: NDArray[np.float64] = np.sum([np.zeros(ensemble.n_features + 1), *drops], axis=0)
     return total
 
@@ -65,7 +65,7 @@ def _add_log_loss(
     leaves: NDArray[np.int32],
     drop: NDArray[np.float64],
 ) -> None:
-    """Add the log-loss of one margin."""
+    """Add the log-loss of models with one margin."""
     from debias.rows.kernels import running_loss as kernels
 
     assert response.target is not None
@@ -84,7 +84,7 @@ def _add_loss(
     leaves: NDArray[np.int32],
     drop: NDArray[np.float64],
 ) -> None:
-    """Add the loss of any objective that has one."""
+    """Add the loss of any objective that has a loss."""
     from debias.rows.kernels import running_loss as kernels
 
     target = response.target
@@ -107,7 +107,7 @@ def _add_loss(
 
 
 def _moderate(ensemble: TreeEnsemble) -> bool:
-    """Whether there is one margin, and neither it nor one step of it so large that its exponential overflows."""
+    """Whether there is one margin, and the exponentials of the margin and of each step do not overflow."""
     if ensemble.n_outputs > 1:
         return False
     leaf = np.where(ensemble.left < 0, np.abs(ensemble.value[:, 0]), 0.0)

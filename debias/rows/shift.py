@@ -1,14 +1,18 @@
-"""Do rows part at the splits as the training rows did? Where they do not, they are shifted, or of other columns.
+"""Detection of shift: the splits may divide these rows otherwise than they divided the training rows.
 
-A split that sent a share p of n training rows to the left sends a share of m fresh rows there that differs from p by
-chance alone: the difference has variance q (1 - q) (1 / m + 1 / n), q being the share of all m + n rows. Squared and
-divided by this variance it is 1 on average. What is above that, times (1 / m + 1 / n) q (1 - q) / (a (1 - a)), a being
+Then the rows come from another distribution, or their columns are not those of training. :func:`shift_of` is
+the entry point; :mod:`debias.rows.provenance` turns its result into a warning.
+
+A split sends a share p of n training rows to the left. The share of m fresh rows that it sends there differs from p by
+chance alone, with variance q (1 - q) (1 / m + 1 / n), where q is the share among all m + n rows. The squared difference
+divided by this variance is 1 on average. The part above 1, times (1 / m + 1 / n) q (1 - q) / (a (1 - a)), where a is
 the mean of the two shares, is the square of an effect size w that does not depend on the numbers of rows: shares of .5
-and .55 have w = .1, of .5 and .75 w = .52, of 0 and 1 w = 2, the largest. (With q in the place of a it grew like
-sqrt(m / n) where all rows went to a side that few training rows went to.)
+and .55 have w = .1, shares of .5 and .75 have w = .52, shares of 0 and 1 have w = 2, the largest value. (With q instead
+of a, w would grow like sqrt(m / n) if all rows went to a side that few training rows went to.)
 
-Where fewer than five rows are expected on a side of a split, the square is that of the normal value with the same tail
-as the exact law of the rows on that side: a category of 1 % of the training rows that all of 200 rows have is told.
+If fewer than five rows are expected on a side of a split, the square is that of the normal value with the same tail
+probability as the exact distribution of the rows on that side. So the shift is found if all of 200 rows have a
+category that 1 % of the training rows have.
 """
 
 from __future__ import annotations
@@ -25,29 +29,29 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 FALSE_ALARM = 0.001
-"""Probability, at most, with which a feature of fresh rows is called shifted, all features together."""
+"""Largest probability that any feature of fresh rows is called shifted."""
 SMALLEST = 0.1
-"""Value of w from which a shift is told: what is smaller is real in large samples, and changes little."""
+"""Smallest w that is reported. Smaller shifts are real in large samples, but change little."""
 ROWS_ON_EACH_SIDE = 5
-"""A split is compared by the normal law where so many rows are expected on each side, of the training rows and of the
-others; by the exact law where twice as many of both together are."""
+"""A split is compared by the normal distribution if so many training rows, and so many other rows, are expected on each
+side; by the exact distribution if twice as many rows of both kinds together are expected there."""
 ROWS_AT_SPLIT = 20
-"""Training rows, and others, that must reach a split for the exact law."""
+"""Number of training rows, and of other rows, that must reach a split for the exact distribution."""
 
 
 @dataclass(frozen=True)
 class ShiftedFeature:
-    """A feature whose splits part the rows otherwise than they parted the training rows.
+    """A feature whose splits do not divide the rows as they divided the training rows.
 
     Parameters
     ----------
     name : str
     size : float
-        Effect size w, averaged over the splits on the feature, each weighed by the rows that reach it.
+        Effect size w, averaged over the splits on the feature, weighted by the number of rows that reach each.
     split : str
         The split at which the shares differ most.
     left_in_training, left_here : float
-        Share of the rows reaching that split that went to the left.
+        Share of the rows that reach this split and go to the left.
     """
 
     name: str
@@ -71,7 +75,7 @@ class Shift:
     Parameters
     ----------
     size : float
-        The largest w of a feature that is shifted by more than chance; 0 if there is none.
+        Largest w among the features that are shifted by more than chance; 0 if there are none.
     features : tuple of ShiftedFeature
         These features, the largest shift first.
     """
@@ -87,19 +91,19 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     ----------
     ensemble : TreeEnsemble
     counted : list of LeafCounts
-        What was counted in the leaves of some trees.
+        Counts in the leaves of some trees.
 
     Returns
     -------
     Shift or None
-        None too where sums of hessians weigh the positive class (``scale_pos_weight``): the splits were chosen by where
-        the few heavy rows lie, so that other rows of the same law part otherwise.
+        Also None if sums of hessians give the positive class a weight (``scale_pos_weight``). Such splits depend on
+        where the few rows with a large weight lie, so they divide other rows of the same distribution differently.
 
     Notes
     -----
-    Trees repeat one another, so the mean over all splits on a feature is judged as if one tree alone told it: by a
-    chi-square law with as many degrees of freedom as a tree has splits on the feature, and by Bonferroni's bound over
-    the features.
+    Trees repeat one another, so the mean over all splits on a feature is tested as if there were one tree: by a
+    chi-square distribution with as many degrees of freedom as a tree has splits on the feature, with Bonferroni's bound
+    over the features.
     """
     from scipy.stats import chi2
 
@@ -108,19 +112,20 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     splits = _Splits.of(ensemble, counted)
     if not splits.node.size:
         return None
-    features, of = np.unique(ensemble.feature[splits.node], return_inverse=True)
-    n_splits = np.bincount(of)
-    n_trees = np.bincount(np.unique(np.stack([of, splits.tree]), axis=1)[0])
+    features, feature_of_split = np.unique(ensemble.feature[splits.node], return_inverse=True)
+    n_splits = np.bincount(feature_of_split)
+    n_trees = np.bincount(np.unique(np.stack([feature_of_split, splits.tree]), axis=1)[0])
     freedom = n_splits / n_trees
-    p_value = chi2.sf(np.bincount(of, splits.squared_z) / n_trees, freedom) * features.size
-    squared_w = np.bincount(of, splits.squared_w * splits.n_here) / np.bincount(of, splits.n_here)
+    p_value = chi2.sf(np.bincount(feature_of_split, splits.squared_z) / n_trees, freedom) * features.size
+    n_here = np.bincount(feature_of_split, splits.n_here)
+    squared_w = np.bincount(feature_of_split, splits.squared_w * splits.n_here) / n_here
     size = np.sqrt(np.maximum(squared_w, 0.0))
     shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST))
-    found = []
+    shifted_features = []
     for k in shifted[np.argsort(-size[shifted], kind="stable")]:
-        on_feature = np.flatnonzero(of == k)
+        on_feature = np.flatnonzero(feature_of_split == k)
         worst = on_feature[np.argmax((splits.squared_w * splits.n_here)[on_feature])]
-        found.append(
+        shifted_features.append(
             ShiftedFeature(
                 name=ensemble.feature_names[features[k]],
                 size=float(size[k]),
@@ -129,12 +134,12 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
                 left_here=float(splits.left_here[worst]),
             )
         )
-    return Shift(max((each.size for each in found), default=0.0), tuple(found))
+    return Shift(max((feature.size for feature in shifted_features), default=0.0), tuple(shifted_features))
 
 
 @dataclass(frozen=True, eq=False)
 class _Splits:
-    """The splits with enough rows, and how rows part there; every array has one entry a split."""
+    """The splits with enough rows, and how they divide the rows; every array has one entry per split."""
 
     node: NDArray[np.int64]
     tree: NDArray[np.int64]
@@ -147,12 +152,12 @@ class _Splits:
     @classmethod
     def of(cls, ensemble: TreeEnsemble, counted: list[LeafCounts]) -> _Splits:
         node, tree, sums = [], [], []
-        for number, each in enumerate(counted):
-            start = ensemble.tree_start[each.tree]
-            split, found, stored, left = _summed_up(ensemble, each)
+        for number, leaf_counts in enumerate(counted):
+            start = ensemble.tree_start[leaf_counts.tree]
+            split, reached, stored, left = _summed_up(ensemble, leaf_counts)
             node.append(start + split)
             tree.append(np.full(split.size, number))
-            sums.append(np.stack([stored[split], stored[left], found[split], found[left]]))
+            sums.append(np.stack([stored[split], stored[left], reached[split], reached[left]]))
         if not node:
             return cls(*(np.zeros(0, dtype=np.int64),) * 2, *(np.zeros(0),) * 5)
         nodes, trees = np.concatenate(node), np.concatenate(tree)
@@ -162,7 +167,7 @@ class _Splits:
         normal = rarer * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
         exact = (rarer * (n + m) >= 2 * ROWS_ON_EACH_SIDE) & (np.minimum(n, m) >= ROWS_AT_SPLIT)
         used = normal | exact
-        n, n_left, m, m_left, pooled, normal = (each[used] for each in (n, n_left, m, m_left, pooled, normal))
+        n, n_left, m, m_left, pooled, normal = (array[used] for array in (n, n_left, m, m_left, pooled, normal))
         p, p_here = n_left / n, m_left / m
         mean, variance = (p + p_here) / 2, pooled * (1 - pooled) * (1 / m + 1 / n)
         squared = (p_here - p) ** 2
@@ -174,10 +179,10 @@ class _Splits:
 def _exact_squares(
     n: NDArray[np.float64], n_left: NDArray[np.float64], m: NDArray[np.float64], m_left: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return squares of normal values with the two-sided tails of the rows on the rarer side, given both sets' sum.
+    """Return squares of normal values with the same two-sided tails as the number of rows on the rarer side.
 
-    The law is binomial: that of so many rows, each of which is one of the m with probability m / (m + n). It takes
-    numbers that are not whole, and is wider than the hypergeometric one.
+    The number is binomial given the sum of both sets of rows: each row on that side is one of the m with probability
+    m / (m + n). The formula takes fractional counts, and is wider than the hypergeometric distribution.
     """
     from scipy.special import betainc
     from scipy.stats import chi2
@@ -189,22 +194,22 @@ def _exact_squares(
     as_many = np.where(here > 0, betainc(np.maximum(here, 1e-9), both - here + 1, chance), 1.0)
     as_few = np.where(here < both, betainc(np.maximum(both - here, 1e-9), here + 1, 1 - chance), 1.0)
     squares: NDArray[np.float64] = chi2.isf(np.minimum(1.0, 2 * np.minimum(as_many, as_few)), 1)
-    return np.minimum(squares, 1e6)  # of a tail that underflows
+    return np.minimum(squares, 1e6)  # the tail may underflow
 
 
 def _summed_up(
     ensemble: TreeEnsemble, counted: LeafCounts
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the splits of a tree, rows and training rows of every node, and the left child of each split."""
+    """Return the splits of a tree, the rows and training rows at every node, and the left child of each split."""
     from debias.trees.kernels import nodes as kernels
 
     nodes = slice(ensemble.tree_start[counted.tree], ensemble.tree_start[counted.tree + 1])
     left, right = ensemble.left[nodes], ensemble.right[nodes]
-    found, stored = np.zeros(left.size), np.zeros(left.size)
-    found[counted.node], stored[counted.node] = counted.found, counted.stored
-    kernels.sum_up(np.array([0, left.size]), left, right, found, np.zeros((left.size, 0)), stored)
+    reached, stored = np.zeros(left.size), np.zeros(left.size)
+    reached[counted.node], stored[counted.node] = counted.reached, counted.stored
+    kernels.sum_up(np.array([0, left.size]), left, right, reached, np.zeros((left.size, 0)), stored)
     split = np.flatnonzero((left >= 0) & (stored > 0))
-    return split, found, stored, left[split].astype(np.int64)
+    return split, reached, stored, left[split].astype(np.int64)
 
 
 def _in_words(ensemble: TreeEnsemble, node: int) -> str:

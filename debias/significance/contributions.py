@@ -1,7 +1,7 @@
-"""What each row contributes to a score: ``score_k = sum_i phi_ik`` (docs/significance.md).
+"""Contributions of rows to a score, ``score_k = sum_i phi_ik``, and standard errors from them (docs/significance.md).
 
 ``phi_ik = w_i / (T n'_T) sum over i's path, v(t) = k, of (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``, times
-the node weight of the scorer: the score is linear in the evaluation responses, once their node means are known.
+the node weight of the scorer. Given the node means, the score is linear in the responses of the evaluation rows.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     Parameters
     ----------
     paths : Paths
-        Those of `rows`.
+        Paths of `rows`.
     rows : Rows
     node_weight : array of shape (n_nodes,)
-        What the scorer multiplies the centred covariance of each split with.
+        Factor of the centred covariance of each split in the score.
 
     Returns
     -------
     array of float64 of shape (n_rows, n_features)
-        In the unit of the score, which is the sum over rows. Rows that were never evaluated have 0.
+        Contributions in the unit of the score; the score is their sum over rows. They are 0 for rows that are not an
+        evaluation row of any tree.
     """
     from debias.rows.kernels import paths as path_kernels
 
@@ -44,15 +45,15 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
     of_rows = _of_rows(paths, rows, paths.factor(node_weight), rows.ensemble.feature[paths.splits])
     with allowed(rows.n_jobs) as threads:
         threads.map(lambda part: path_kernels.contributions(*part, of_rows, phi), paths.parts)
-    every = np.zeros((rows.n_rows, phi.shape[1]))
-    every[paths.order] = phi
-    return every
+    in_row_order = np.zeros((rows.n_rows, phi.shape[1]))
+    in_row_order[paths.order] = phi
+    return in_row_order
 
 
 def moments(
     paths: Paths, rows: Rows, factor: NDArray[np.float64], grouping: Grouping
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return power sums of contributions, totalled by block, and the units they are measured in.
+    """Return power sums of contributions, summed by block first, and the units of the contributions.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def moments(
     factor : array of shape (n_dividing, 2)
         See :meth:`debias.rows.paths.Paths.factor`.
     grouping : Grouping
-        Groups are summed first.
+        Contributions to a group of features are summed first.
 
     Returns
     -------
@@ -87,18 +88,18 @@ def moments(
 def influence_error(
     paths: Paths, rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping
 ) -> NDArray[np.float64]:
-    """Return the standard error of scores on out-of-bag rows, whose in-bag rows are drawn with them.
+    """Return the standard error of scores on out-of-bag rows, which are drawn together with the in-bag rows.
 
-    The infinitesimal jackknife with the splits held: a row acts on the score as an evaluation row of some trees (its
-    contribution) and through the node means of the trees in whose bags it is. Under no signal it is up to sqrt(2) times
-    too large, as jackknives of degenerate statistics are.
+    This is the infinitesimal jackknife with fixed splits. A row acts on the score in two ways: as an evaluation row of
+    some trees (its contribution), and through the node means of the trees in whose bags it is. Without signal the
+    standard error is up to sqrt(2) times too large, as for jackknives of degenerate statistics.
 
     Parameters
     ----------
     paths, rows, node_weight
         As for :func:`contributions`.
     grouping : Grouping
-        Groups are summed first.
+        Contributions to a group of features are summed first.
 
     Returns
     -------
@@ -131,7 +132,7 @@ def influence_error(
 
 
 def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[np.generic]:
-    """Return the weights rows had in the bags' nodes, with those of their classes, shape (n_trees, n_rows)."""
+    """Return the weights of rows in the bags, times the weights of their classes, shape (n_trees, n_rows)."""
     assert rows.in_bag is not None
     assert paths.in_bag is not None
     if rows.in_bag.class_weight is None:
@@ -140,29 +141,32 @@ def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[np.generic]:
 
 
 def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Return sqrt(n) times the standard deviation of n contributions, from their sum and sum of squares, stacked."""
+    """Return sqrt(n) times the standard deviation of n contributions.
+
+    ``sums[0]`` is their sum and ``sums[1]`` their sum of squares.
+    """
     if n < 2:
         return np.zeros(sums.shape[1:])
     variance = np.maximum(sums[1] - sums[0] ** 2 / n, 0.0) * (n / (n - 1))
-    # What is left of features whose contributions are all alike is rounding.
+    # If all contributions to a feature are equal, a variance above 0 is a rounding error.
     return np.sqrt(np.where(variance > 1e-20 * sums[1], variance, 0.0))
 
 
 def _of_rows(
     paths: Paths, rows: Rows, factor: NDArray[np.float64], column: NDArray[np.int32]
 ) -> tuple[NDArray[np.generic], ...]:
-    """Return the arguments of the compiled walk where node values are the model's own."""
+    """Return the arguments of the compiled loops over paths, with the node values of the model."""
     y = coded_response(rows)[paths.order]
     width, tree_output = rows.ensemble.value.shape[1] - (rows.response.values is None), rows.ensemble.tree_output
     sums = paths.slot_sums(paths.evaluated, paths.weight, y, tree_output, width)
     mean = sums[paths.inside] / paths.evaluation_weight[paths.inside][:, None]
     step = np.stack([fixed_differences(paths, width), mean], axis=1)
-    where = (paths.slots, paths.evaluated, paths.start, paths.slot_of_split, column)
-    return *where, factor, step, tree_output, y, paths.weight
+    positions = (paths.slots, paths.evaluated, paths.start, paths.slot_of_split, column)
+    return *positions, factor, step, tree_output, y, paths.weight
 
 
 def fixed_differences(paths: Paths | Steps, width: int) -> NDArray[np.float64]:
-    """Return the differences of the children's node values at every dividing split, shape (n_dividing, width)."""
+    """Return the difference of the node values of the children at every dividing split, shape (n_dividing, width)."""
     ensemble = paths.ensemble
     begin = ensemble.tree_start[np.searchsorted(ensemble.tree_start, paths.splits, side="right") - 1]
     left, right = begin + ensemble.left[paths.splits], begin + ensemble.right[paths.splits]
@@ -173,7 +177,7 @@ def fixed_differences(paths: Paths | Steps, width: int) -> NDArray[np.float64]:
 def coded_response(rows: Rows) -> NDArray[np.float64]:
     """Return the response as columns, shape (n_rows, n_outputs).
 
-    Classes of averaged trees become one-hot columns without that of the first class, see `class_product`.
+    Classes of averaged trees become one-hot columns without the first class, see `class_product`.
     """
     if rows.response.values is not None:
         return rows.response.values
@@ -181,21 +185,22 @@ def coded_response(rows: Rows) -> NDArray[np.float64]:
 
 
 def one_hot(rows: Rows) -> NDArray[np.uint8]:
-    """Return which class each row has, shape (n_rows, n_classes)."""
+    """Return the class of each row as one-hot columns, shape (n_rows, n_classes)."""
     assert rows.response.codes is not None
     return np.eye(rows.ensemble.n_outputs, dtype=np.uint8)[rows.response.codes]
 
 
 def class_product(difference: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what gives, times another such difference, the product of two differences of class shares.
+    """Return the coordinates of a difference a of class shares whose product with another difference b is a . b.
 
-    Shares add up to 1, so a difference of shares adds up to 0 and is known without the first class; the product over
-    all classes is ``sum_k a_k b_k + (sum_k a_k) (sum_k b_k)`` over the others. What is counted in whole numbers, or
-    not at all, stays exact in these coordinates: there is no rounding to be taken for a contribution.
+    Shares sum to 1, so a difference of shares sums to 0, and the first class can be left out. The product over all
+    classes is ``sum_k a_k b_k + (sum_k a_k) (sum_k b_k)`` over the other classes. Whole numbers and zeros stay exact in
+    these coordinates, so no rounding error looks like a contribution.
 
     Parameters
     ----------
     difference : array of shape (n, n_classes - 1)
+        Difference a, without the first class.
     """
     return difference + difference.sum(axis=1, keepdims=True)
 
@@ -203,16 +208,16 @@ def class_product(difference: NDArray[np.float64]) -> NDArray[np.float64]:
 def units(
     factor: NDArray[np.float64], difference: NDArray[np.float64], column: NDArray[np.int32], n_columns: int
 ) -> NDArray[np.float64]:
-    """Return powers of 2 about as large as the contributions to each column, if the response were of the size of 1.
+    """Return powers of 2 about as large as the contributions to each column would be for a response of size 1.
 
-    Contributions are products of the response and node values. Measured in these units their fourth powers stay within
-    the range of floats as long as those of the response do.
+    Contributions are products of the response and node values. In these units, their fourth powers are within the range
+    of floats if those of the response are.
 
     Parameters
     ----------
     factor : array of shape (n_dividing, 2)
     difference : array of shape (n_dividing, width)
-        Of the children's values.
+        Difference of the values of the two children.
     column : array of int32 of shape (n_dividing,)
     n_columns : int
     """

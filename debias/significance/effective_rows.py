@@ -1,10 +1,10 @@
-"""How many rows a sum over rows rests on: as many as there are, or the few that carry it.
+"""The effective number of rows in a sum over rows: all of them, or the few that dominate it.
 
-A sum of independent values has nearly a normal law where the values are of one size, whatever their number beyond a
-few dozen. Where few of them are much larger than the rest, as those of the rows of a rare class, the large ones alone
-count. The *effective number* is n / (1 + excess kurtosis), and n where tails are no heavier than normal. Of a class of
-r rows among many it is about r; it bounds the skewness of the sum, and is the number of degrees of freedom with which
-its variance is known.
+A sum of independent values of similar size is close to normal if there are more than a few dozen. If few values are
+much larger than the others, such as those of the rows of a rare class, only the large ones count. The *effective
+number* is n / (1 + excess kurtosis), and n if the tails are not heavier than normal. For a class of r rows among many
+rows it is about r. It bounds the skewness of the sum, and it is the number of degrees of freedom of the estimated
+variance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from debias.rows.rows import Rows
 
 POWERS = 4
-"""Power sums that the effective number is made of."""
+"""Number of power sums from which the effective number is computed."""
 
 
 def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -35,7 +35,7 @@ def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     Returns
     -------
     array of shape (n_columns,)
-        Between 1 and n; n where all values are alike.
+        Between 1 and n; n if all values are equal.
     """
     mean = sums[0] / n
     second = sums[1] - n * mean**2
@@ -47,10 +47,10 @@ def effective_number(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
 
 
 def effective_rows(rows: Rows, by_block: bool = True) -> float:
-    """Return the effective number of held-out rows (of blocks, `by_block`): the least of any column of the response.
+    """Return the effective number of held-out rows (of blocks, if `by_block`): the minimum over response columns.
 
-    The values are deviations from the mean, times the weight of the row, summed by block. They depend on the response
-    and on weights, not on what goes with what, so a choice made by the number is the same for permuted responses.
+    The values are deviations from the mean, times the weight of the row, summed by block. They depend only on the
+    response and the weights, not on X. So a test chosen by this number is the same for permuted responses.
     """
     used = rows.weight > 0
     weight = rows.weight[used] / rows.weight.max()
@@ -69,22 +69,22 @@ def effective_rows(rows: Rows, by_block: bool = True) -> float:
 
 
 def is_constant(rows: Rows) -> bool:
-    """Whether all rows that are evaluated have one response."""
+    """Whether all rows that are evaluated have the same response."""
     paths = rows.paths
     evaluated = paths.evaluated
     used = paths.order[np.any(evaluated, axis=0)]
     codes, target, values = rows.response.codes, rows.response.target, rows.response.values
-    given = codes if codes is not None else target if target is not None else values
-    assert given is not None
-    return bool((given[used] == given[used[0]]).all())
+    response = codes if codes is not None else target if target is not None else values
+    assert response is not None
+    return bool((response[used] == response[used[0]]).all())
 
 
 def _columns(rows: Rows, used: NDArray[np.bool_]) -> Iterator[NDArray[np.float64]]:
-    """Go through the columns of the response that are not constant."""
+    """Yield the columns of the response that are not constant."""
     if rows.response.values is not None:
         yield from (column for column in rows.response.values[used].T if np.ptp(column) > 0)
         return
     assert rows.response.codes is not None
     codes = rows.response.codes[used]
     present = np.unique(codes)
-    yield from ((codes == each).astype(np.float64) for each in present[present.size == 2 :])
+    yield from ((codes == code).astype(np.float64) for code in present[present.size == 2 :])

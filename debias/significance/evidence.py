@@ -1,4 +1,7 @@
-"""What a test works on: evaluation rows, the node weights of one score, and the groups of features."""
+"""The evidence of a test: evaluation rows, the node weights of one scorer, and the groups of features.
+
+A method of testing (:mod:`debias.significance.method`) gets everything it needs from here.
+"""
 
 from __future__ import annotations
 
@@ -21,28 +24,28 @@ if TYPE_CHECKING:
     Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 ENOUGH_BLOCKS = 5
-"""Frozen-forest permutations need about so many independent evaluations a tree. With 0.5 and 2 whole blocks out of bag
-the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
+"""Frozen-forest permutations need about this many independent evaluation rows (blocks) per tree. With 0.5 and 2 whole
+blocks out of bag, the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
 RARELY_OUT = 0.1
-"""A class is rarely out of bag if its rows are less than this times as often out of bag as those of another class."""
+"""A class is rarely out of bag if its rows are out of bag less than this times as often as those of another class."""
 FEW_ROWS = 2000
-"""Up to this many effective held-out rows the response is permuted, which is exact. With 48 rows of a rare class among
-4,800, or 270, Student's law by the number of rows found noise in 1 data set of 10 instead of 20; with 1,100 or more it
-had its level (docs/significance.md)."""
+"""Up to this many effective held-out rows the response is permuted, which is exact. With 48 or 270 rows of a rare class
+among 4,800, Student's t with the number of rows found noise in 1 of 10 data sets instead of 1 of 20; with 1,100 rows or
+more it had its nominal level (docs/significance.md)."""
 MOST_VALUES = 4e7
-"""More rows than FEW_ROWS are permuted only where rows x trees x columns of node values are at most this many: 200
-permutations take half a minute of a processor then."""
+"""More rows than FEW_ROWS are permuted only if rows x trees x columns of node values are at most this many: 200
+permutations then take half a minute on one processor."""
 FEWEST = 4
-"""Fewer rows (blocks) have so few orders that no permutation can find anything at 5 %."""
+"""With fewer rows (blocks) there are so few orders that no permutation test can reject at 5 %."""
 CONSTANT = (
-    "the response is the same in all rows that are evaluated, so nothing can be told about any feature. Pass rows in "
-    "which it differs (of a classifier: rows of two classes or more)"
+    "the response is the same in all evaluation rows, so no feature can be tested. Pass rows with different responses "
+    "(for a classifier: rows of two classes or more)"
 )
-TOO_FEW = "independent rows or blocks are too few to tell any feature from noise: pass more"
+TOO_FEW = "independent rows or blocks are too few to test any feature: pass more rows"
 
 
 class Evidence(Protocol):
-    """What a test works on."""
+    """What a test needs to know about rows, scorer and groups of features."""
 
     @property
     def rows(self) -> Any:
@@ -54,7 +57,7 @@ class Evidence(Protocol):
 
     @property
     def grouping(self) -> Grouping:
-        """Groups of features, whose scores are summed."""
+        """Groups of features. The scores of a group are summed."""
 
     @property
     def n_independent(self) -> int:
@@ -62,7 +65,7 @@ class Evidence(Protocol):
 
     @property
     def has_blocks(self) -> bool:
-        """Whether rows of one block depend on one another."""
+        """Whether there are blocks of rows that depend on one another."""
 
     @property
     def can_permute(self) -> bool:
@@ -73,16 +76,16 @@ class Evidence(Protocol):
         """Whether a permutation test is the best one for these rows."""
 
     def no_verdict(self) -> str | None:
-        """Return why no test can tell anything on these rows; None if one can."""
+        """Return why these rows cannot be tested; None if they can."""
 
     def warn_of_classes(self, log: WarningLog) -> None:
-        """Warn of classes whose rows are hardly ever out of bag."""
+        """Warn of classes whose rows are almost never out of bag."""
 
     def warn(self, method: str, log: WarningLog) -> None:
-        """Warn of what makes a test by this method weak or approximate on these rows."""
+        """Warn if a test by this method is weak or approximate on these rows."""
 
     def warn_of_blocks(self, log: WarningLog) -> None:
-        """Warn where Student's law is approximate because few rows carry the response in unequal blocks."""
+        """Warn if Student's t is approximate because few rows dominate the response and blocks have different sizes."""
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows, in one or several versions.
@@ -95,7 +98,7 @@ class Evidence(Protocol):
         Returns
         -------
         list of (array of shape (4, n_groups), array of shape (n_groups,))
-            Sums of the first four powers, and the units they are measured in.
+            Sums of the first four powers, and the units of the contributions.
         """
 
 
@@ -116,22 +119,22 @@ class EvidenceInMemory:
 
     @property
     def n_independent(self) -> int:
-        """As for any evidence."""
+        """See :class:`Evidence`."""
         return self.rows.paths.n_blocks
 
     @property
     def has_blocks(self) -> bool:
-        """As for any evidence."""
+        """See :class:`Evidence`."""
         return self.rows.blocks is not None
 
     @property
     def can_permute(self) -> bool:
-        """As for any evidence: rows in memory can."""
+        """Always True: all rows are in memory."""
         return True
 
     @cached_property
     def should_permute(self) -> bool:
-        """Whether enough blocks are out of bag; of held-out rows, whether few count and blocks can change places."""
+        """Whether enough blocks are out of bag; for held-out rows, whether few count and all blocks have one size."""
         rows = self.rows
         if rows.kind == "oob":
             return rows.paths.evaluated_blocks >= ENOUGH_BLOCKS
@@ -144,49 +147,50 @@ class EvidenceInMemory:
         return n_values <= MOST_VALUES and effective_rows(rows) <= FEW_ROWS
 
     def no_verdict(self) -> str | None:
-        """As for any evidence: the response is constant, or there are too few rows."""
+        """Return a reason if the response is constant or there are too few rows; otherwise None."""
         if is_constant(self.rows):
             return CONSTANT
         return f"{self.n_independent} {TOO_FEW}" if self.n_independent < FEWEST else None
 
     def warn(self, method: str, log: WarningLog) -> None:
-        """Warn where so few blocks are out of bag that permutations are not calibrated, and other tests find little."""
+        """Warn if too few blocks are out of bag: permutations are not calibrated, and other tests have little power."""
         if self.rows.kind != "oob" or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
             return
-        what = "rows" if self.rows.blocks is None else "whole blocks"
-        then = (
-            "permutations are not calibrated with so few, and noise comes out too often: pass test='conservative', or"
+        unit = "rows" if self.rows.blocks is None else "whole blocks"
+        consequence = (
+            "permutations are not calibrated with so few, and call noise informative too often. Pass "
+            "test='conservative', or"
             if method == "permutation"
-            else "the test is conservative then and has little power:"
+            else "the conservative test has little power with so few. To get more power,"
         )
         log.warn(
-            f"a tree has {self.rows.paths.evaluated_blocks:.2g} {what} out of bag on average, less than "
-            f"{ENOUGH_BLOCKS}; {then} hold out {what} and test on them with rows='held-out'"
+            f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "
+            f"{ENOUGH_BLOCKS}; {consequence} hold out {unit} and test on them with rows='held-out'"
         )
 
     def warn_of_classes(self, log: WarningLog) -> None:
-        """Warn of classes that hardly ever are out of bag, as where class weights decide which rows are drawn."""
+        """Warn of classes that are almost never out of bag, for example because rows are drawn by class weight."""
         rows = self.rows
         codes, classes = rows.response.codes, rows.ensemble.classes
         if rows.kind != "oob" or codes is None or classes is None:
             return
         paths = rows.paths
         n = np.bincount(codes[paths.order], minlength=classes.size)
-        times = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
-        rate = np.divide(times, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
-        rarest, most = int(rate.argmin()), float(rate[n > 0].max())
-        if rate[rarest] < RARELY_OUT * most:
+        times_out = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
+        rate = np.divide(times_out, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
+        rarest, largest_rate = int(rate.argmin()), float(rate[n > 0].max())
+        if rate[rarest] < RARELY_OUT * largest_rate:
             log.warn(
-                f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time and those of another "
-                f"class {most:.0%}, as where weights decide which rows are drawn: out-of-bag rows tell little of what "
-                "sets the class apart, and a feature that does may well be indistinguishable from noise here. Pass "
-                "rows the model has not seen, with rows='held-out'"
+                f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time, and those of "
+                f"another class {largest_rate:.0%}, as happens if weights decide which rows are drawn. Out-of-bag rows "
+                "say little about this class, so a feature that identifies it may be indistinguishable from noise "
+                "here. Pass rows the model has not seen, with rows='held-out'"
             )
 
     def warn_of_blocks(self, log: WarningLog) -> None:
-        """Warn where few held-out rows carry the response, and lie in blocks that cannot change places.
+        """Warn if few held-out rows dominate the response, and their blocks cannot be permuted.
 
-        Sums over blocks look normal then, and scores are as skewed as without blocks. With forests of depth 3, balanced
+        Sums over blocks then look normal, but scores are as skewed as without blocks. With forests of depth 3, balanced
         weights and a class of 1 in 20, noise was found in 0.17 (SE 0.03) of sets of 2,400 rows in 40 or in 200 blocks.
         """
         rows = self.rows
@@ -195,13 +199,13 @@ class EvidenceInMemory:
         n, effective = int((rows.weight > 0).sum()), effective_rows(rows, by_block=False)
         if effective < n / 10:
             log.warn(
-                f"few rows carry the response, effectively {effective:.3g} of {n}, as where a class is rare, and "
-                "blocks of different sizes cannot change places in a permutation: Student's law is an approximation "
-                "then, and noise may come out too often. With blocks of one size the response is permuted instead"
+                f"few rows dominate the response (effectively {effective:.3g} of {n}, as happens if a class is rare), "
+                "and blocks of different sizes cannot be permuted. The t-test is then approximate and may call noise "
+                "informative too often. With blocks of one size, the permutation test is used instead"
             )
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
-        """As for any evidence; rows are gone through once a version."""
+        """Return power sums of the contributions of rows, with one pass over the rows for each version."""
         rows, paths = self.rows, self.rows.paths
         return [
             moments(paths, rows, paths.factor(node_weight, enlarged), self.grouping)

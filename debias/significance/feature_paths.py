@@ -1,9 +1,10 @@
-"""The paths of rows told feature by feature, for statistics of many permutations.
+"""The paths of rows, ordered by feature, for the statistics of many permutations.
 
-Walking from row to row and tree to tree reads node values from all over memory, and does so again for every few
-permutations. Here all of one feature (group) is done before the next: its splits are few, and stay in the cache. The
-slots below them are its *places*, two a split, numbered from 0; a row *visits*, in each tree where the feature is on
-its path, the deepest one. Dividing splits have a *position*, feature by feature, and parents before children.
+A loop over rows and trees reads node values from all over memory, and does so again for every few permutations. Here
+the loop finishes one feature (group) before the next: its splits are few and stay in the cache. The slots below the
+splits of a feature are its *places*, two per split, numbered from 0. In each tree where the feature is on the path of a
+row, the row *visits* the deepest place of the feature. Dividing splits have a *position*: ordered by feature, parents
+before children.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Lists = tuple[NDArray[Any], ...]
 
 MEMORY = 2**29
-"""Bytes that lists of visits which are kept may take; where all take more, they are made anew for each batch."""
+"""Largest number of bytes of the lists of visits that are kept. Larger lists are made again for each batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class FeaturePaths:
     ----------
     paths : Paths
     column : array of int32 of shape (n_dividing,)
-        Group of features each dividing split is on.
+        Group of features that each dividing split uses.
     n_columns : int
     threads : Threads
     """
@@ -56,8 +57,8 @@ class FeaturePaths:
         factor : array of shape (n_dividing, 2)
             As ``paths.factor`` returns it, by position.
         step : array of shape (n_dividing, 2, width x lanes)
-            Difference of the children's values and mean response of every dividing split, under each permutation; by
-            position.
+            Difference of the values of the two children, and mean response, at every dividing split for each
+            permutation, by position.
         y : array of shape (n_rows, n_outputs x lanes)
             Permuted responses.
         lanes : int
@@ -70,26 +71,26 @@ class FeaturePaths:
         output = self._output if step.shape[2] < y.shape[1] else np.empty(0, dtype=np.int32)
         splits = (self._first_split, self._above, output)
         block = paths.block if paths.n_blocks < paths.n_rows else np.empty(0, dtype=np.int64)
-        for of, lists in self._sections():
-            rest = (factor, step, y, paths.weight, block, lanes, sums[of])
+        for section, lists in self._sections():
+            values = (factor, step, y, paths.weight, block, lanes, sums[section])
 
-            def add(task: tuple[NDArray[np.int64], int, int], lists: Lists = lists, rest: Any = rest) -> None:
-                feature_path_kernels.moments(*task, lists, *splits, *rest)
+            def add(task: tuple[NDArray[np.int64], int, int], lists: Lists = lists, values: Any = values) -> None:
+                feature_path_kernels.moments(*task, lists, *splits, *values)
 
-            self.threads.map(add, self._tasks(of.stop - of.start))
+            self.threads.map(add, self._tasks(section.stop - section.start))
         total: NDArray[np.float64] = sums.sum(axis=0)
         return total
 
     def _tasks(self, n_parts: int) -> list[tuple[NDArray[np.int64], int, int]]:
-        """Return sets of columns, those of most visits first, and stretches of parts, for threads to take on."""
+        """Return tasks for threads: sets of columns, those with most visits first, and ranges of parts."""
         order = np.argsort(-self._counts[0].sum(axis=0), kind="stable")
         threads = self.threads
-        many = 1 if threads.n == 1 else min(self.n_columns, 8 * threads.n)
-        stretches = [(0, n_parts)] if many >= 2 * threads.n or threads.n == 1 else threads.shares(n_parts)
-        return [(order[i::many], *stretch) for i in range(many) for stretch in stretches]
+        n_sets = 1 if threads.n == 1 else min(self.n_columns, 8 * threads.n)
+        ranges = [(0, n_parts)] if n_sets >= 2 * threads.n or threads.n == 1 else threads.shares(n_parts)
+        return [(order[i::n_sets], *part_range) for i in range(n_sets) for part_range in ranges]
 
     def _sections(self) -> Iterator[tuple[slice, Lists]]:
-        """Go through the parts of the rows, as many at a time as memory allows."""
+        """Yield the parts of the rows with their lists of visits, as many parts at a time as memory allows."""
         kept = self._kept
         if kept is not None:
             yield slice(0, len(self.paths.parts)), kept
@@ -106,7 +107,7 @@ class FeaturePaths:
         return self._lists(0, self._bytes.size) if self._bytes.sum() <= MEMORY else None
 
     def _lists(self, first: int, last: int) -> Lists:
-        """Return what visits there are in parts first..last of the rows, see ``feature_path_kernels.moments``."""
+        """Return the lists of visits in parts first..last of the rows, see ``feature_path_kernels.moments``."""
         from debias.significance.kernels import feature_paths as feature_path_kernels
 
         starts = []
@@ -130,7 +131,7 @@ class FeaturePaths:
 
     @cached_property
     def _counts(self) -> NDArray[np.int64]:
-        """Numbers of visits, and of rows with any, in each part of the rows, shape (2, n_parts, n_columns)."""
+        """Number of visits, and number of rows with visits, in each part of the rows, shape (2, n_parts, n_columns)."""
         from debias.significance.kernels import feature_paths as feature_path_kernels
 
         counts = np.zeros((2, len(self.paths.parts), self.n_columns), dtype=np.int64)
@@ -165,17 +166,17 @@ class FeaturePaths:
 
     @cached_property
     def _place(self) -> NDArray[np.int32]:
-        """The place to the left of each dividing split; the one to its right is the next."""
+        """The place to the left of each dividing split; the place to its right is the next one."""
         return (2 * (self.position - self._first_split[self.column])).astype(np.int32)
 
     @cached_property
     def _place_type(self) -> np.dtype[Any]:
-        few = self._place.max(initial=0) < 2**16 - 1
-        return np.dtype(np.uint16 if few else np.int32)
+        fits = self._place.max(initial=0) < 2**16 - 1
+        return np.dtype(np.uint16 if fits else np.int32)
 
     @cached_property
     def _above(self) -> NDArray[np.int32]:
-        """The deepest place of the same column on the way to each split, by position; -1 if there is none."""
+        """The deepest place of the same column on the path to each split, by position; -1 if there is none."""
         from debias.significance.kernels import feature_paths as feature_path_kernels
 
         above = np.empty(self.column.size, dtype=np.int32)
@@ -187,5 +188,5 @@ class FeaturePaths:
 
     @cached_property
     def _output(self) -> NDArray[np.int32]:
-        """First output that the tree of each split feeds, by position."""
+        """First output of the tree of each split, by position."""
         return np.repeat(self.paths.ensemble.tree_output, np.diff(self.paths.start))[self.splits]

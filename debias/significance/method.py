@@ -1,4 +1,8 @@
-"""What a way to test scores must offer, and what it returns."""
+"""The contract of a method of testing: what it must offer, and what it returns.
+
+P-values are made in the ``test`` of a method: :mod:`debias.significance.permutation` and
+:mod:`debias.significance.student`. The table of methods is in :mod:`debias.significance.procedure`.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tested:
-    """Figures of a test, one for each group of features.
+    """The result of a test: arrays with one entry for each group of features.
 
     Parameters
     ----------
     z, p_value, p_adjusted : arrays of shape (n_groups,)
     threshold : float or None
-        What z must exceed for a feature to be found, if that does not depend on the others.
+        Value of z above which a feature is called informative, if it does not depend on the other features.
     details : dict
-        Kept with the scores.
+        Details to keep with the scores.
     null : array of shape (n_draws, n_groups), or None
         z of permuted responses.
     standard_error : array of shape (n_groups,), or None
-        Of the scores.
+        Standard error of the scores.
     """
 
     z: NDArray[np.float64]
@@ -40,31 +44,31 @@ class Tested:
     standard_error: NDArray[np.float64] | None = None
 
     def with_error(self, standard_error: NDArray[np.float64] | None) -> Tested:
-        """Return the same figures with the standard error of the scores."""
+        """Return the same result with the standard error of the scores."""
         return replace(self, standard_error=standard_error)
 
 
 class Method(Protocol):
-    """A way to test scores. Its name stands in `debias.significance.procedure.METHODS`."""
+    """A method of testing scores. `debias.significance.procedure.METHODS` lists the methods by name."""
 
     @property
     def name(self) -> str:
-        """What users pass as ``test=``."""
+        """Name that users pass as ``test=``."""
 
     def require(self, evidence: Evidence) -> None:
-        """Raise a CompositionError if these rows cannot be tested so."""
+        """Raise a CompositionError if this method cannot test these rows."""
 
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
-        """Test scores.
+        """Test scores: compute z, p-values and adjusted p-values.
 
         Parameters
         ----------
         evidence : Evidence
         node_weight : array of shape (n_nodes,)
-            Node weights of the test statistic, which shrinks those of the score in small nodes.
+            Node weights of the test statistic: those of the score, shrunk in small nodes.
         procedure : Procedure
         log : WarningLog
-            Takes what a reader must know of the decisions.
+            Receives the warnings.
         """

@@ -1,8 +1,10 @@
-"""The frozen-forest permutation test: structure and bags stay, the response moves, nothing is fitted.
+"""The frozen-forest permutation test: the trees and bags stay, the response is permuted, and nothing is refitted.
 
-Each permutation of the response gives new in-bag means of the nodes, new evaluation means and so a new studentised
-score z*; the observed z is compared with them. The observed splits were chosen to fit the real response, so scores
-themselves would not be comparable; studentised ones are (docs/significance.md has the error rates).
+The p-values of "permutation" are made here, in :meth:`PermutationMethod.test`.
+
+Each permutation of the response gives new in-bag means and new evaluation means of the nodes, and so a new studentised
+score z*. The observed z is compared with these. The observed splits were chosen to fit the real response, so the scores
+themselves would not be comparable, but the studentised scores are (docs/significance.md has the error rates).
 """
 
 from __future__ import annotations
@@ -35,21 +37,22 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 MEMORY = 2**29
-"""Bytes that node values of permutations which go side by side may take."""
+"""Largest number of bytes for the node values of permutations that are computed together."""
 LANES = 16
-"""Permutations side by side, where memory allows: more do not stay in the processor's caches."""
+"""Number of permutations computed together, if memory allows: more do not fit in the caches of the processor."""
 
 
 RISK = 1e-3
-"""Resampling risk: how often, at most, drawing stops with the wrong decision about a feature."""
+"""Resampling risk: largest probability that drawing stops with the wrong decision about a feature."""
 ENOUGH_EXCEEDANCES = 20
+"""Number of exceedances of each feature after which a test of the false discovery rate stops."""
 LARGEST_DRAWS = 2
-"""So many draws lie above the minimum detectable z before drawing stops early: without one it would not be known."""
+"""Number of draws above the minimum detectable z that are needed before drawing stops early, so that it is known."""
 
 
 @dataclass(frozen=True)
 class PermutationMethod:
-    """The test by permuted responses: the frozen-forest test on out-of-bag rows, an exact one on held-out rows."""
+    """The permutation test: the frozen-forest test on out-of-bag rows, an exact test on held-out rows."""
 
     name: str = "permutation"
 
@@ -57,14 +60,14 @@ class PermutationMethod:
         """Raise a CompositionError if rows come in batches."""
         if not evidence.can_permute:
             raise CompositionError(
-                "test='permutation' permutes the responses of all rows, and rows that come in batches are not all "
-                "there at once: pass test='auto', or X and y in memory"
+                "test='permutation' permutes the responses of all rows, so it needs all rows at once: pass X and y in "
+                "memory, or test='auto'"
             )
 
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
-        """Draw permutations until every decision is settled, and compare z with those of permuted responses."""
+        """Draw permutations until every decision is settled, and compare z with the z of permuted responses."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
         _check_resolution(procedure, len(grouping.names), log)
@@ -81,7 +84,10 @@ class PermutationMethod:
         else:
             p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
         if draws.stopped == "budget" and (1 + len(null)) * alpha < 1:
-            log.warn(f"the budget ended the test after {len(null)} permutations: too few to reject at {alpha:g}")
+            log.warn(
+                f"the time budget ended the test after {len(null)} permutations, which are too few to reject at "
+                f"alpha={alpha:g}"
+            )
         return Tested(
             z=z,
             p_value=p_value,
@@ -102,7 +108,7 @@ PERMUTATION = PermutationMethod()
 
 
 def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
-    """Return the standard error of the scores; None out of bag where the model's node values are not means."""
+    """Return the standard error of the scores; None for out-of-bag rows if the node values are not means."""
     rows = evidence.rows
     if rows.kind != "oob":
         [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
@@ -114,16 +120,16 @@ def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """What a permutation test drew.
+    """The draws of a permutation test.
 
     Parameters
     ----------
     z : array of shape (n_groups,)
         Observed studentised scores.
     null : array of shape (B, n_groups)
-        Those of the permuted responses, in the order they were drawn.
+        Studentised scores of the permuted responses, in the order they were drawn.
     stopped : str
-        Why there are no more: "all drawn", "settled", "budget".
+        Why drawing stopped: "all drawn", "settled", "budget".
     """
 
     z: NDArray[np.float64]
@@ -146,23 +152,23 @@ def permutation_draws(
     Parameters
     ----------
     paths, rows, node_weight, grouping
-        As for :func:`debias.significance.contributions.standard_error`. With bags, the in-bag means of the nodes are
-        computed again from each permuted response. Without bags the node values are those of the model, and only the
+        As for :func:`debias.significance.contributions.influence_error`. With bags, the in-bag means of the nodes are
+        recomputed from each permuted response. Without bags, the node values are those of the model, and only the
         response of the evaluation rows is permuted.
     n_permutations : int
-        At most so many.
+        Largest number of permutations.
     seed : int
     settled : callable
-        ``settled(z, null)`` tells after each batch whether no further draw can matter.
+        ``settled(z, null)`` is called after each batch. It returns True if more draws cannot change a decision.
     budget : float, optional
-        Seconds after which no batch is begun.
+        Time in seconds after which no new batch starts.
 
     Returns
     -------
     Draws
-        The same for the same seed, whatever the number of threads.
+        They depend on the seed, not on the number of threads.
     """
-    begun = perf_counter()
+    started = perf_counter()
     lanes = lanes_that_fit(paths, rows)
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
     with allowed(rows.n_jobs) as threads:
@@ -173,25 +179,25 @@ def permutation_draws(
         ahead = threads.begin(partial(responses.draw, min(lanes, 1 + n_permutations)))
         while len(drawn) < 1 + n_permutations:
             response = ahead()
-            left = 1 + n_permutations - len(drawn) - response.shape[2]
-            ahead = threads.begin(partial(responses.draw, min(lanes, left)))
+            n_left = 1 + n_permutations - len(drawn) - response.shape[2]
+            ahead = threads.begin(partial(responses.draw, min(lanes, n_left)))
             drawn = np.concatenate([drawn, statistic.of(response)])
             if len(drawn) > 1 and settled(drawn[0], drawn[1:]):
                 return Draws(drawn[0], drawn[1:], "settled" if len(drawn) <= n_permutations else "all drawn")
-            if budget is not None and perf_counter() - begun > budget and 1 < len(drawn) <= n_permutations:
+            if budget is not None and perf_counter() - started > budget and 1 < len(drawn) <= n_permutations:
                 return Draws(drawn[0], drawn[1:], "budget")
     return Draws(drawn[0], drawn[1:], "all drawn")
 
 
 def lanes_that_fit(paths: Paths, rows: Rows) -> int:
-    """Return how many permutations go side by side."""
+    """Return how many permutations are computed together."""
     width = max(1, rows.ensemble.value.shape[1])
-    each = 8 * (2 * width * paths.n_splits + rows.ensemble.n_outputs * paths.n_rows)
-    return max(1, min(LANES, MEMORY // max(each, 1)))
+    bytes_per_permutation = 8 * (2 * width * paths.n_splits + rows.ensemble.n_outputs * paths.n_rows)
+    return max(1, min(LANES, MEMORY // max(bytes_per_permutation, 1)))
 
 
 class _Statistic:
-    """The studentised scores under several permuted responses at once."""
+    """The studentised scores for several permuted responses at once."""
 
     def __init__(self, along: FeaturePaths, rows: Rows, factor: NDArray[np.float64]) -> None:
         from debias.significance.kernels import steps as step_kernels
@@ -199,7 +205,7 @@ class _Statistic:
         self.along, self.rows, self.factor = along, rows, factor[along.splits]
         paths, bags = along.paths, rows.in_bag
         self.class_weight = None if bags is None else bags.class_weight
-        # Whole numbers stay exact, so that what contributes nothing has contributions of 0, and they take less room.
+        # Whole numbers are exact, so that contributions that should be 0 are 0, and they need less memory.
         self.weight = np.ones(paths.n_rows, dtype=np.uint8) if (paths.weight == 1).all() else paths.weight
         self.response: NDArray[Any]
         if rows.response.values is not None:
@@ -222,7 +228,7 @@ class _Statistic:
         return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
 
     def _steps(self, y: NDArray[Any], lanes: int) -> NDArray[np.float64]:
-        """Return what rows add at the dividing splits, see ``step_kernels.write_steps``."""
+        """Return what rows add to scores at the dividing splits, see ``step_kernels.write_steps``."""
         from debias.significance.kernels import steps as step_kernels
 
         paths, threads = self.along.paths, self.along.threads
@@ -235,11 +241,11 @@ class _Statistic:
         of_rows = (paths.slots, in_bag, paths.evaluated.view(np.uint8), self.weight, y, lanes, self.kind)
         of_trees = (self.rows.ensemble.tree_output * lanes, paths.start, paths.slot_of_split)
         of_slots = (n_in_bag, paths.evaluation_weight, class_weight, self.along.position)
-        room = (2 * int(np.diff(paths.start).max()) + 1, step.shape[2])
+        sums_shape = (2 * int(np.diff(paths.start).max()) + 1, step.shape[2])
         types = (_sum_type(in_bag, y), _sum_type(self.weight, y))
 
         def write(trees: tuple[int, int]) -> None:
-            sums = [np.empty(room, dtype=each) for each in types]
+            sums = [np.empty(sums_shape, dtype=sum_type) for sum_type in types]
             step_kernels.write_steps(*trees, *of_rows, *of_trees, *of_slots, *sums, step)
 
         threads.map(write, threads.shares(paths.ensemble.n_trees))
@@ -251,12 +257,12 @@ class _Statistic:
 
 
 def _sum_type(*arrays: NDArray[Any]) -> type[np.generic]:
-    """Return what sums of products of these are kept in: whole numbers, if they are."""
+    """Return the type of sums of products of these arrays: integers if all of them are integers."""
     return np.int32 if all(array.dtype == np.uint8 for array in arrays) else np.float64
 
 
 class _Responses:
-    """The response as it is, then in random orders; whole blocks change places where there are blocks."""
+    """The response in its own order first, then in random orders; if there are blocks, whole blocks are permuted."""
 
     def __init__(self, paths: Paths, response: NDArray[Any], seed: int) -> None:
         self._random = np.random.default_rng(np.random.SeedSequence(seed))
@@ -265,7 +271,7 @@ class _Responses:
         self._orders = self._all_orders()
 
     def draw(self, n: int) -> NDArray[Any]:
-        """Return the next n, shape (n_rows, n_outputs, n)."""
+        """Return the next n responses, shape (n_rows, n_outputs, n)."""
         from debias.significance.kernels import steps as step_kernels
 
         drawn = np.empty((*self._response.shape, n), dtype=self._response.dtype)
@@ -280,12 +286,12 @@ class _Responses:
 
 
 class _Settled:
-    """Whether further draws can change a decision.
+    """Decides whether drawing can stop because more draws would not change a decision.
 
-    Never before the minimum detectable z is known. Family-wise: whether the adjusted p-value of every feature lies on
-    its side of alpha but for the resampling risk (Gandy 2009). False discoveries need the p-values themselves: whether
-    every feature has had 20 exceedances, after which its p-value rests on the draws until then (Besag and Clifford
-    1991).
+    It never stops before the minimum detectable z is known. For the family-wise error it stops when the adjusted
+    p-value of every feature is on its side of alpha, up to the resampling risk (Gandy 2009). The false discovery rate
+    needs the p-values themselves: it stops when every feature has 20 exceedances, and the p-value of a feature is
+    computed from the draws until then (Besag and Clifford 1991).
     """
 
     def __init__(self, procedure: Procedure) -> None:
@@ -303,13 +309,13 @@ class _Settled:
 
 
 def _critical(null: NDArray[np.float64], alpha: float) -> float | None:
-    """Return what z must exceed for a feature to be found by the first step of step-down max-z; None: nothing can."""
-    allowed = int(alpha * (1 + len(null)) + 1e-9)
-    return float(np.sort(null.max(axis=1))[-allowed]) if allowed else None
+    """Return the z above which the first step of step-down max-z rejects; None if no z is large enough."""
+    n_allowed = int(alpha * (1 + len(null)) + 1e-9)
+    return float(np.sort(null.max(axis=1))[-n_allowed]) if n_allowed else None
 
 
 def _refuse_unequal_blocks(rows: Rows) -> None:
-    """Refuse blocks that cannot change places in a permutation."""
+    """Refuse blocks of different sizes, which cannot be permuted."""
     sizes = np.unique(np.unique(rows.paths.block, return_counts=True)[1])
     if sizes.size == 1:
         return
@@ -319,19 +325,18 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
         else "Pass test='naive', which needs no permutation"
     )
     raise RowsError(
-        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can change places in a "
-        f"permutation. {how}"
+        f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can be permuted. {how}"
     )
 
 
 def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:
-    """Refuse or warn where B permutations cannot give p-values as small as a decision needs."""
-    drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
-    smallest = 1 / (1 + drawn)
+    """Refuse, or warn, if B permutations cannot give p-values as small as a decision needs."""
+    n_drawn, alpha, error = procedure.n_permutations, procedure.alpha, procedure.error
+    smallest = 1 / (1 + n_drawn)
     if smallest > alpha:
         raise CompositionError(
-            f"{drawn} permutations give no p-value below {smallest:.3g}, so nothing could be found at alpha={alpha:g}: "
-            f"pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
+            f"{n_drawn} permutations give no p-value below {smallest:.3g}, so no feature can be called informative at "
+            f"alpha={alpha:g}: pass n_permutations={int(np.ceil(1 / alpha)) - 1} or more"
         )
     if error == "fwer":
         return
@@ -339,12 +344,13 @@ def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) ->
     together = int(np.ceil(smallest * n_features * factor / alpha))
     if together > n_features:
         raise CompositionError(
-            f"with {drawn} permutations and {n_features} features error={error!r} can find nothing at alpha={alpha:g}: "
-            f"pass n_permutations={int(np.ceil(factor / alpha))} or more, or error='fwer'"
+            f"with {n_drawn} permutations and {n_features} features, error={error!r} cannot call any feature "
+            f"informative at alpha={alpha:g}: pass n_permutations={int(np.ceil(factor / alpha))} or more, or "
+            "error='fwer'"
         )
     if together > 1:
         log.warn(
-            f"{drawn} permutations give no p-value below {smallest:.3g}: error={error!r} finds {together} of "
-            f"{n_features} features together or none. n_permutations={int(np.ceil(n_features * factor / alpha))} "
-            "would find a single one; error='fwer' does so with these"
+            f"{n_drawn} permutations give no p-value below {smallest:.3g}, so error={error!r} calls at least "
+            f"{together} of {n_features} features informative, or none. To find a single feature, pass "
+            f"n_permutations={int(np.ceil(n_features * factor / alpha))}, or error='fwer'"
         )

@@ -1,4 +1,4 @@
-"""How to test: which method, error rate and limits; and the table of methods."""
+"""The procedure of a test: its method, error rate and limits; and the table of all methods."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ if TYPE_CHECKING:
 
 ERRORS = ("fwer", "fdr", "fdr_by")
 METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE)}
-"""Every way to test, by the name that users pass as ``test=``; "auto" chooses among them."""
+"""All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """How to test.
+    """The procedure of a test.
 
     Parameters
     ----------
     test : {"auto", "permutation", "conservative", "naive"}
-        "permutation": permuted responses, trees frozen. "conservative": Student's law with sqrt(2) times the naive
-        standard error (out-of-bag rows). "naive": Student's law, for held-out rows. "auto": permutation on out-of-bag
-        rows (conservative where fewer than 5 whole blocks a tree are out of bag), and on held-out ones where 2,000 of
-        them or fewer count (:mod:`debias.significance.effective_rows`); naive on other held-out rows.
+        "permutation": the response is permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the
+        naive standard error, for out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for
+        out-of-bag rows (conservative if fewer than 5 whole blocks per tree are out of bag), and for held-out rows if
+        their effective number is at most 2,000 (:mod:`debias.significance.effective_rows`); naive for other held-out
+        rows.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
-        Family-wise error (step-down max-z; Holm for Student's law), or false discovery rate (Benjamini-Hochberg,
+        Family-wise error rate (step-down max-z; Holm for t-tests), or false discovery rate (Benjamini-Hochberg,
         Benjamini-Yekutieli).
     n_permutations : int
-        At most so many are drawn.
+        Largest number of permutations.
     budget : float or None
-        Seconds after which no further batch of permutations is begun.
+        Time in seconds after which no new batch of permutations starts.
     adaptive : bool
-        Whether to stop before `n_permutations` once every decision is settled.
+        Whether to stop before `n_permutations` when every decision is settled.
     """
 
     test: str = "auto"
@@ -54,21 +55,21 @@ class Procedure:
     def __post_init__(self) -> None:
         if self.test not in ("auto", *METHODS):
             names = ", ".join(map(repr, ("auto", *METHODS)))
-            raise CompositionError(f"test={self.test!r} is none of {names}")
+            raise CompositionError(f"test={self.test!r} is not one of {names}")
         if self.error not in ERRORS:
-            raise CompositionError(f"error={self.error!r} is none of {', '.join(map(repr, ERRORS))}")
+            raise CompositionError(f"error={self.error!r} is not one of {', '.join(map(repr, ERRORS))}")
         if not _is_real(self.alpha) or not 0 < self.alpha < 1:
             raise CompositionError(f"alpha must be between 0 and 1, not {self.alpha!r}")
         if not isinstance(self.adaptive, (bool, np.bool_)):
             raise CompositionError(f"adaptive must be True or False, not {self.adaptive!r}")
         whole = isinstance(self.n_permutations, (int, np.integer)) and not isinstance(self.n_permutations, bool)
         if not whole or self.n_permutations < 1:
-            raise CompositionError(f"n_permutations must be a whole number from 1, not {self.n_permutations!r}")
+            raise CompositionError(f"n_permutations must be a whole number, 1 or more, not {self.n_permutations!r}")
         if self.budget is not None and not (_is_real(self.budget) and self.budget > 0):
             raise CompositionError(f"budget must be a number of seconds above 0, not {self.budget!r}")
 
     def method(self, evidence: Evidence) -> Method:
-        """Return the method for these rows; raise a CompositionError if they cannot be tested as asked."""
+        """Return the method for these rows; raise a CompositionError if it cannot test them."""
         if self.test != "auto":
             chosen = METHODS[self.test]
         elif evidence.should_permute:

@@ -1,7 +1,7 @@
-"""Evidence of rows that come in batches: a second pass over them, once the node sums over all rows are known.
+"""Evidence of rows that come in batches: a second pass over the rows, after the node sums over all rows are known.
 
-The contribution of a row to a score needs, beside the row, only the sums at the nodes on its path
-(docs/significance.md). The sums of its powers add over batches.
+The contribution of a row to a score depends only on the row and on the sums at the nodes of its path
+(docs/significance.md). Sums of powers of contributions add up over batches.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from debias.significance.evidence import Moments
     from debias.warning_log import WarningLog
 
-    Fold = Callable[["Steps"], NDArray[np.float64]]
+    SumMoments = Callable[["Steps"], NDArray[np.float64]]
 
 
 ROUNDING = 1e-12
-"""What is left of the variance of a response that is the same in all rows, beside its square, is less."""
+"""Variance of a response relative to its square. A smaller one is the rounding error of a constant response."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Steps(DividingSplits):
-    """What a row adds to scores at every dividing split (see debias.rows.kernels.paths), in one or several versions.
+    """What a row adds to a score at every dividing split (see debias.rows.kernels.paths), in one or several versions.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class Steps(DividingSplits):
         As for :class:`debias.rows.paths.DividingSplits`.
     slot_of_node : array of int32 of shape (n_nodes,)
     column : array of int32 of shape (n_dividing,)
-        Group of features each splits on.
+        Group of features that each split uses.
     n_groups : int
     step : array of shape (n_dividing, 2, width)
-        Difference of the children's values, and mean response of the rows there.
+        Difference of the values of the two children, and mean response of the rows at the split.
     factors : list of array of shape (n_dividing, 2)
         One for each version.
     unit : array of shape (n_groups,)
-        What contributions to each group are measured in, see :func:`debias.significance.contributions.units`.
+        Units of the contributions to each group, see :func:`debias.significance.contributions.units`.
     """
 
     slot_of_node: NDArray[np.int32]
@@ -63,15 +63,15 @@ class Steps(DividingSplits):
 
     @classmethod
     def of(cls, sums: NodeSums, grouping: Grouping, versions: list[tuple[NDArray[np.float64], bool]]) -> Steps:
-        """Lay out the splits with rows on both sides.
+        """Lay out the splits that have rows on both sides.
 
         Parameters
         ----------
         sums : NodeSums
-            Over all rows.
+            Sums over all rows.
         grouping : Grouping
         versions : list of (array of shape (n_nodes,), bool)
-            What the scorer multiplies each split's term with, and whether residuals are enlarged: see
+            Factor of the term of each split in the score, and whether deviations are enlarged: see
             :meth:`debias.rows.paths.Paths.factor`.
         """
         from debias.rows.kernels import paths as path_kernels
@@ -83,8 +83,8 @@ class Steps(DividingSplits):
             left, leaf = ensemble.left[nodes], ensemble.left[nodes] < 0
             seen, grown = np.where(leaf, sums.n[nodes], 0.0), leaf.astype(np.float64)
             dividing, lies_in = np.empty((2, left.size // 2 + 1), dtype=np.int32)
-            every = np.arange(left.size, dtype=np.int32)
-            tree_arrays = (left, ensemble.right[nodes], ensemble.parent[nodes], seen, grown, every)
+            all_nodes = np.arange(left.size, dtype=np.int32)
+            tree_arrays = (left, ensemble.right[nodes], ensemble.parent[nodes], seen, grown, all_nodes)
             n = path_kernels.find_slots(*tree_arrays, slot_of_node[nodes], dividing, lies_in)
             splits.append(dividing[:n].astype(np.int64) + nodes.start)
             slots_of.append(lies_in[:n])
@@ -121,7 +121,7 @@ class Steps(DividingSplits):
         return self.side_factors(node_weight, sums.n_root, n_inside, n_left, n_right, effective)
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
-        """Return sums of the powers of contributions, in units, shape (n_versions, 4, n_groups)."""
+        """Return sums of the first four powers of contributions, in units, shape (n_versions, 4, n_groups)."""
         from debias.rows.kernels import paths as path_kernels
 
         total = np.zeros((len(self.factors), POWERS, self.n_groups))
@@ -131,71 +131,71 @@ class Steps(DividingSplits):
                 slots = np.zeros(leaves.T.shape, dtype=np.int32)
                 evaluated = (leaves.T >= 0) & (rows.weight[part] > 0)
                 path_kernels.look_up(leaves, self.ensemble.tree_start, self.slot_of_node, slots)
-                where = (slots, evaluated, self.start, self.slot_of_split, self.column)
-                rest = (self.step, self.ensemble.tree_output, np.ascontiguousarray(y[part]), rows.weight[part])
+                positions = (slots, evaluated, self.start, self.slot_of_split, self.column)
+                values = (self.step, self.ensemble.tree_output, np.ascontiguousarray(y[part]), rows.weight[part])
                 for factor, sums in zip(self.factors, total, strict=True):
-                    path_kernels.moments(0, len(leaves), np.arange(len(leaves)), (*where, factor, *rest), sums)
+                    path_kernels.moments(0, len(leaves), np.arange(len(leaves)), (*positions, factor, *values), sums)
         return total
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceInBatches:
-    """Evidence of rows that come in batches: their node sums, and another pass over them.
+    """Evidence of rows that come in batches: their node sums, and a function that reads the rows again.
 
     Parameters
     ----------
     rows : SummedRows
-        With the node sums over all rows.
+        The node sums over all rows.
     node_weight : array of shape (n_nodes,)
     grouping : Grouping
     n_independent : int
-        Number of rows that take part.
-    fold : callable
-        Adds up ``steps.moments`` over all rows.
+        Number of rows that are used.
+    sum_moments : callable
+        Sums ``steps.moments`` over all rows.
     """
 
     rows: SummedRows
     node_weight: NDArray[np.float64]
     grouping: Grouping
     n_independent: int
-    fold: Fold
+    sum_moments: SumMoments
 
     @property
     def has_blocks(self) -> bool:
-        """As for any evidence: blocks need all rows at once."""
+        """Always False: blocks need all rows at once."""
         return False
 
     @property
     def can_permute(self) -> bool:
-        """As for any evidence: rows in batches cannot."""
+        """Always False: the response of rows in batches cannot be permuted."""
         return False
 
     @property
     def should_permute(self) -> bool:
-        """As for any evidence."""
+        """Always False."""
         return False
 
     def no_verdict(self) -> str | None:
-        """As for any evidence: the response is constant."""
+        """Return why no test is possible if the response is constant; otherwise None."""
         return CONSTANT if _is_constant(self.rows.sums) else None
 
     def warn(self, method: str, log: WarningLog) -> None:
-        """Do nothing: how many rows are out of bag is not counted."""
+        """Do nothing: the number of out-of-bag rows is not known."""
 
     def warn_of_classes(self, log: WarningLog) -> None:
-        """Do nothing: how often classes are out of bag is not counted."""
+        """Do nothing: the number of out-of-bag rows of each class is not known."""
 
     def warn_of_blocks(self, log: WarningLog) -> None:
         """Do nothing: there are no blocks."""
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
-        """As for any evidence; all versions are summed in one pass."""
+        """Return power sums of the contributions of rows; all versions are summed in one pass."""
         steps = Steps.of(self.rows.sums, self.grouping, versions)
-        return [(sums, steps.unit) for sums in self.fold(steps)]
+        return [(sums, steps.unit) for sums in self.sum_moments(steps)]
 
 
 def _is_constant(sums: NodeSums) -> bool:
-    """Whether all rows have one response, up to the rounding of their sums."""
+    """Whether all rows have the same response, up to rounding errors of the sums."""
     roots = sums.ensemble.tree_start[:-1][sums.n_root > 0]
     squares = sums.q[roots]
     spread_about_mean = squares - (sums.s[roots] ** 2).sum(axis=1) / sums.n[roots]

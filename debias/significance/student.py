@@ -1,4 +1,7 @@
-"""Tests by Student's law: a score over its standard error, as a sum of independent contributions of rows."""
+"""Tests with Student's t: a score, as a sum of independent contributions of rows, divided by its standard error.
+
+The p-values of "naive" and "conservative" are made here, in :meth:`StudentMethod.decide`.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,21 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 FEW_CARRIERS = 100
-"""Where a score rests on fewer effective rows, and less than a tenth of the rows, Student's law is approximate
-(docs/significance.md has its level),"""
+"""If a score has fewer effective rows, and these are less than a tenth of the rows, the t-test is approximate
+(docs/significance.md has its level)."""
 FAR_BELOW = 100
-"""and of no matter where a p-value is so many times below alpha."""
+"""The approximation does not matter if a p-value is this many times smaller than alpha."""
 
 
 @dataclass(frozen=True)
 class StudentMethod:
-    """A test by Student's law.
+    """A t-test.
 
     Parameters
     ----------
     name : str
     factor : float
-        Of the naive standard error.
+        Factor of the naive standard error.
     out_of_bag_only : bool
         Whether held-out rows are refused.
     """
@@ -46,18 +49,18 @@ class StudentMethod:
     out_of_bag_only: bool = False
 
     def require(self, evidence: Evidence) -> None:
-        """Raise a CompositionError if these rows cannot be tested so."""
+        """Raise a CompositionError if this method cannot test these rows."""
         if self.out_of_bag_only and evidence.rows.kind != "oob":
             others = ", or 'permutation' for few rows" if evidence.can_permute else ""
             raise CompositionError(
-                f"test={self.name!r} is for out-of-bag rows; on held-out rows the standard error needs no such factor: "
-                f"pass test='naive'{others}"
+                f"test={self.name!r} is for out-of-bag rows. For held-out rows, which need no factor on the standard "
+                f"error, pass test='naive'{others}"
             )
 
     def test(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
-        """Test the scores with these node weights; show the standard error of those with the score's own."""
+        """Test the scores with these node weights; the standard error is that of the score with its own weights."""
         enlarged = self.factor != 1 or evidence.rows.kind != "oob"
         versions = [(node_weight, False), (node_weight, enlarged), (evidence.node_weight, enlarged)]
         (plain, unit), (sums, unit_of_error), (of_score, unit_of_score) = evidence.moments(versions)
@@ -80,18 +83,19 @@ class StudentMethod:
         procedure: Procedure,
         log: WarningLog,
     ) -> Tested:
-        """Decide by scores over their naive standard errors, each by Student's law of its effective number of rows.
+        """Compute p-values from scores over their naive standard errors.
 
-        The law is close to the normal law where many rows count. Where few do, tails are heavier and skewed.
+        The distribution is Student's t, with the effective number of rows. It is close to the normal
+        distribution if many rows count. If few count, its tails are heavier.
         """
         from scipy.special import stdtr, stdtrit
 
         z = z / self.factor
         if self.factor == 1 and kind == "oob":
             log.warn(
-                f"test={self.name!r} on out-of-bag rows misses that trees are grown on each other's evaluation rows: "
-                "too many features come out as informative. test='permutation' is calibrated, 'conservative' is on the "
-                "safe side"
+                f"test={self.name!r} on out-of-bag rows ignores that trees are grown on each other's evaluation rows, "
+                "so too many features are called informative. test='permutation' is calibrated, and "
+                "test='conservative' errs on the safe side"
             )
         freedom = np.maximum(effective - 1, 1.0)
         p_value = np.where(z == 0, 1.0, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny))
@@ -101,7 +105,8 @@ class StudentMethod:
             p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
         close = (p_adjusted <= procedure.alpha) & (p_adjusted > procedure.alpha / FAR_BELOW)
         _warn_of_few_carriers(np.where(close, effective, np.inf), n_independent, grouping, log)
-        least = float(freedom[z != 0].min(initial=freedom.max()))  # from this z on a feature is found whichever it is
+        # The threshold holds for every feature: it is that of the fewest degrees of freedom.
+        least = float(freedom[z != 0].min(initial=freedom.max()))
         return Tested(
             z=z,
             p_value=p_value,
@@ -116,14 +121,14 @@ CONSERVATIVE = StudentMethod("conservative", factor=float(np.sqrt(2)), out_of_ba
 
 
 def _warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, log: WarningLog) -> None:
-    """Warn where Student's law decides about scores that rest on few effective rows; inf where it does not decide."""
+    """Warn of scores with few effective rows; `effective` is inf where the approximation does not matter."""
     least, few = int(effective.argmin()), min(FEW_CARRIERS, n / 10)
     if effective[least] >= few:
         return
     more = int((effective < few).sum()) - 1
-    others = f", and so do those of {more} more features that come out as informative" if more else ""
+    others = f", and so do those of {more} more features that are called informative" if more else ""
     log.warn(
-        f"the score of {grouping.names[least]} rests on few rows, effectively {effective[least]:.3g}, as where a class "
-        f"is rare{others}: Student's law is an approximation then, and noise may come out too often. On held-out rows "
-        "in memory test='permutation' is exact"
+        f"the score of {grouping.names[least]} depends on few rows, effectively {effective[least]:.3g}, as happens if "
+        f"a class is rare{others}. The t-test is then approximate and may call noise informative too often. On "
+        "held-out rows in memory, test='permutation' is exact"
     )

@@ -1,9 +1,11 @@
-"""Which scores are more than chance: standard errors, z, p-values and adjusted p-values of one scorer on some rows.
+"""The verdict on scores: standard errors, z-values, p-values and adjusted p-values of one scorer on some rows.
 
-On out-of-bag rows this is the frozen-forest permutation test (debias.significance.permutation), or Student's law with
-the naive standard error or sqrt(2) times it. Held-out rows are independent given the model, so a score is a sum of
-independent contributions. Where many rows count, its law is Student's. Where few do, the response is permuted
-(debias.significance.effective_rows).
+:func:`significance` is the entry point. It chooses a method (:mod:`debias.significance.procedure`), and the method
+makes the p-values: :mod:`debias.significance.permutation` or :mod:`debias.significance.student`.
+
+On out-of-bag rows the method is the frozen-forest permutation test, or a t-test with the naive standard error or
+sqrt(2) times it. Held-out rows are independent given the model, so a score is a sum of independent contributions. If
+many rows count, a t-test is used. If few count (:mod:`debias.significance.effective_rows`), the response is permuted.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 SHRINKAGE = 30.0
-"""Node terms of the test statistic are multiplied by n_t / (n_t + 30): the level stays, power rises."""
+"""The node terms of the test statistic are multiplied by n_t / (n_t + 30): the level is the same, the power higher."""
 
 
 def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog) -> Scores:
-    """Return the scores with standard errors, z, p-values and decisions.
+    """Return the scores with standard errors, z-values, p-values and decisions.
 
     Parameters
     ----------
@@ -39,19 +41,19 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
     evidence : Evidence
     procedure : Procedure
     log : WarningLog
-        Takes what a reader must know of the decisions.
+        Receives the warnings.
 
     Returns
     -------
     Scores
-        Without a verdict where the rows cannot give one; ``details["untested_because"]`` says why.
+        Without a verdict if the rows cannot be tested; ``details["untested_because"]`` says why.
 
     Raises
     ------
     RowsError
-        The rows are training rows, or blocks of different sizes cannot change places.
+        The rows are training rows, or blocks have different sizes and cannot be permuted.
     CompositionError
-        So few permutations, or this method, can never reject.
+        The method cannot test these rows, or there are so few permutations that it can never reject.
     """
     _refuse_training_rows(evidence.rows)
     evidence.warn_of_classes(log)
@@ -86,7 +88,7 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
 
 
 def shrunk(rows: EvaluationRows) -> NDArray[np.float64]:
-    """Return n_t / (n_t + 30) of every node, or ones where the model does not store in-bag counts."""
+    """Return n_t / (n_t + 30) of every node, or ones if the model does not store in-bag counts."""
     n = rows.ensemble.weight
     return np.ones(rows.ensemble.n_nodes) if n is None or not rows.ensemble.averaged else n / (n + SHRINKAGE)
 
@@ -94,6 +96,6 @@ def shrunk(rows: EvaluationRows) -> NDArray[np.float64]:
 def _refuse_training_rows(rows: EvaluationRows) -> None:
     if rows.kind == "train":
         raise RowsError(
-            "training rows cannot be tested: the trees were fitted to them, so every score is above chance. Pass rows "
-            "the model has not seen, or the training rows of a forest with bags, with rows='oob'"
+            "scores on training rows cannot be tested: the trees were fitted to these rows, so every score is above "
+            "chance. Pass rows the model has not seen, or pass the training rows of a forest with bags, with rows='oob'"
         )

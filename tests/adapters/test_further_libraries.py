@@ -210,11 +210,11 @@ def test_weights_of_training_rows_leave_nothing_to_tell_by(settings):
     X, y = draw("binary")
     weight = rng.random(N) if settings.pop("weights", False) else None
     model = boosted("binary", **settings).fit(X, y, sample_weight=weight)
-    with pytest.raises(ProvenanceError, match="cannot be told whether training rows"):
+    with pytest.raises(ProvenanceError, match="cannot check whether these rows contain training rows"):
         debias.score(model, X[:100], y[:100])
     scores = debias.score(model, X[:100], y[:100], rows="held-out")
     assert scores.provenance["status"] == "cannot be told"
-    assert "cannot be told whether training rows" in scores.warnings[-1]
+    assert "cannot check whether these rows contain training rows" in scores.warnings[-1]
 
 
 def test_scale_and_bias():
@@ -370,7 +370,7 @@ def test_other_rows_than_those_in_the_bags_are_told():
         debias.score(model, X[:50], y[:50], rows="oob")
 
 
-@pytest.mark.filterwarnings("ignore:it cannot be told whether training rows:debias.DebiasWarning")
+@pytest.mark.filterwarnings("ignore:debias cannot check whether these rows contain training rows:debias.DebiasWarning")
 @pytest.mark.parametrize("settings", SAMPLINGS)
 def test_rows_after_those_of_training_are_not_out_of_bag(settings):
     model, X, y = imbalanced(**settings)

@@ -184,7 +184,7 @@ def test_out_of_bag_rows_of_a_model_without_bags_point_to_held_out_rows(data, fi
 
 
 def test_a_word_for_rows_that_does_not_exist(fitted, fresh):
-    with pytest.raises(debias.RowsError, match="'holdout' is none of 'auto', 'oob', 'held-out', 'train'"):
+    with pytest.raises(debias.RowsError, match="'holdout' is not one of 'auto', 'oob', 'held-out', 'train'"):
         debias.score(fitted["sklearn"], *fresh, rows="holdout")
 
 
@@ -210,7 +210,7 @@ def test_wrong_training_rows_beside_held_out_ones_are_refused(data, fitted, fres
     with pytest.raises(debias.ProvenanceError, match="train is not the training rows"):
         debias.score(fitted["sklearn"], *fresh, train=(X[100:], y[100:]))
     for wrong in (X, (X,), 3):
-        with pytest.raises(debias.RowsError, match="train must be a pair"):
+        with pytest.raises(debias.RowsError, match="train must be \\(X_train, y_train\\)"):
             debias.score(fitted["xgboost"], *fresh, "ufi", train=wrong)
 
 
@@ -434,7 +434,7 @@ def test_what_neither_says_yes_nor_no_is_refused():
         debias.audit(forest, X, X[:, 0], adaptive="no")
     with pytest.raises(debias.CompositionError, match="adaptive='no' must be True or False"):
         debias.score(forest, X, X[:, 0], "response_permutation(mdi, adaptive='no')")
-    with pytest.raises(debias.CompositionError, match="shrinkage is given twice"):
+    with pytest.raises(debias.CompositionError, match="shrinkage is set twice"):
         debias.scorer("mdi_oob(shrinkage=1, shrinkage=2)")
 
 

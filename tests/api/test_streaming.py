@@ -233,7 +233,7 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
     one, _ = fitted("forest of numbers")
     other = RandomForestRegressor(15, random_state=1).fit(frame[list("abcde")], frame["number"])
     sums = debias.NodeSums(one)
-    with pytest.raises(debias.RowsError, match="no rows"):
+    with pytest.raises(debias.RowsError, match="no evaluation rows"):
         debias.score(one, sums)
     with pytest.raises(debias.RowsError, match="another model"):
         debias.score(other, sums)
@@ -244,22 +244,22 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
         debias.NodeSums.load(tmp_path / "sums", other)
     for content in (b"", b"no sums", b"PK\x03\x04broken"):
         (tmp_path / "broken").write_bytes(content)
-        with pytest.raises(debias.RowsError, match="no node sums"):
+        with pytest.raises(debias.RowsError, match="was not written by debias.NodeSums"):
             debias.NodeSums.load(tmp_path / "broken", one)
     np.savez(tmp_path / "pickled.npz", about=np.array([{}], dtype=object))
-    with pytest.raises(debias.RowsError, match="no node sums"):
+    with pytest.raises(debias.RowsError, match="was not written by debias.NodeSums"):
         debias.NodeSums.load(tmp_path / "pickled.npz", one)
 
 
 @pytest.mark.parametrize(
     ("more", "error", "match"),
     [
-        ({"scorer": "permutation"}, debias.CompositionError, "rows one by one"),
-        ({"scorer": "shap"}, debias.CompositionError, "rows one by one"),
-        ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|one by one"),
+        ({"scorer": "permutation"}, debias.CompositionError, "needs the rows themselves"),
+        ({"scorer": "shap"}, debias.CompositionError, "needs the rows themselves"),
+        ({"scorer": "honest_splits"}, debias.DebiasError, "training rows|rows themselves"),
         ({"scorer": "guide"}, debias.CompositionError, "in memory"),
         ({"scorer": "shadow(mdi)"}, debias.CompositionError, "in memory"),
-        ({"test": "permutation"}, debias.CompositionError, "not all there at once"),
+        ({"test": "permutation"}, debias.CompositionError, "needs all rows at once"),
         ({"blocks": [1]}, debias.CompositionError, "all rows at once"),
         ({"y": None}, debias.RowsError, "name of the column"),
         ({"y": "nothing"}, debias.RowsError, "no column 'nothing'"),
@@ -281,7 +281,7 @@ def test_what_takes_two_passes_is_refused_of_an_iterator(frame, fitted):
     )
     for model, more in ((estimator, {"test": "naive"}), (estimator, {"rows": "oob"}), (vote, {})):
         batches = iter([(frame[list("abcde")], frame[target])])
-        with pytest.raises(debias.DebiasError, match="read once only"):
+        with pytest.raises(debias.DebiasError, match="read only once"):
             debias.score(model, batches, **more)
 
 
@@ -315,7 +315,7 @@ def test_faults_in_a_batch_are_placed(frame, fitted):
         debias.score(estimator, [(X[:500], y[:500]), (X[500:].rename(columns={"a": "zz"}), y[500:])])
     with pytest.raises(debias.RowsError, match="batch 1 is a DataFrame"):
         debias.score(estimator, iter([(X[:500], y[:500]), X]), rows="held-out")
-    with pytest.raises(debias.RowsError, match="no rows"):
+    with pytest.raises(debias.RowsError, match="no evaluation rows"):
         debias.score(estimator, iter([]))
 
 
@@ -339,7 +339,7 @@ def test_labels_that_are_sorted_by_class_are_not_taken_for_miscoded_ones(frame):
     rest = fresh[fresh["three"] > 0]
     with (
         pytest.warns(debias.DebiasWarning, match="no label 0"),
-        pytest.warns(debias.DebiasWarning, match="differ from the training rows where the model splits"),
+        pytest.warns(debias.DebiasWarning, match="differ from the training rows at the splits of the model"),
     ):
         debias.score(booster, iter([(rest[list("abcde")], rest["three"])]))
 
@@ -408,7 +408,7 @@ def test_sums_of_a_model_that_was_trained_again_are_refused():
     sums = debias.NodeSums(forest)
     sums.update(fresh, fresh_y)
     forest.fit(X, -X["c"])
-    with pytest.raises(debias.RowsError, match="before it was trained again"):
+    with pytest.raises(debias.RowsError, match="before it was refitted"):
         debias.score(forest, sums)
     with pytest.raises(debias.ExtractionError, match="predict otherwise|other leaves"):
         sums.update(fresh, fresh_y)
@@ -521,7 +521,10 @@ def test_damaged_sums_are_refused_also_with_the_right_digest(tmp_path, damage):
         np.savez(tmp_path / "damaged.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
     else:
         forged(tmp_path / "damaged.npz", arrays)
-    with pytest.raises(debias.RowsError, match=r"(?s)damaged.*NodeSums\(model\)\.update|no node sums|another version"):
+    with pytest.raises(
+        debias.RowsError,
+        match=r"(?s)damaged.*NodeSums\(model\)\.update|was not written by debias.NodeSums|another version",
+    ):
         debias.NodeSums.load(tmp_path / "damaged.npz", forest)
 
 
@@ -583,7 +586,7 @@ def test_a_head_that_declares_more_than_there_is_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "s.npz") as whole, zipfile.ZipFile(tmp_path / "large.npz", "w") as large:
         for name in whole.namelist():
             large.writestr(name, head.getvalue() if name == "names.npy" else whole.read(name))
-    with pytest.raises(debias.RowsError, match="'names' is not what this model has"):
+    with pytest.raises(debias.RowsError, match="'names' does not fit this model"):
         debias.NodeSums.load(tmp_path / "large.npz", forest)
 
 
@@ -594,7 +597,7 @@ def test_sums_of_an_older_format_say_what_to_do(tmp_path):
     arrays = dict(np.load(tmp_path / "s.npz"))
     arrays["about"] = np.array(str(arrays["about"]).replace('"format": 3', '"format": 2'))
     np.savez(tmp_path / "old.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
-    with pytest.raises(debias.RowsError, match=r"of format 2.*add the rows up again"):
+    with pytest.raises(debias.RowsError, match=r"of format 2.*Add the rows up again"):
         debias.NodeSums.load(tmp_path / "old.npz", forest)
 
 

@@ -68,7 +68,7 @@ def test_partitions_without_rows(frame):
     late = fresh.index[1200]
     found = debias.score(forest, rows.map_partitions(lambda part: part[part.index >= late]), "number", test="naive")
     assert_same(found, debias.score(forest, fresh.loc[late:, NAMES], fresh.loc[late:, "number"], test="naive"))
-    with pytest.raises(debias.RowsError, match="no rows"):
+    with pytest.raises(debias.RowsError, match="no evaluation rows"):
         debias.score(forest, rows[rows["a"] > 1e9], "number", rows="held-out")
 
 

@@ -149,7 +149,7 @@ def test_what_a_scorer_is_given():
         ({"X": pl.DataFrame({"a": [1, 2, 3]}).lazy()}, "collect"),
         ({"X": pd.DataFrame(np.eye(3), columns=["a", "a", "b"])}, "same name: a"),
         ({"sample_weight": [1, 2]}, "sample_weight has shape"),
-        ({"rows": "oob"}, "no `rows`"),
+        ({"rows": "oob"}, "leave `rows`"),
         ({"n_jobs": 0}, "n_jobs=0"),
     ],
 )
@@ -167,7 +167,7 @@ def test_columns_a_model_does_not_know_are_refused(diabetes, models):
 
 
 def test_a_scorer_of_models_is_refused_without_one():
-    with pytest.raises(debias.UnsupportedModelError, match="mdi_oob scores a model"):
+    with pytest.raises(debias.UnsupportedModelError, match="mdi_oob scores a fitted model"):
         debias.score(None, np.eye(3), [0, 1, 0])
 
 

@@ -67,10 +67,10 @@ def test_weights_whose_squares_are_no_floats_are_named(largest):
     X = rng.normal(size=(100, 3))
     forest = RandomForestRegressor(5, random_state=0).fit(X, X[:, 0])
     fresh = rng.normal(size=(60, 3))
-    with pytest.raises(debias.RowsError, match=r"sample_weight has .* divide the weights"):
+    with pytest.raises(debias.RowsError, match=r"the largest sample_weight is .* Divide all weights"):
         debias.audit(forest, fresh, fresh[:, 0], sample_weight=np.full(60, largest))
     sums = debias.NodeSums(forest)
-    with pytest.raises(debias.RowsError, match="sample_weight has"):
+    with pytest.raises(debias.RowsError, match="the largest sample_weight is"):
         sums.update(fresh, fresh[:, 0], sample_weight=np.full(60, largest))
     one, other = (debias.score(forest, fresh, fresh[:, 0], sample_weight=np.full(60, w)).values for w in (1.0, 1e100))
     np.testing.assert_allclose(one, other, rtol=1e-9)

@@ -145,10 +145,10 @@ def test_a_registered_scorer_is_used_and_its_result_checked():
         ("mdi_oop", "there is no scorer 'mdi_oop'. Did you mean 'mdi_oob'?"),
         ("mdi_oob(shrink=1)", "no option 'shrink'.*Did you mean 'shrinkage'?"),
         ("ufi(a=1)", "ufi has no option 'a'; it has none"),
-        ("mdi_oob(__import__('os'))", "mdi_oob is a scorer, and wraps none"),
-        ("mdi_oob(shrinkage=__import__('os'))", "no plain number or text"),
+        ("mdi_oob(__import__('os'))", "mdi_oob is a scorer, and wraps no scorer"),
+        ("mdi_oob(shrinkage=__import__('os'))", "not a plain number or text"),
         ("mdi_oob +", "invalid syntax"),
-        (7, "is no scorer"),
+        (7, "is not a scorer"),
     ],
 )
 def test_wrong_expressions_are_refused(expression, message):

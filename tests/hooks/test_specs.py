@@ -117,7 +117,7 @@ def test_debias_in_bag(plugin, forest, rows):
 
 def test_without_debias_in_bag_there_are_no_out_of_bag_rows(plugin, forest, rows):
     plugin(**without("debias_in_bag"))
-    with pytest.raises(debias.InBagUnavailableError, match="no adapter recovers the bags"):
+    with pytest.raises(debias.InBagUnavailableError, match="no adapter can recover the bags"):
         debias.score(forest, *rows, rows="oob")
 
 

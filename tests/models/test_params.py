@@ -58,7 +58,7 @@ def test_an_audit_takes_them_for_its_meta_methods(data, booster, path):
     expected = debias.audit(booster, **given)
     found = debias.audit(debias.load_model(path), params=SETTINGS, **given)
     np.testing.assert_array_equal(found.scores[META].values, expected.scores[META].values)
-    with pytest.raises(debias.CompositionError, match="params are of meta-methods"):
+    with pytest.raises(debias.CompositionError, match="params are hyper-parameters for meta-methods"):
         debias.audit(booster, params=SETTINGS, **held_out(data))
 
 
@@ -104,7 +104,7 @@ def test_an_objective_of_ones_own_is_given_back_by_an_estimator(data, tmp_path):
     with pytest.raises(debias.UnsupportedModelError, match="does not keep the function"):
         debias.load_model(tmp_path / "model.ubj")
     restored = debias.load_model(tmp_path / "model.ubj", params=unfitted)
-    with pytest.raises(debias.ProvenanceError, match="cannot be told"):  # what its hessians count, no one knows
+    with pytest.raises(debias.ProvenanceError, match="cannot check whether"):  # what its hessians count, no one knows
         debias.score(live, X_test, y_test)
     expected = debias.score(live, X_test, y_test, rows="held-out").values
     np.testing.assert_array_equal(debias.score(restored, X_test, y_test, rows="held-out").values, expected)

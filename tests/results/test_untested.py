@@ -92,13 +92,13 @@ def no_test_of_training_rows(train, fresh):
 
 
 WHY = {
-    voting: r"this VotingRegressor combine those of 2 models.*one by one \(member 'bagged', member 'extra'\)",
-    soft_voting: r"this VotingClassifier combine those of 7 models.*member 'member4' and 2 more\)",
-    calibrated: r"this CalibratedClassifierCV combine those of 3 models.*one by one \(fold 0, fold 1, fold 2\)",
-    several_outputs: r"this MultiOutputRegressor combine those of 2 models.*one by one \(response 0, response 1\)",
-    one_weighted: r"this StackingRegressor are those of the one model inside, times a weight.*\(member 'only'\)",
-    members_in_a_pipeline: r"this Pipeline combine those of 2 models.*one by one \(member 'bagged', member 'extra'\)",
-    votes_of_votes: r"this VotingRegressor combine those of 3 models.*one by one \(member 'a' of member 'c', "
+    voting: r"this VotingRegressor combine the scores of 2 models.*one by one \(member 'bagged', member 'extra'\)",
+    soft_voting: r"this VotingClassifier combine the scores of 7 models.*member 'member4' and 2 more\)",
+    calibrated: r"this CalibratedClassifierCV combine the scores of 3 models.*one by one \(fold 0, fold 1, fold 2\)",
+    several_outputs: r"this MultiOutputRegressor combine the scores of 2 models.*one by one \(response 0, response 1\)",
+    one_weighted: r"this StackingRegressor are the scores of the one model inside, times a weight.*\(member 'only'\)",
+    members_in_a_pipeline: r"this Pipeline combine the scores of 2 models.*\(member 'bagged', member 'extra'\)",
+    votes_of_votes: r"this VotingRegressor combine the scores of 3 models.*one by one \(member 'a' of member 'c', "
     r"member 'b' of member 'c', member 'd'\)",
     training_rows: "these are training rows.*Audit rows the model has not seen",
     members_on_training_rows: "these are training rows.*Audit rows the model has not seen",

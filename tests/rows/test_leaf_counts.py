@@ -67,10 +67,10 @@ def test_sums_of_hessians_are_those_of_every_row_on_its_own(data, case):
         nodes = np.flatnonzero(part.left < 0)
         sums = np.array([expected[j][node] for node in nodes])
         unit = squares[j] / sums.sum()
-        np.testing.assert_allclose(counted[j].found, sums / unit, rtol=1e-12)
+        np.testing.assert_allclose(counted[j].reached, sums / unit, rtol=1e-12)
         np.testing.assert_array_equal(nodes[counted[j].at], leaves[:, j])
         if "subsample" not in settings:  # then these are the training rows, and XGBoost has added up the same
-            np.testing.assert_allclose(counted[j].found, counted[j].stored, rtol=1e-4)
+            np.testing.assert_allclose(counted[j].reached, counted[j].stored, rtol=1e-4)
 
 
 def test_counts_of_rows_are_counts_of_rows(data, models):
@@ -83,8 +83,8 @@ def test_counts_of_rows_are_counts_of_rows(data, models):
         counter.add(leaves[part], encode(y[part], ensemble, part.stop - part.start))
     for j, counted in enumerate(counter.counts()):
         nodes = np.flatnonzero(ensemble.tree(counter.trees[j]).left < 0)
-        assert counted.found.tolist() == [(leaves[:, j] == node).sum() for node in nodes]
-        assert counted.found.tolist() == counted.stored.tolist()  # training rows
+        assert counted.reached.tolist() == [(leaves[:, j] == node).sum() for node in nodes]
+        assert counted.reached.tolist() == counted.stored.tolist()  # training rows
         np.testing.assert_array_equal(nodes[counted.at], leaves[:50, j])
 
 

@@ -186,7 +186,7 @@ def test_a_response_of_one_value_gives_no_verdict(case, how):
     passed = (X, y)
     if how == "streamed":
         passed, given = ([(X, y, *given.values())],), {}
-    with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all rows"):
+    with pytest.warns(debias.DebiasWarning, match="nothing was tested: the response is the same in all eval"):
         found = debias.score(model(), *passed, rows="held-out", test="naive" if how == "naive" else "auto", **given)
     assert found.z is None
     assert found.p_value is None
@@ -233,7 +233,7 @@ SETS = 80
 @pytest.mark.parametrize(
     ("share", "sizes", "warned"), [(0.05, "uneven", True), (0.05, "even", False), (0.5, "uneven", False)]
 )
-@pytest.mark.filterwarnings("ignore:few rows carry the response:debias.DebiasWarning")
+@pytest.mark.filterwarnings("ignore:few rows dominate the response:debias.DebiasWarning")
 def test_a_rare_class_in_blocks_that_cannot_be_permuted_is_warned_of(share, sizes, warned):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5400, 4))
@@ -242,4 +242,4 @@ def test_a_rare_class_in_blocks_that_cannot_be_permuted_is_warned_of(share, size
     blocks = rng.integers(0, 40, N) if sizes == "uneven" else np.arange(N) // 60
     scores = debias.audit(forest, X[3000:], y[3000:], rows="held-out", blocks=blocks).main
     assert scores.selected[0]
-    assert any("few rows carry the response" in text for text in scores.warnings) == warned
+    assert any("few rows dominate the response" in text for text in scores.warnings) == warned

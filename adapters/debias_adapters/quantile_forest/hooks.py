@@ -12,7 +12,7 @@ from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn.refit import fitted
 
 if TYPE_CHECKING:
-    from debias.hooks.wrapping import Again
+    from debias.hooks.wrapping import RefitInputs
 
 _NOTE = "scores are those of the trees and their mean predictions: they are the same for all quantiles"
 _OF_QUANTILES = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
@@ -44,6 +44,6 @@ def _plain_kind(model: Any) -> Any | None:
     return ensemble.ExtraTreesRegressor if isinstance(model, quantile_forest.ExtraTreesQuantileRegressor) else None
 
 
-def _again(model: Any, again: Again) -> Any:
+def _again(model: Any, again: RefitInputs) -> Any:
     settings = {} if again.n_jobs is None else {"n_jobs": again.n_jobs}
     return fitted(model, again.X, again.y, again.sample_weight, again.seed, settings)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.hooks.wrapping import Again
-
 
 def fresh(estimator: Any, seed: int | None, n_jobs: int | None = None) -> Any:
     """Return an unfitted clone in which each random state, also of nested estimators, has its own seed."""
@@ -48,7 +46,7 @@ def fitted(
     return clean.fit(X, y) if sample_weight is None else clean.fit(X, y, sample_weight=sample_weight)
 
 
-def refit_pipeline(model: Any, again: Again) -> Any:
+def refit_pipeline(model: Any, again: RefitInputs) -> Any:
     """Fit the transformers, and refit the last step on the transformed rows."""
     name, last = model.steps[-1]
     steps, seen = [], again.X
@@ -61,19 +59,19 @@ def refit_pipeline(model: Any, again: Again) -> Any:
     return new
 
 
-def refit_best(model: Any, again: Again) -> Any:
+def refit_best(model: Any, again: RefitInputs) -> Any:
     """Refit the best estimator of a search."""
     return again.train(model.best_estimator_, again.X, again.y, 0)
 
 
-def refit_attribute(name: str, model: Any, again: Again) -> Any:
+def refit_attribute(name: str, model: Any, again: RefitInputs) -> Any:
     """Refit the one model inside, and keep the wrapper as it is."""
     new = copy(model)
     setattr(new, name, again.train(getattr(model, name), again.X, again.y, 0))
     return new
 
 
-def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: Again) -> Any:
+def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: RefitInputs) -> Any:
     """Fit the transformer to the response, and refit the model on the transformed response."""
     numbers = np.asarray(again.y, dtype=np.float64)
     new = copy(model)
@@ -82,7 +80,7 @@ def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, a
     return new
 
 
-def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, again: Again) -> Any:
+def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, again: RefitInputs) -> Any:
     """Refit each member on its own response."""
     new = copy(model)
     new.estimators_ = [
@@ -96,7 +94,7 @@ def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, agai
     return new
 
 
-def refit_whole(model: Any, again: Again) -> Any:
+def refit_whole(model: Any, again: RefitInputs) -> Any:
     """Fit a clone of the wrapper as a whole, with its folds."""
     from sklearn.frozen import FrozenEstimator
 

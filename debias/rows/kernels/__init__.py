@@ -1,1 +1,1 @@
-"""Compiled loops over the rows of every tree."""
+"""Compiled loops over the rows and leaves of every tree."""

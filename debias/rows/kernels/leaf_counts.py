@@ -1,4 +1,4 @@
-"""Compiled loops over the leaves rows reach: how much each leaf holds, and how leaves of two trees overlap."""
+"""Compiled loops over the leaves that rows reach: sums in each leaf, and the overlap of the leaves of two trees."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def add_at_leaves(nodes, number, curvature, at, sums):
-    """Give the leaf of each row in one tree its number, and add up curvatures and their squares in each leaf.
+    """Write the number of the leaf of each row in one tree, and add up curvatures and their squares in each leaf.
 
     `number` gives the number of each node among the leaves; `curvature` may be empty, and is 1 then. `at` (n_rows,) is
     filled; `sums` (2, n_leaves) is added to.
@@ -21,7 +21,7 @@ def add_at_leaves(nodes, number, curvature, at, sums):
 
 @njit(cache=True, nogil=True)
 def overlap(a, b, classes_a, classes_b):
-    """Return phi^2 of the leaves of two trees that see the same rows, less phi^2 of the classes they speak for.
+    """Return phi^2 of the leaves of two trees that see the same rows, less phi^2 of the classes that they predict.
 
     `a` and `b` (n_rows,) are the leaves of each row, `classes_a` and `classes_b` the class of each leaf.
     """
@@ -37,7 +37,7 @@ def overlap(a, b, classes_a, classes_b):
 
 @njit(cache=True, nogil=True)
 def _contingency(table):
-    """Return phi^2 = chi^2 / n of two partitions of the same rows, by how many rows are in each pair of parts."""
+    """Return phi^2 = chi^2 / n of two partitions of the same rows; `table` has the number of rows in each pair."""
     in_row, in_column = table.sum(axis=1), table.sum(axis=0)
     total = 0.0
     for j in range(table.shape[0]):

@@ -1,9 +1,9 @@
-"""Compiled loops over the paths of rows: how they are laid out, and what rows contribute to scores.
+"""Compiled loops over the paths of rows: their layout, and the contributions of rows to scores.
 
-A *dividing split* has evaluation rows on both sides; the others contribute nothing, whatever the responses. They are
-numbered from 0 within their tree, parents first. Dividing split d has two *slots*, 2 d + 1 to its left and 2 d + 2 to
-its right; slot 0 is the root. A row lies in the deepest slot it reaches, and `slot_of_split` is the slot a dividing
-split lies in: both together are the row's path.
+A *dividing split* has evaluation rows on both sides; other splits contribute nothing, whatever the responses. Dividing
+splits are numbered from 0 within their tree, parents first. Dividing split d has two *slots*, 2 d + 1 on its left and
+2 d + 2 on its right; slot 0 is the root. A row lies in the deepest slot that it reaches, and `slot_of_split` is the
+slot that a dividing split lies in. Both together give the path of the row.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from numba import njit
 def find_slots(left, right, parent, evaluated, trained, leaves, slots, splits, slot_of_split):
     """Find the dividing splits of one tree and the slot of every row; return the number of dividing splits.
 
-    `evaluated` and `trained` are the weights of evaluation and in-bag rows at each node: leaves filled, inner nodes 0.
+    `evaluated` and `trained` are the weights of evaluation rows and in-bag rows in each leaf, and 0 at inner nodes.
     """
     slot_of_node = np.zeros(left.size, dtype=np.int32)
     number = np.full(left.size, -1, dtype=np.int32)
@@ -74,7 +74,7 @@ def _sum_slots(slots, share, weight, y, first, slot_of_split, sums):
     sums[:] = 0
     width = sums.shape[1]
     for i in range(slots.size):
-        # Rows that do not count are added as well, as 0: no processor foresees which ones they are.
+        # Rows that do not count are added too, as 0: a branch would be slower, because it cannot be predicted.
         w, total, row = share[i] * weight[i], sums[np.uint64(slots[i])], y[np.uint64(i), first : first + width]
         for b in range(width):
             total[b] += w * row[b]
@@ -88,13 +88,13 @@ def _sum_slots(slots, share, weight, y, first, slot_of_split, sums):
 def sum_squares_of_blocks(begin, end, slots, evaluated, weight, block, start, slot_of_split, squares):
     """Write the sums of the squared weights of blocks in every slot of trees begin..end to `squares` (n_slots of all,).
 
-    Evaluation rows alone count. Rows of one block stand together; `block` (n_rows,) are its labels.
+    Only evaluation rows count. The rows of a block must be together; `block` (n_rows,) has the block of each row.
     """
     for tree in range(begin, end):
         first_slot = 2 * start[tree] + tree
         n_slots = 2 * (start[tree + 1] - start[tree]) + 1
         total = np.zeros(n_slots)
-        of = np.full(n_slots, -1, dtype=np.int64)  # a row of the block that `total` is of
+        row_in_block = np.full(n_slots, -1, dtype=np.int64)  # a row of the block that is being summed in `total`
         mine = squares[first_slot : first_slot + n_slots]
         mine[:] = 0.0
         for i in range(weight.size):
@@ -102,10 +102,10 @@ def sum_squares_of_blocks(begin, end, slots, evaluated, weight, block, start, sl
                 continue
             at = np.int64(slots[tree, i])
             while at >= 0:
-                if of[at] >= 0 and block[of[at]] != block[i]:
+                if row_in_block[at] >= 0 and block[row_in_block[at]] != block[i]:
                     mine[at] += total[at] ** 2
                     total[at] = 0.0
-                of[at] = i
+                row_in_block[at] = i
                 total[at] += weight[i]
                 at = np.int64(slot_of_split[start[tree] + ((at - 1) >> 1)]) if at > 0 else np.int64(-1)
         mine += total**2
@@ -123,9 +123,9 @@ def contributions(begin, end, of_rows, phi):
 
 @njit(cache=True, nogil=True)
 def moments(begin, end, block, of_rows, sums):
-    """Add the powers of the contributions of rows begin..end, totalled by block, to `sums` (n_powers, n_columns).
+    """Add the powers of the contributions of rows begin..end, summed by block first, to `sums` (n_powers, n_columns).
 
-    Rows of one block stand together; `block` (n_rows,) are its labels.
+    The rows of a block must be together; `block` (n_rows,) has the block of each row.
     """
     phi = np.zeros(sums.shape[1])
     for i in range(begin, end):
@@ -135,10 +135,11 @@ def moments(begin, end, block, of_rows, sums):
 
 @njit(cache=True, nogil=True)
 def jackknife_moments(begin, end, block, of_rows, in_bag, pull, mean, sums):
-    """Do as `moments`, counting as well what rows do to the score through the means of the nodes of the bags.
+    """Do the same as `moments`, including the effect of rows on the score through the in-bag means of the nodes.
 
-    `pull` (n_dividing, width) is the derivative of the score by the mean on the left of each dividing split, less that
-    on the right; `mean` (n_slots of all trees, width + 1) has the in-bag mean of every slot and its weight.
+    `pull` (n_dividing, width) is the derivative of the score with respect to the mean on the left of each dividing
+    split, minus the mean on the right. `mean` (n_slots of all trees, width + 1) has the in-bag mean of every slot and
+    its weight.
     """
     slots, _, start, slot_of_split, column, _, _, _, y, _ = of_rows
     phi = np.zeros(sums.shape[1])
@@ -152,7 +153,8 @@ def jackknife_moments(begin, end, block, of_rows, in_bag, pull, mean, sums):
 def _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_output, y, weight, phi):
     """Add the contributions of row i to `phi` (n_columns,).
 
-    On its way a row adds weight x factor x (difference of the children's values) x (its response less the node's mean).
+    At each split of its path a row adds weight x factor x (difference of the values of the children) x (its response
+    minus the mean of the node).
     """
     width = step.shape[2]
     one = np.uint64(1)
@@ -172,7 +174,7 @@ def _walk(i, slots, evaluated, start, slot_of_split, column, factor, step, tree_
 
 @njit(cache=True, nogil=True)
 def _walk_in_bags(i, slots, in_bag, start, slot_of_split, column, pull, mean, y, phi):
-    """Add to `phi` what row i does through the means of the nodes of the bags it is in."""
+    """Add to `phi` the effect of row i on the score through the in-bag means of the nodes."""
     width = pull.shape[1]
     for tree in range(start.size - 1):
         if in_bag[tree, i] <= 0:
@@ -191,7 +193,7 @@ def _walk_in_bags(i, slots, in_bag, start, slot_of_split, column, pull, mean, y,
 
 @njit(cache=True, nogil=True)
 def _end_of_block(i, end, block, phi, sums):
-    """Move what its rows contributed, in its powers, to the sums, if row i is the last of its block."""
+    """If row i is the last of its block, add the powers of the contributions of the block to the sums."""
     if i + 1 < end and block[i + 1] == block[i]:
         return
     for k in range(phi.size):

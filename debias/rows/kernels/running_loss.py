@@ -1,21 +1,21 @@
-"""Compiled loops of the running loss; importing this module imports numba, so it is done on first use.
+"""Compiled loops of the running loss; importing this module imports numba, so it is imported on first use.
 
-The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). Less
-the loss at F itself, the first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the
-loss of its rows at the split less their loss at its children. So sums over rows at each node are enough: the sum of y,
-and the sum of the logarithms, which is kept as one product.
+The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). Minus
+the loss at F, its first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the loss of
+its rows at the split minus their loss at its children. So two sums over rows at each node are enough: the sum of y, and
+the sum of the logarithms, which is kept as one product.
 """
 
 import numpy as np
 from numba import njit
 
 LARGEST_LOGARITHM = 600.0
-"""Of a product that neither overflows nor vanishes."""
+"""Largest logarithm of a product that neither overflows nor vanishes."""
 
 
 @njit(cache=True, nogil=True)
 def add_log_loss(leaves, start, feature, left, parent, value, y, base, drop):
-    """Walk rows of equal weight through all trees, their margins growing; add the log-loss each split saves.
+    """Follow rows of equal weight through all trees, tree by tree; add the log-loss that each split saves.
 
     Parameters
     ----------
@@ -23,12 +23,11 @@ def add_log_loss(leaves, start, feature, left, parent, value, y, base, drop):
     start, feature, left, parent, value
         The ensemble's node arrays, with one output; parents come before children.
     y : array of shape (n_rows,)
-        0, 1, or what lies between.
+        Values from 0 to 1.
     base : float
         The margin before the first tree.
     drop : array of shape (n_features + 1,)
-        Gains the decrease of the loss at each split under the split's feature, and in its last place that of the root
-        steps.
+        The decrease of the loss at each split is added to the entry of its feature, that of root steps to the last.
     """
     n_rows, n_trees, of_root = leaves.shape[0], leaves.shape[1], drop.size - 1
     p, q = np.empty(n_rows), np.empty(n_rows)
@@ -78,36 +77,36 @@ def add_log_loss(leaves, start, feature, left, parent, value, y, base, drop):
 def add_running_loss(
     leaves, start, tree_output, feature, parent, value, objective, parameter, codes, target, weight, margin, drop
 ):
-    """Walk every row through all trees, its margin growing tree by tree; add the loss each step saves.
+    """Follow every row through all trees, tree by tree; add the loss that each step saves.
 
-    `drop` (n_features + 1,) gains the weighted decrease of the loss at each split, under the split's feature, and
-    in its last place the decrease of the root steps. `margin` (n_rows, n_outputs) ends at F_M. `parameter`
-    (n_outputs,) is what the objective depends on.
+    The weighted decrease of the loss at each split is added to the entry of its feature in `drop` (n_features + 1,),
+    that of root steps to the last entry. `margin` (n_rows, n_outputs) ends at F_M. `parameter` (n_outputs,) is the
+    parameter of the objective.
     """
     base, width = drop.size - 1, value.shape[1]
-    of = (objective, parameter, codes, target, margin)
+    loss_arguments = (objective, parameter, codes, target, margin)
     for i in range(leaves.shape[0]):
         for j in range(leaves.shape[1]):
             begin, k = start[j], tree_output[j]
             leaf = node = leaves[i, j]
-            below = _loss(of, i, k, value, begin + leaf)
+            below = _loss(loss_arguments, i, k, value, begin + leaf)
             while node > 0:
                 node = parent[begin + node]
-                here = _loss(of, i, k, value, begin + node)
+                here = _loss(loss_arguments, i, k, value, begin + node)
                 drop[feature[begin + node]] += weight[i] * (here - below)
                 below = here
-            drop[base] += weight[i] * (_loss(of, i, k, value, -1) - below)
+            drop[base] += weight[i] * (_loss(loss_arguments, i, k, value, -1) - below)
             for c in range(width):
                 margin[i, k + c] += value[begin + leaf, c]
 
 
 @njit(cache=True, nogil=True)
-def _loss(of, i, k, value, step):
-    """Return the loss of row i where outputs from k on are one step (a row of `value`; -1: none) from their margins.
+def _loss(loss_arguments, i, k, value, step):
+    """Return the loss of row i after one step of the outputs from k on (`step` is a row of `value`; -1: no step).
 
-    Losses of one margin are summed over the outputs that step, since the others stay; softmax is of all outputs.
+    Losses of one margin are summed over the outputs that step, because the others stay. Softmax uses all outputs.
     """
-    objective, parameter, codes, target, margin = of
+    objective, parameter, codes, target, margin = loss_arguments
     width = value.shape[1]
     if objective == 2:
         top = -np.inf
@@ -164,10 +163,10 @@ def _loss_of_one(objective, a, y, f):
 
 @njit(cache=True, nogil=True)
 def add_weighted_log_loss(leaves, start, feature, parent, value, values, weight, base, drop):
-    """Do as `add_running_loss` does, for the log-loss of one margin, without a logarithm at every node.
+    """Add the same as `add_running_loss` for the log-loss of one margin, without a logarithm at every node.
 
-    A split saves log(1 + e^(F + v_t)) - log(1 + e^(F + v_c)) - y (v_t - v_c). The logarithms of a feature are gathered
-    as one product of ratios over all trees, and e^v is known for each node.
+    A split saves log(1 + e^(F + v_t)) - log(1 + e^(F + v_c)) - y (v_t - v_c). The logarithms of a feature are collected
+    as one product of ratios over all trees, and e^v is computed once for each node.
     """
     n_features = drop.size - 1
     e_value = np.exp(value[:, 0])

@@ -1,22 +1,22 @@
-"""Compiled loops over paths told feature by feature (debias.significance.feature_paths), many permutations at a time.
+"""Compiled loops over paths ordered by feature (debias.significance.feature_paths), for many permutations at once.
 
-Permutations go side by side through the innermost loops, as *lanes*: arrays that hold values of several columns have
-the lanes of one column behind those of another in a row, and loops go over slices of one row each, because that is the
-form the compiler turns into vector instructions.
+The innermost loops compute several permutations together, as *lanes*. An array with values of several columns has the
+lanes of one column after those of another in each row, and loops go over slices of one row, because the compiler turns
+this form into vector instructions.
 """
 
 import numpy as np
 from numba import njit
 
 ROUNDING = 1e-13
-"""Differences that are smaller, relative to what they are differences of, are none."""
+"""Smaller differences, relative to the values that are subtracted, are rounding errors and count as 0."""
 AT_ONCE = 64
-"""Rows whose contributions are worked out together."""
+"""Number of rows whose contributions are computed together."""
 
 
 @njit(cache=True, nogil=True)
 def places_above(begin, end, start, slot_of_split, column, position, place, above):
-    """Write the deepest place of the same column on the way to each split of trees begin..end to `above`; -1: none.
+    """Write the deepest place of the same column on the path to each split of trees begin..end to `above`; -1: none.
 
     Place and position of a split, and the order of `above`, are those of ``FeaturePaths``.
     """
@@ -34,7 +34,7 @@ def places_above(begin, end, start, slot_of_split, column, position, place, abov
 
 @njit(cache=True, nogil=True)
 def count_visits(begin, end, slots, evaluated, start, slot_of_split, column, n_visits, n_rows):
-    """Count for rows begin..end the trees in which they meet each column, and the rows that do at all."""
+    """Count, for rows begin..end and each column, the visits (one per row and tree) and the rows with a visit."""
     n_trees = start.size - 1
     last = np.full(n_visits.size, -1, dtype=np.int64)
     for i in range(begin, end):
@@ -54,10 +54,10 @@ def count_visits(begin, end, slots, evaluated, start, slot_of_split, column, n_v
 
 @njit(cache=True, nogil=True)
 def list_visits(begin, end, slots, evaluated, start, slot_of_split, column, place, visit, entry, visits, rows, sizes):
-    """Write for each column the rows of begin..end that meet it, in how many trees, and the deepest place in each.
+    """Write for each column the rows of begin..end that visit it, the number of visits, and the place of each visit.
 
-    `visit` and `entry` (n_columns,) say where the columns' lists begin, in `visits` and in `rows` and `sizes`, and are
-    moved to their ends.
+    `visit` and `entry` (n_columns,) are the positions where the lists of each column begin, in `visits` and in `rows`
+    and `sizes`. They are moved to the ends of the lists.
     """
     n_trees = start.size - 1
     last = np.full(visit.size, -1, dtype=np.int64)
@@ -104,19 +104,19 @@ def moments(
     ----------
     columns : array of int64
     lists : tuple
-        ``visits``, ``rows``, ``sizes`` as `list_visits` writes them, and where in them those of each column in each
-        part begin: ``visit_start`` and ``entry_start``, of shape (n_columns, n_parts + 1).
+        ``visits``, ``rows``, ``sizes`` as `list_visits` writes them, and the positions where the lists of each column
+        in each part begin: ``visit_start`` and ``entry_start``, of shape (n_columns, n_parts + 1).
     first_split : array of shape (n_columns + 1,)
-        Where the dividing splits of each column begin, in the arrays that follow.
+        Position of the first dividing split of each column in the following arrays.
     above : array of shape (n_dividing,)
     output : array of shape (n_dividing,), or empty
-        The first output of each split's tree; empty: all trees feed all outputs.
+        First output of the tree of each split; empty: all trees have all outputs.
     factor : array of shape (n_dividing, 2)
     step : array of shape (n_dividing, 2, width x lanes)
     y : array of shape (n_rows, n_outputs x lanes)
     weight : array of shape (n_rows,)
     block : array of shape (n_rows,), or empty
-        Labels of the blocks, whose rows stand together; empty: every row is one.
+        Block of each row; the rows of a block must be together. Empty: every row is a block.
     lanes : int
     sums : array of shape (n_parts, 2, n_columns, lanes)
 
@@ -124,7 +124,7 @@ def moments(
     -----
     A row contributes weight x (response . slope - offset), where slope = sum of factor x difference and
     offset = sum of factor x (difference . mean) over its path. Both are cumulated down the trees, place by place, so
-    that of each tree a row adds one place.
+    that a row adds one place for each tree.
     """
     visits, rows, sizes, visit_start, entry_start = lists
     most = 0
@@ -185,9 +185,9 @@ def _cumulate(above, factor, step, lanes, at_places):
 
 @njit(cache=True, nogil=True)
 def _add_places(visits, begin, end, at_places, along):
-    """Write the sums of slopes and offsets over a row's places to `along` ((n_outputs + 1) x lanes,)."""
+    """Write the sums of slopes and offsets over the places of a row to `along` ((n_outputs + 1) x lanes,)."""
     along[:] = 0.0
-    for e in range(begin, end - 1, 2):  # two at a time: what was stored is waited for half as often
+    for e in range(begin, end - 1, 2):  # two at a time, which halves the waits for stored values
         place, other = at_places[np.uint64(visits[e])], at_places[np.uint64(visits[e + 1])]
         for b in range(along.size):
             along[b] += place[b] + other[b]
@@ -199,7 +199,7 @@ def _add_places(visits, begin, end, at_places, along):
 
 @njit(cache=True, nogil=True)
 def _add_places_of_outputs(visits, begin, end, output, at_places, lanes, along):
-    """Do so where each tree feeds outputs of its own."""
+    """Write the same sums for trees that have their own outputs."""
     along[:] = 0.0
     width = at_places.shape[1] - lanes
     for e in range(begin, end):
@@ -214,8 +214,8 @@ def _add_places_of_outputs(visits, begin, end, output, at_places, lanes, along):
 def _write_contributions(rows, y, weight, along, room, phi):
     """Write the contributions of some rows to `phi` (AT_ONCE, lanes).
 
-    Loops over the lanes of one row are too short for the widest instructions, so that what is multiplied is copied to
-    stand in one line.
+    Loops over the lanes of one row are too short for the widest vector instructions, so the factors of the products are
+    copied into one contiguous array.
     """
     responses, factors = room
     in_line, n = (phi.reshape(-1), responses.reshape(-1), factors.reshape(-1)), rows.size * phi.shape[1]
@@ -271,7 +271,7 @@ def _add_up(phi, n_rows, twos, total, squares):
 
 @njit(cache=True, nogil=True)
 def _add_to_block(phi, is_last, of_block, total, squares):
-    """Add the contributions of a row to those of its block, and these to the sums when they are complete."""
+    """Add the contributions of a row to those of its block, and add these to the sums when the block is complete."""
     for b in range(phi.size):
         of_block[b] += phi[b]
     if is_last:

@@ -1,6 +1,6 @@
-"""Compiled loops over permuted responses (see debias.significance.permutation): what they make of the dividing splits.
+"""Compiled loops over permuted responses (see debias.significance.permutation): the steps at the dividing splits.
 
-Permutations go side by side through the innermost loops, as lanes, see debias.significance.kernels.feature_paths.
+The innermost loops compute several permutations together, as lanes; see debias.significance.kernels.feature_paths.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from debias.rows.kernels.paths import _sum_slots
 from debias.significance.kernels.feature_paths import ROUNDING
 
 VALUES, SHARES, WEIGHED = 0, 1, 2
-"""Responses are numbers; one-hot columns of all classes but the first; or of all classes, which weigh in the bags."""
+"""Responses are numbers; one-hot columns of all classes but the first; or of all classes, with weights in the bags."""
 
 
 @njit(cache=True, nogil=True)
@@ -44,29 +44,29 @@ def write_steps(
     of_rows,
     step,
 ):
-    """Write the steps of trees begin..end under each permuted response to `step` (n_dividing, 2, width x lanes).
+    """Write the steps of trees begin..end for each permuted response to `step` (n_dividing, 2, width x lanes).
 
     Parameters
     ----------
     in_bag : array of shape (n_trees, n_rows)
-        Without trees, the differences stay as they are.
+        If it has no trees, the differences are not changed.
     y : array of shape (n_rows, n_outputs x lanes)
     lanes : int
     kind : int
-        What `y` has: VALUES, SHARES or WEIGHED.
+        Kind of `y`: VALUES, SHARES or WEIGHED.
     tree_output : array of shape (n_trees,)
-        The column of `y` each tree's response begins at.
+        First column of `y` of the response of each tree.
     n_in_bag, n_evaluated : array of shape (n_slots of all trees,)
         In-bag and evaluation weights.
     class_weight : array of shape (n_classes,)
-        What classes weigh; if it is empty, all weigh the same in every bag. For WEIGHED.
+        Weights of the classes, for WEIGHED. If it is empty, all classes have the same weight in every bag.
     position : array of shape (n_dividing,)
-        Where in `step` each dividing split stands.
+        Position of each dividing split in `step`.
     of_bag, of_rows : array of shape (n_slots of the largest tree, width x lanes)
-        Room for sums, of whole numbers where all that is summed is.
+        Memory for sums; integers if all that is summed is integers.
     step
-        Mean on the left less mean on the right, and mean response of the evaluation rows, of every dividing split. In
-        place of differences of SHARES stands what ``contributions.class_product`` makes of them.
+        Mean on the left minus mean on the right, and mean response of the evaluation rows, for every dividing split.
+        Differences of SHARES are replaced by their ``contributions.class_product``.
     """
     one = np.ones(weight.size, dtype=np.uint8)
     for tree in range(begin, end):

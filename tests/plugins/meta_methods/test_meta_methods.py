@@ -71,7 +71,7 @@ def test_boosters_are_trained_on_permuted_training_rows_and_scored_on_permuted_h
         again = debias.refit(model, X[:70], trained, seed=child_seed(child), n_jobs=1)
         expected.append(debias.score(again, X[70:], held, "mdi_oob", rows="held-out").values)
     np.testing.assert_array_equal(found.null, expected)
-    with pytest.raises(debias.RowsError, match=r"held out: pass the rows it was trained on as train="):
+    with pytest.raises(debias.RowsError, match=r"held-out rows: pass the training rows as train="):
         debias.score(model, X[70:], y[70:], "response_permutation(mdi_oob)", rows="held-out")
     gain = debias.score(model, X[:70], y[:70], "response_permutation(gain, replicates=3)", seed=1)
     assert gain.null.shape == (3, 10)
@@ -200,7 +200,7 @@ def test_a_checkpoint_is_for_one_scorer_data_and_seed_and_gives_the_same_bytes(t
     assert scored.details["stopped"] == "all drawn"
     with Checkpoint(file, "another") as opened:
         assert opened.read() == {}
-    with pytest.raises(debias.CompositionError, match="mdi trains nothing again"):
+    with pytest.raises(debias.CompositionError, match="mdi refits no model"):
         debias.score(forest, None, scorer="mdi", checkpoint=file)
 
 
@@ -311,8 +311,8 @@ def test_categories_by_number_are_not_copied_as_numbers(drawn):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"test": "auto"}, "leave test, blocks and base_margin out"),
-        ({"blocks": np.arange(120) // 2}, "leave test, blocks and base_margin out"),
+        ({"test": "auto"}, "cannot use test, blocks or base_margin"),
+        ({"blocks": np.arange(120) // 2}, "cannot use test, blocks or base_margin"),
     ],
 )
 def test_what_refits_cannot_keep_is_refused(given, message, drawn, forest):
@@ -344,7 +344,7 @@ def test_weights_of_training_are_not_forgotten(kind):
     y = X[:, 0] + rng.normal(size=80)
     weighted = kind(5, random_state=0).fit(X, y, sample_weight=weight)
     text = "response_permutation(mdi, replicates=3)"
-    with pytest.raises(debias.RowsError, match="trained with sample weights, and none came"):
+    with pytest.raises(debias.RowsError, match="trained with sample weights, but its training rows were passed"):
         debias.score(weighted, X, y, text)
     assert not np.array_equal(
         debias.score(weighted, X, y, text, sample_weight=weight, seed=0).null,
@@ -374,7 +374,7 @@ def test_weights_of_rows_are_told_from_those_of_classes_and_from_bags(model, wei
     given = {"rows": "held-out", "train": (X, y), "seed": 0}
     text = "response_permutation(mdi, replicates=2)"
     if weighted:
-        with pytest.raises(debias.RowsError, match="none came with its training"):
+        with pytest.raises(debias.RowsError, match="without weights, so refits would have none"):
             debias.score(model, fresh, (fresh[:, 0] > 0.5).astype(int), text, **given)
     else:
         debias.score(model, fresh, (fresh[:, 0] > 0.5).astype(int), text, **given)
