@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.hooks.wrapping import RefitInputs
+
 
 def fresh(estimator: Any, seed: int | None, n_jobs: int | None = None) -> Any:
     """Return an unfitted clone in which each random state, also of nested estimators, has its own seed."""
