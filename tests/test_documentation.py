@@ -309,3 +309,14 @@ def test_scorers_and_meta_methods_document_their_options_units_and_source(name):
     module = inspect.getdoc(inspect.getmodule(function)) or ""
     own = {"split_count", "gain", "cover", "native", "oob_loss", "honest_splits"}  # the libraries' or our own
     assert name in own or re.search(SOURCES, text + module), name
+
+
+def test_paths_of_the_page_for_contributors_exist():
+    text = (DOCS / "contributing.md").read_text()
+    for path in re.findall(r"`((?:debias|adapters|plugins|tests|docs)/[\w./]*)`", text):
+        assert "NAME" in path or (HERE / path).exists(), path
+    for functions, paths in re.findall(r"^\| \d+\. [^|]*\|([^|]*)\|([^|]*)\|$", text, flags=re.M):
+        sources = "".join((HERE / path).read_text() for path in re.findall(r"`([\w/]+\.py)`", paths) if "/" in path)
+        for name in re.findall(r"`([\w.]+)`", functions):
+            if name not in ("mdi_oob", "Audit") and "results" not in paths:
+                assert re.search(rf"\b{name.split('.')[-1]}\b", sources), name

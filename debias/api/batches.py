@@ -1,4 +1,4 @@
-"""Scoring of rows that come in batches: they are summed at the nodes and not kept in memory."""
+"""Scoring of rows that come in batches: each batch is added to the sums at the nodes, then dropped."""
 
 from __future__ import annotations
 
@@ -269,28 +269,28 @@ class _Encoder:
     compared: set[tuple[int, Any]] = field(default_factory=set)
     """Labels, by feature, for which the trees and the library were compared on a row."""
 
-    def rows(self, batch: Batch, notes: WarningLog, verify: bool, in_bag: InBag | None = None) -> Rows:
+    def rows(self, batch: Batch, log: WarningLog, verify: bool, in_bag: InBag | None = None) -> Rows:
         """Return the rows of a batch, encoded."""
         refuse_other_order(batch.X, y=batch.y, weight=batch.weight)
         member = unwrap(self.outer_model, batch.X, batch.y)[self.number]
         columns = (member.X, member.y, batch.weight)
-        return batch_rows(self.model, self.ensemble, *columns, notes, self.n_jobs, verify, in_bag, self.compared)
+        return batch_rows(self.model, self.ensemble, *columns, log, self.n_jobs, verify, in_bag, self.compared)
 
 
 def _partial_sums(shared: tuple[_Encoder, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return the state of the sums over one partition, and its warnings."""
-    encoder, notes = shared[0], WarningLogOnce(quiet=True)
+    encoder, log = shared[0], WarningLogOnce(quiet=True)
     sums = shared[1].empty()
-    rows = encoder.rows(batch, notes, verify=True)
+    rows = encoder.rows(batch, log, verify=True)
     sums.ensemble = rows.ensemble
     sums.add_rows(rows)
-    return sums.state(), notes.texts
+    return sums.state(), log.texts
 
 
 def _response_warnings(rows: Rows) -> tuple[str, ...]:
-    notes = WarningLogOnce(quiet=True)
-    warn_of_another_response(rows.ensemble, rows.table, rows.response, notes)
-    return tuple(notes.texts)
+    log = WarningLogOnce(quiet=True)
+    warn_of_another_response(rows.ensemble, rows.table, rows.response, log)
+    return tuple(log.texts)
 
 
 def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:

@@ -31,7 +31,7 @@ N_TRAINING_ROWS = 5000
 SETS = 20
 """Number of held-out sets for each model."""
 ALPHA = 0.05
-METHODS = {
+TESTS = {
     "auto": 'test="auto"',
     "effective": "Student's law by effective rows",
     "normal": "by the number of rows",
@@ -128,7 +128,7 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
     Returns
     -------
     dict
-        For each key of METHODS, an array of bool of shape (sets,).
+        For each key of TESTS, an array of bool of shape (sets,).
     """
     from scipy.special import stdtr
 
@@ -147,7 +147,7 @@ def any_found(setting: Setting, number: int, sets: int = SETS) -> dict[str, NDAr
         assert naive.z is not None
         normal = N_FEATURES * stdtr(setting.n_rows - 1, -naive.z) <= ALPHA
         rejections.append([auto.selected.any(), naive.selected.any(), normal.any()])
-    return dict(zip(METHODS, np.array(rejections).T, strict=True))
+    return dict(zip(TESTS, np.array(rejections).T, strict=True))
 
 
 def rate(rejections: NDArray[np.bool_]) -> tuple[float, float]:
@@ -204,17 +204,17 @@ def _trial(setting: Setting, repeat: int) -> dict[str, Any]:
 def _rejections(trials: list[dict[str, Any]], setting: Setting, repeats: int) -> dict[str, NDArray[np.bool_]]:
     """Return, for each method, whether any feature was found, as an array of shape (n_models, sets)."""
     by_model = [trial["scores"] for trial in trials if trial["design"] == setting.name and trial["repeat"] < repeats]
-    return {method: np.array([scores[method] for scores in by_model]) for method in METHODS}
+    return {method: np.array([scores[method] for scores in by_model]) for method in TESTS}
 
 
 def _lines(rejections: dict[Setting, dict[str, NDArray[np.bool_]]]) -> list[list[str]]:
-    head = ["classes", "held out", "rows of the rare class", "model", "sets", *METHODS.values()]
-    lines = [head, ["---", "---:", "---:", "---", *["---:"] * (1 + len(METHODS))]]
+    head = ["classes", "held out", "rows of the rare class", "model", "sets", *TESTS.values()]
+    lines = [head, ["---", "---:", "---:", "---", *["---:"] * (1 + len(TESTS))]]
     for setting, by_method in rejections.items():
         n_rare = f"{setting.n_rows / setting.ratio:,.0f}"
         n_sets = str(by_method["auto"].size)
         cells = [f"1:{setting.ratio}", f"{setting.n_rows:,}", n_rare, setting.model, n_sets]
-        lines.append([*cells, *("{:.3f} ({:.3f})".format(*rate(by_method[method])) for method in METHODS)])
+        lines.append([*cells, *("{:.3f} ({:.3f})".format(*rate(by_method[method])) for method in TESTS)])
     return lines
 
 

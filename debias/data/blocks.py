@@ -62,7 +62,7 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     return codes
 
 
-def warn_of_repeats(table: Table, notes: WarningLog) -> None:
+def warn_of_repeats(table: Table, log: WarningLog) -> None:
     """Warn of rows that repeat other rows more often than by chance: p-values treat all rows as independent.
 
     Rows may be equal by chance if columns have few distinct values. Therefore only columns with fine values are
@@ -82,7 +82,7 @@ def warn_of_repeats(table: Table, notes: WarningLog) -> None:
             joint, chance = finer, chance * coincidence
     share = float((np.bincount(joint)[joint] > 1).mean()) if joint.any() else 0.0
     if share > max(REPEATED, BEYOND_CHANCE * n_rows * chance):
-        notes.warn(
+        log.warn(
             f"{share:.0%} of the rows repeat the values of another row in columns that are otherwise nearly unique. "
             "If such rows are measurements of the same thing, they depend on one another, and p-values are too small: "
             "pass blocks=, one label per row, or hold out whole groups of rows"

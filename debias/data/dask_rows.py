@@ -51,7 +51,7 @@ class DaskRows:
     once = False
     n_rows = None
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: WarningLog) -> None:
+    def __init__(self, X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog) -> None:
         for argument, value in (("y", y), ("sample_weight", sample_weight)):
             if isinstance(value, str) and value not in getattr(X, "columns", ()):
                 raise RowsError(f"the Dask collection has no column {value!r} for {argument}")
@@ -68,7 +68,7 @@ class DaskRows:
             if wanted is not None and set(wanted) <= set(features):
                 unused = [str(name) for name in features if name not in wanted]
                 if unused:
-                    notes.warn(f"columns of X that the model does not know are left out: {', '.join(unused)}")
+                    log.warn(f"columns of X that the model does not know are left out: {', '.join(unused)}")
                 features = list(wanted)
             self._features = features
             # One selection reads all columns of a file together.

@@ -60,7 +60,7 @@ class Response:
 
 
 def encode(
-    y: Any, ensemble: TreeEnsemble, n_rows: int, notes: WarningLog | None = None, base_margin: Any = None
+    y: Any, ensemble: TreeEnsemble, n_rows: int, log: WarningLog | None = None, base_margin: Any = None
 ) -> Response:
     """Encode y for an ensemble.
 
@@ -71,7 +71,7 @@ def encode(
     ensemble : TreeEnsemble
     n_rows : int
         Number of rows of X.
-    notes : WarningLog, optional
+    log : WarningLog, optional
         Gets a warning about labels that may differ from those the model was trained on.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         The margin from which a boosted model starts, for each row.
@@ -90,7 +90,7 @@ def encode(
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
     if ensemble.classes is not None:
-        return _encode_labels(array, ensemble, notes, margin)
+        return _encode_labels(array, ensemble, log, margin)
     if ensemble.class_sets is not None:
         return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
@@ -102,23 +102,23 @@ def encode(
     return Response(codes=None, values=numbers - ensemble.centre)
 
 
-def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, notes: WarningLog) -> None:
+def warn_of_codes(ensemble: TreeEnsemble, n_rows: int, n_of_first: int, log: WarningLog) -> None:
     """Warn of labels that may have another coding than in training, if the model did not keep its labels."""
     if ensemble.classes is not None and not ensemble.labelled and n_rows >= 20 and not n_of_first:
-        notes.warn(
+        log.warn(
             f"y has no label 0, but this {ensemble.source} knows its classes only as 0 to {ensemble.classes.size - 1}: "
             "make sure that y has this coding"
         )
 
 
 def _encode_labels(
-    labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog | None, margin: NDArray[np.float64] | None
+    labels: NDArray[Any], ensemble: TreeEnsemble, log: WarningLog | None, margin: NDArray[np.float64] | None
 ) -> Response:
     classes = ensemble.classes
     assert classes is not None
     codes = _known_codes(labels, classes)
-    if notes is not None:
-        warn_of_codes(ensemble, labels.size, int((codes == 0).sum()), notes)
+    if log is not None:
+        warn_of_codes(ensemble, labels.size, int((codes == 0).sum()), log)
     if ensemble.averaged:
         return Response(codes=codes, values=None)
     if ensemble.n_outputs == 1:

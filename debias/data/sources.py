@@ -37,7 +37,7 @@ def is_source(X: Any, y: Any) -> bool:
     return not isinstance(X, (dict, set, frozenset, bytes))
 
 
-def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, notes: WarningLog) -> Source:
+def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog) -> Source:
     """Return the batches of a source.
 
     Parameters
@@ -48,7 +48,7 @@ def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None
         collections. Otherwise None.
     wanted : tuple of str, or None
         Columns that the model knows, if it knows names; others are left out.
-    notes : WarningLog
+    log : WarningLog
         Gets a warning about columns that are left out.
 
     Raises
@@ -59,11 +59,11 @@ def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None
         The file has another format or lacks these columns; or weights are passed beside batches.
     """
     if isinstance(X, (str, Path)):
-        return _Columns(_dataset(Path(X)), str(X), y, sample_weight, wanted, notes)
+        return _Columns(_dataset(Path(X)), str(X), y, sample_weight, wanted, log)
     if _is_dataset(X):
-        return _Columns(X, "the dataset", y, sample_weight, wanted, notes)
+        return _Columns(X, "the dataset", y, sample_weight, wanted, log)
     if is_dask(X):
-        return DaskRows(X, y, sample_weight, wanted, notes)
+        return DaskRows(X, y, sample_weight, wanted, log)
     if sample_weight is not None:
         raise RowsError("rows in batches must contain their weights: yield (X, y, weight), and leave out sample_weight")
     return _Batches(X)
@@ -81,7 +81,7 @@ class _Columns:
         y: Any,
         sample_weight: Any,
         wanted: tuple[str, ...] | None,
-        notes: WarningLog,
+        log: WarningLog,
     ) -> None:
         all_columns, index, n_rows = _about(dataset, name)
         for argument, column in (("y", y), ("sample_weight", sample_weight)):
@@ -94,7 +94,7 @@ class _Columns:
         if wanted is not None and set(wanted) <= set(features):
             unused = [column for column in features if column not in wanted]
             if unused:
-                notes.warn(f"columns of {name} that the model does not know are left out: {', '.join(unused)}")
+                log.warn(f"columns of {name} that the model does not know are left out: {', '.join(unused)}")
             features = list(wanted)
         if y == sample_weight:
             raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")

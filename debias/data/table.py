@@ -82,13 +82,13 @@ class Table:
         """Number of rows."""
         return int(self.shape[0])
 
-    def aligned_to(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
+    def aligned_to(self, ensemble: TreeEnsemble, log: WarningLog) -> Table:
         """Return the same rows with columns in the order of the model and with encoded labels of categories.
 
         Parameters
         ----------
         ensemble : TreeEnsemble
-        notes : WarningLog
+        log : WarningLog
             Gets a warning if the columns were in another order and were matched by name, and about labels that the
             model never saw.
 
@@ -97,21 +97,21 @@ class Table:
         RowsError
             Columns are missing, unknown to the model, or not numeric; the message names them.
         """
-        table = self._in_order(ensemble, notes)
+        table = self._in_order(ensemble, log)
         if table._sparse is not None and ensemble.sparse_absent is None:
             raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
         table.special_labels = {}
         table._codes = {
-            k: table._encode(k, labels, ensemble, notes) for k, labels in (ensemble.category_labels or {}).items()
+            k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
         }
         table._refuse_non_numeric(ensemble)
         return table
 
-    def _in_order(self, ensemble: TreeEnsemble, notes: WarningLog) -> Table:
+    def _in_order(self, ensemble: TreeEnsemble, log: WarningLog) -> Table:
         order = column_order(self.names, self.shape[1], ensemble)
         if order is None:
             return copy(self)
-        notes.warn("the columns of X are in another order than the model was trained on; they are matched by name")
+        log.warn("the columns of X are in another order than the model was trained on; they are matched by name")
         ordered = copy(self)
         ordered.names, ordered._order = tuple(ensemble.feature_names), order
         return ordered
@@ -260,7 +260,7 @@ class Table:
             part[:, k] = codes[selection]
         return part
 
-    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, notes: WarningLog) -> NDArray[np.float64]:
+    def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, log: WarningLog) -> NDArray[np.float64]:
         """Return the code of each row's label of feature k; NaN where the label is missing or unknown to the model."""
         import pandas as pd
 
@@ -287,7 +287,7 @@ class Table:
                     "not their codes"
                 )
         if unknown:
-            notes.warn(
+            log.warn(
                 f"column {ensemble.feature_names[k]!r} has values that the model never saw "
                 f"({listed([repr(value) for value in unknown])}); the model treats them as missing"
             )

@@ -1,4 +1,7 @@
-"""Scorers as text: ``threshold(response_permutation(mdi, replicates=300), alpha=0.05)``. No text is ever evaluated."""
+"""Scorers as text: ``threshold(response_permutation(mdi, replicates=300), alpha=0.05)``.
+
+The text is parsed; Python's ``eval`` is never used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The registry of plugins: found by entry points, each name once; a broken plugin is an error and is never skipped."""
+"""The registry of plugins, which are found by entry points.
+
+A name may be used once. A plugin that cannot be loaded raises an error and is never skipped.
+"""
 
 from __future__ import annotations
 

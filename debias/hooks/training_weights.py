@@ -1,4 +1,4 @@
-"""Weights of training, as an adapter reports them: of rows and of classes."""
+"""The training weights of rows and classes that an adapter reports."""
 
 from __future__ import annotations
 

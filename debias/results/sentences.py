@@ -106,7 +106,7 @@ def sufficient_z(audit: Audit) -> float | None:
     feature alone is not enough: it takes several features with high z, or more permutations.
     """
     test, threshold = audit.main.details.get("test", {}), audit.main.threshold
-    alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and test.get("method") != "permutation")
+    alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and "n_permutations" not in test)
     return threshold if alone and threshold is not None and threshold >= 0 else None
 
 

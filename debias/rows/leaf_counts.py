@@ -1,4 +1,4 @@
-"""Leaf counts: how many rows the leaves of some trees hold, beside the number of training rows in the model."""
+"""Leaf counts: how many rows the leaves of some trees hold, and how many training rows the model stored for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``debias.NodeSums``: sums over rows at the nodes of a model, which add up over batches, machines and time.
 
-This file has more than 500 lines because it holds the sums together with their file format: what may be in a file is
-checked against what the sums hold, so both change together.
+This file has more than 500 lines because it holds the sums together with their file format. A file that is read is
+checked against the fields of the sums: if one changes, the other must change too.
 """
 
 from __future__ import annotations

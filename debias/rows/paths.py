@@ -214,14 +214,14 @@ class Paths(DividingSplits):
         assert self.in_bag is not None
         return self.slot_sums(self.in_bag, np.ones(self.n_rows), np.ones((self.n_rows, 1)))[:, 0]
 
-    def factor(self, node_weight: NDArray[np.float64], inflated: bool = False) -> NDArray[np.float64]:
+    def factor(self, node_weight: NDArray[np.float64], enlarged: bool = False) -> NDArray[np.float64]:
         """Return the factor of the deviation of a row on either side of each dividing split.
 
         Parameters
         ----------
         node_weight : array of shape (n_nodes,)
             Factor of the term of each split in the score.
-        inflated : bool
+        enlarged : bool
             Whether deviations are enlarged by sqrt(n'_t / (n'_t - 1)), where n'_t is the effective number of blocks (of
             rows, if there are no blocks), at least 2. They are taken from the mean of the node itself and are too
             small.
@@ -232,7 +232,7 @@ class Paths(DividingSplits):
         """
         n = self.evaluation_weight
         n_inside, effective = n[self.inside], None
-        if inflated:
+        if enlarged:
             effective = np.maximum(n_inside**2 / self._squares_of_blocks[self.inside], 2.0)
         n_root, n_left, n_right = n[self.first_slot[:-1]], n[self.to_left], n[self.to_left + 1]
         return self.side_factors(node_weight, n_root, n_inside, n_left, n_right, effective)

@@ -70,14 +70,14 @@ def prepare(
         warnings.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
-    notes = WarningLog((*member.notes, *ensemble.notes), quiet=known)
+    log = WarningLog((*member.notes, *ensemble.notes), quiet=known)
     if X is None:
         for scorer in scorers:
             if isinstance(scorer, TreeScorer) and scorer.needs_rows:
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
-        return ensemble, None, notes
-    table, ensemble = _aligned(X, ensemble, notes)
-    response = encode(member.y, ensemble, table.n_rows, notes, request.base_margin)
+        return ensemble, None, log
+    table, ensemble = _aligned(X, ensemble, log)
+    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin)
     if request.base_margin is not None and member.train is not None:
         raise RowsError(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
@@ -90,18 +90,18 @@ def prepare(
         provenance = _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, notes)
+        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
         if kind == "held-out":
-            warn_of_another_response(ensemble, table, response, notes)
-            warn_of_shifted_response(ensemble, response, notes)
+            warn_of_another_response(ensemble, table, response, log)
+            warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
-        notes.warn(TRAIN_WARNING)
+        log.warn(TRAIN_WARNING)
     block = encode_blocks(request.blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
     train = None
     if member.train is not None:
-        train = training_rows(ensemble, model, member.train, request.n_jobs, notes, known)
+        train = training_rows(ensemble, model, member.train, request.n_jobs, log, known)
     data = None
     if any(isinstance(scorer, DataScorer) for scorer in scorers):
         data = _data(request, member, ensemble, weight_or_none)
@@ -121,7 +121,7 @@ def prepare(
         blocks=block,
         with_running_loss=not ensemble.averaged and running_loss_needed(scorers),
     )
-    return ensemble, rows, notes
+    return ensemble, rows, log
 
 
 def batch_rows(
@@ -130,7 +130,7 @@ def batch_rows(
     X: Any,
     y: Any,
     sample_weight: Any,
-    notes: WarningLog,
+    log: WarningLog,
     n_jobs: int,
     verify: bool,
     in_bag: InBag | None = None,
@@ -143,7 +143,7 @@ def batch_rows(
     """
     refuse_other_order(X, y=y, sample_weight=sample_weight)
     (member,) = unwrap(model, X, y)
-    table, ensemble = _aligned(member.X, ensemble, notes)
+    table, ensemble = _aligned(member.X, ensemble, log)
     response = encode(member.y, ensemble, table.n_rows)
     row_of_new_label = (
         {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
@@ -188,30 +188,30 @@ def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDAr
     return Data.of(member.X, member.y, ensemble=ensemble, weight=weight, **settings)
 
 
-def _aligned(X: Any, ensemble: TreeEnsemble, notes: WarningLog) -> tuple[Table, TreeEnsemble]:
+def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, TreeEnsemble]:
     """Return X in the column order of the model, and the ensemble with the names of X if the model stores none."""
-    table = Table(X).aligned_to(ensemble, notes)
+    table = Table(X).aligned_to(ensemble, log)
     if ensemble.named or table.names is None:
         return table, ensemble
     return table, ensemble if table.names == ensemble.feature_names else ensemble.renamed(table.names)
 
 
 def training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, notes: WarningLog, known: bool
+    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, log: WarningLog, known: bool
 ) -> Rows:
     """Encode training rows, passed as (X, y) or (X, y, weight), and prove them unless the model is `known`."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
         raise RowsError("train must be (X_train, y_train) or (X_train, y_train, weight)")
     X, y, *weights = train
-    table = Table(X).aligned_to(ensemble, notes)
-    response = encode(y, ensemble, table.n_rows, notes)
+    table = Table(X).aligned_to(ensemble, log)
+    response = encode(y, ensemble, table.n_rows, log)
     weight = _weights(weights[0] if weights else None, table.n_rows)
     weight_or_none = weight if weights else None
     if known:
         in_bag, provenance = known_bags(model, response, weight_or_none), _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, notes)
+        in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, log)
     return Rows(
         ensemble=ensemble,
         model=model,

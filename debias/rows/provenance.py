@@ -86,7 +86,7 @@ def resolve(
     response: Response,
     rows: str,
     sample_weight: NDArray[np.float64] | None,
-    notes: WarningLog,
+    log: WarningLog,
 ) -> tuple[str, InBag | None, Provenance]:
     """Decide what the rows are, and prove it as far as the model allows.
 
@@ -100,7 +100,7 @@ def resolve(
         The kind of rows, as the user states it.
     sample_weight : array of shape (n_rows,), or None
         Weights that the user passed with the rows.
-    notes : WarningLog
+    log : WarningLog
         Receives the warnings.
 
     Returns
@@ -130,7 +130,7 @@ def resolve(
         )
         if bags_and_provenance is not None:
             return "oob", *bags_and_provenance
-    kind, provenance = without_bags(ensemble, recognise(ensemble, table, response), rows, table.n_rows, notes)
+    kind, provenance = without_bags(ensemble, recognise(ensemble, table, response), rows, table.n_rows, log)
     return kind, None, provenance
 
 
@@ -172,30 +172,30 @@ def as_out_of_bag(
 
 
 def without_bags(
-    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, log: WarningLog
 ) -> tuple[str, Provenance]:
     """Decide from the leaf counts whether rows are training rows or held-out rows; errors as for :func:`resolve`."""
     if rows == "train":
-        return "train", _claimed_training(ensemble, recognition, notes)
+        return "train", _claimed_training(ensemble, recognition, log)
     if recognition.largely_training:
-        _refuse_training_rows(ensemble, recognition, rows, n_rows, notes)
+        _refuse_training_rows(ensemble, recognition, rows, n_rows, log)
         return "held-out", _fresh(recognition)
     if recognition.untold is not None:
-        _report_unknown(ensemble, recognition.untold, rows, notes)
+        _report_unknown(ensemble, recognition.untold, rows, log)
     if rows == "auto" and n_rows == ensemble.n_train:
-        notes.warn(
+        log.warn(
             f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows. "
             "They are used as held-out rows. Pass rows='held-out' if the model has not seen them."
         )
     if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
-        notes.warn(
+        log.warn(
             f"some of these {n_rows} rows may be training rows: the leaf counts suggest {recognition.share:.0%} of "
             "them, but rows the model has not seen would look like this with probability "
             f"{recognition.p_fresh:.1g}. They are used as held-out rows. Pass rows='held-out' if the model has not "
             "seen them; otherwise pass rows it has not seen."
         )
     if recognition.shift is not None and recognition.shift.features:
-        notes.warn(_describe_shift(recognition.shift))
+        log.warn(_describe_shift(recognition.shift))
     return "held-out", _fresh(recognition)
 
 
@@ -242,11 +242,11 @@ def proven(proof: Proof) -> Provenance:
     )
 
 
-def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, notes: WarningLog) -> Provenance:
+def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, log: WarningLog) -> Provenance:
     if recognition.exact:
         return Provenance("train", "proven", EVERY_LEAF, 1.0)
     if recognition.power > SURE and not recognition.suspicious:
-        notes.warn(
+        log.warn(
             f"these do not look like training rows: from the leaf counts, about {recognition.share or 0:.0%} of them "
             "are training rows. Pass rows='held-out' if the model has not seen them"
         )
@@ -269,18 +269,18 @@ def _fresh(recognition: Recognition) -> Provenance:
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
 
 
-def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, notes: WarningLog) -> None:
+def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:
     """Refuse rows of a boosted model unless the user states what they are; add a warning for any other model."""
     unknown = f"debias cannot check whether these rows contain training rows of this {ensemble.source}: {reason}"
     if rows == "held-out":
-        notes.add(f"{unknown}. rows='held-out' states that they contain none")
+        log.add(f"{unknown}. rows='held-out' states that they contain none")
         return
     if not ensemble.averaged:
         raise ProvenanceError(
             f"{unknown}. A boosted model must be scored on rows it has not seen: pass rows='held-out' to state that "
             "these are such rows"
         )
-    notes.warn(f"{unknown}. They are used as held-out rows. Pass rows='held-out' if the model has not seen them")
+    log.warn(f"{unknown}. They are used as held-out rows. Pass rows='held-out' if the model has not seen them")
 
 
 def _describe_shift(shift: Shift) -> str:
@@ -296,7 +296,7 @@ def _describe_shift(shift: Shift) -> str:
 
 
 def _refuse_training_rows(
-    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, notes: WarningLog
+    ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, log: WarningLog
 ) -> None:
     finding = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
     remedy = (
@@ -305,7 +305,7 @@ def _refuse_training_rows(
         else "A model without bags must be scored on rows it has not seen"
     )
     if rows == "held-out":
-        notes.warn(f"{finding}; scores on training rows are as biased as the reported importance. {remedy}")
+        log.warn(f"{finding}; scores on training rows are as biased as the reported importance. {remedy}")
         return
     raise ProvenanceError(
         f"{finding}. {remedy}. If the model has not seen these rows, pass rows='held-out'. rows='train' scores them as "
@@ -341,13 +341,13 @@ def prove_training(
     table: Table,
     response: Response,
     weight: NDArray[np.float64] | None,
-    notes: WarningLog,
+    log: WarningLog,
 ) -> tuple[InBag | None, Provenance]:
     """Prove the rows of ``train=``: in-bag sums over rows that are not the training rows would be wrong.
 
     Parameters
     ----------
-    ensemble, model, table, response, notes
+    ensemble, model, table, response, log
         As for :func:`debias.rows.provenance.resolve`.
     weight : array of shape (n_rows,), or None
         Training weights that the user passed with the rows.
@@ -391,7 +391,7 @@ def prove_training(
         if ensemble.count is not None:
             raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
         # XGBoost stores sums of hessians. Training weights change them, and the model does not store the weights.
-        notes.warn(f"{mismatch}. If the model was trained with weights, this check does not hold.")
+        log.warn(f"{mismatch}. If the model was trained with weights, this check does not hold.")
     detail = "used as training rows because the user passed train="
     return None, Provenance("train", "stated by the user", detail, recognition.share)
 

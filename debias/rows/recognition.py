@@ -12,17 +12,16 @@ Pearson's dispersion of c about e has the expectation
     E sum (c - e)^2 / e / (leaves - 1) = 1 + k r - 2 k g - (1 - k) g^2 / r.
 
 Here k is the mean of 1 - 1 / (2 n) over leaves: the boundaries of a leaf lie midway between training rows, so its mass
-varies like the sum of n - 1 whole spacings and two halves. The observed dispersion gives an estimate of g, and the
-share of the rows that are training rows is g n_train / m. The estimate does not depend on how well the model predicts.
-It assumes that fresh rows are drawn independently of the training rows. In a stratified split they are not, because
-every class has a fixed share. Therefore the dispersion is taken among the leaves of each class, with one degree of
-freedom less for each class.
+varies like a sum of n - 1 spacings between rows and two half spacings. The observed dispersion gives an estimate of g,
+and the share of the rows that are training rows is g n_train / m. The estimate does not depend on how well the model
+predicts. It assumes that fresh rows are drawn independently of the training rows. In a stratified split they are not,
+because every class has a fixed share. Therefore the dispersion is taken among the leaves of each class, with one degree
+of freedom less for each class.
 
-If rows repeat, as with categorical features only, all trees show the same few counts, and the probability that fresh
-rows look like training rows is the nominal one. Rows that share all their leaves are such repetitions. If each row has
-three or more of them, the rows are refused at a smaller probability, unless no leaf has fewer rows than in training.
-The smaller probability also holds if there are many more rows than training rows: a small share of training rows is
-then enough to refuse them.
+If rows repeat, as with categorical features only, all trees have the same few counts. Rows that share all their leaves
+are such repetitions. If each row has three or more of them, a smaller probability is used to refuse the rows, except if
+every leaf has at least as many rows as in training. The smaller probability is also used if there are many more rows
+than training rows, because then even a small share of training rows leads to a refusal.
 """
 
 from __future__ import annotations

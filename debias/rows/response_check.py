@@ -1,8 +1,8 @@
 """Checks of the response of held-out rows, which compare y with the predictions of the model.
 
 Leaf counts depend on X alone and say nothing about y. Two signs show that y has other units, was transformed, or has
-exchanged labels: predictions that are far from all values of y, and predictions that go down where y goes up. Noise
-shows neither. A forest also stores the mean of y.
+swapped labels: predictions that are far from all values of y, and predictions that go down where y goes up. Pure noise
+gives neither sign. A forest also stores the mean of y.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AGAINST = -5.0
 """z-value of the covariance of predictions and y. Below it they go in opposite directions: 3e-7 of models of noise."""
 
 
-def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, notes: WarningLog) -> None:
+def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, log: WarningLog) -> None:
     """Warn if the response of held-out rows cannot be the response the model was trained on.
 
     Parameters
@@ -46,7 +46,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
     table : Table
         Rows, columns in the model's order. Up to 500 of them, evenly spaced, are used.
     response : Response
-    notes : WarningLog
+    log : WarningLog
     """
     if table.n_rows < ROWS_AT_LEAST:
         return
@@ -69,7 +69,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
             start = ensemble.base if response.margin is None else response.margin[rows]
             error = ensemble.objective.response(response.target[rows], start + predicted)
         if (np.abs(error.mean(axis=0)) > FAR * error.std(axis=0)).any():
-            notes.warn(
+            log.warn(
                 "y does not look like the response the model was trained on: nearly all predictions for these rows are "
                 "much too high, or nearly all are much too low. Pass y in the units of training, and transformed as in "
                 "training"
@@ -77,13 +77,13 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
             return
     against = _z_of_covariance(predicted, values)
     if (against < AGAINST).any():
-        notes.warn(
+        log.warn(
             "y goes down where the predictions of the model go up, so it may not be the response the model was trained "
             "on. Check that y belongs to these rows, and that its labels or signs are the same as in training"
         )
 
 
-def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: WarningLog) -> None:
+def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, log: WarningLog) -> None:
     """Warn if the mean of y, or the share of a class, differs from that in training; for forests that store it.
 
     Parameters
@@ -91,7 +91,7 @@ def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: 
     ensemble : TreeEnsemble
     response : Response
         Response of all rows: the rows of a batch may be sorted.
-    notes : WarningLog
+    log : WarningLog
     """
     in_training = _training_mean(ensemble)
     if in_training is None or response.n_rows < ROWS_AT_LEAST:
@@ -109,7 +109,7 @@ def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, notes: 
             if ensemble.classes is not None
             else f"the mean of y is {here:.4g} among these rows and {before:.4g} in training"
         )
-        notes.warn(
+        log.warn(
             f"{difference}. If these rows were not drawn as the training rows were, or were chosen by y, the scores "
             "hold for such rows only"
         )

@@ -1,4 +1,4 @@
-"""The running loss: the loss that rows save at the splits of each feature while their margins run from F_0 to F_M."""
+"""The running loss: how much the splits of each feature reduce the loss while margins go from F_0 to F_M."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""Detection of shift: the splits may divide these rows otherwise than they divided the training rows.
+"""Detection of shift: a split sends another share of these rows to the left than of the training rows.
 
 Then the rows come from another distribution, or their columns are not those of training. :func:`shift_of` is
 the entry point; :mod:`debias.rows.provenance` turns its result into a warning.
 
-A split sends a share p of n training rows to the left. The share of m fresh rows that it sends there differs from p by
-chance alone, with variance q (1 - q) (1 / m + 1 / n), where q is the share among all m + n rows. The squared difference
+A split sends a share p of n training rows to the left. For m fresh rows this share differs from p only by chance, with
+variance q (1 - q) (1 / m + 1 / n), where q is the share among all m + n rows. The squared difference
 divided by this variance is 1 on average. The part above 1, times (1 / m + 1 / n) q (1 - q) / (a (1 - a)), where a is
 the mean of the two shares, is the square of an effect size w that does not depend on the numbers of rows: shares of .5
 and .55 have w = .1, shares of .5 and .75 have w = .52, shares of 0 and 1 have w = 2, the largest value. (With q instead
 of a, w would grow like sqrt(m / n) if all rows went to a side that few training rows went to.)
 
 If fewer than five rows are expected on a side of a split, the square is that of the normal value with the same tail
-probability as the exact distribution of the rows on that side. So the shift is found if all of 200 rows have a
-category that 1 % of the training rows have.
+probability as the exact distribution of the rows on that side. This finds a shift, for example, if all of
+200 rows have a category that only 1 % of the training rows had.
 """
 
 from __future__ import annotations

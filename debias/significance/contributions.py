@@ -1,7 +1,8 @@
 """Contributions of rows to a score, ``score_k = sum_i phi_ik``, and standard errors from them (docs/significance.md).
 
-``phi_ik = w_i / (T n'_T) sum over i's path, v(t) = k, of (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``, times
-the node weight of the scorer. Given the node means, the score is linear in the responses of the evaluation rows.
+``phi_ik = w_i / (T n'_T) sum_t (mu_c(i) - sum_c n'_c mu_c / n'_t) . (y_i - mu'_t)``,
+times the node weight of the scorer, where t are the splits on feature k on the path of row i. Given the node means, the
+score is linear in the responses of the evaluation rows.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 A sum of independent values of similar size is close to normal if there are more than a few dozen. If few values are
 much larger than the others, such as those of the rows of a rare class, only the large ones count. The *effective
-number* is n / (1 + excess kurtosis), and n if the tails are not heavier than normal. For a class of r rows among many
-rows it is about r. It bounds the skewness of the sum, and it is the number of degrees of freedom of the estimated
-variance.
+number* is n / (1 + excess kurtosis), and n if the tails are not heavier than normal. For a rare class of r rows it is
+about r. It bounds the skewness of the sum, and it is the number of degrees of freedom of the estimated variance.
 """
 
 from __future__ import annotations

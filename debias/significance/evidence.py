@@ -1,6 +1,6 @@
 """The evidence of a test: evaluation rows, the node weights of one scorer, and the groups of features.
 
-A method of testing (:mod:`debias.significance.method`) gets everything it needs from here.
+A method of testing (:mod:`debias.significance.method`) gets an `Evidence` and reads nothing else.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class EvidenceInMemory:
             "permutations are not calibrated with so few, and call noise informative too often. Pass "
             "test='conservative', or"
             if method == "permutation"
-            else "the conservative test has little power with so few. To get more power,"
+            else f"the {method} test has little power with so few. To get more power,"
         )
         log.warn(
             f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "

@@ -1,7 +1,8 @@
 """The paths of rows, ordered by feature, for the statistics of many permutations.
 
-A loop over rows and trees reads node values from all over memory, and does so again for every few permutations. Here
-the loop finishes one feature (group) before the next: its splits are few and stay in the cache. The slots below the
+A loop over rows and trees reads node values from many places in memory, and repeats this for each small group of
+permutations. Here one feature (or group) is finished before the next one starts: its splits are few and stay in the
+cache. The slots below the
 splits of a feature are its *places*, two per split, numbered from 0. In each tree where the feature is on the path of a
 row, the row *visits* the deepest place of the feature. Dividing splits have a *position*: ordered by feature, parents
 before children.

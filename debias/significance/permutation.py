@@ -4,7 +4,7 @@ The p-values of "permutation" are made here, in :meth:`PermutationMethod.test`.
 
 Each permutation of the response gives new in-bag means and new evaluation means of the nodes, and so a new studentised
 score z*. The observed z is compared with these. The observed splits were chosen to fit the real response, so the scores
-themselves would not be comparable, but the studentised scores are (docs/significance.md has the error rates).
+cannot be compared with permuted scores, but the studentised scores can (docs/significance.md has the error rates).
 """
 
 from __future__ import annotations

@@ -40,12 +40,16 @@ class StudentMethod:
     name : str
     factor : float
         Factor of the naive standard error.
+    enlarged_out_of_bag : bool
+        Whether deviations of out-of-bag rows are enlarged, as those of held-out rows always are (see
+        :meth:`debias.rows.paths.Paths.factor`).
     out_of_bag_only : bool
         Whether held-out rows are refused.
     """
 
     name: str
     factor: float = 1.0
+    enlarged_out_of_bag: bool = False
     out_of_bag_only: bool = False
 
     def require(self, evidence: Evidence) -> None:
@@ -61,7 +65,7 @@ class StudentMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Test the scores with these node weights; the standard error is that of the score with its own weights."""
-        enlarged = self.factor != 1 or evidence.rows.kind != "oob"
+        enlarged = self.enlarged_out_of_bag or evidence.rows.kind != "oob"
         versions = [(node_weight, False), (node_weight, enlarged), (evidence.node_weight, enlarged)]
         (plain, unit), (sums, unit_of_error), (of_score, unit_of_score) = evidence.moments(versions)
         n = evidence.n_independent
@@ -117,7 +121,7 @@ class StudentMethod:
 
 
 NAIVE = StudentMethod("naive")
-CONSERVATIVE = StudentMethod("conservative", factor=float(np.sqrt(2)), out_of_bag_only=True)
+CONSERVATIVE = StudentMethod("conservative", float(np.sqrt(2)), enlarged_out_of_bag=True, out_of_bag_only=True)
 
 
 def _warn_of_few_carriers(effective: NDArray[np.float64], n: int, grouping: Grouping, log: WarningLog) -> None:

@@ -60,7 +60,7 @@ def test_every_adapter_recognises_a_model_of_the_tests():
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_every_library_stands_in_the_docs(room):
-    text = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md")).lower()
+    text = "".join(page.read_text() for page in (ROOT / "docs").rglob("*.md")).lower()
     assert room.name.replace("_", "") in text.replace("-", "").replace("_", "")
 
 

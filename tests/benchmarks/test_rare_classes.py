@@ -35,5 +35,5 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     assert len(after.splitlines()) == 1 + 2 * 2
     assert "| 1:20 | 500 | 25 | forest, balanced | 6 | " in page
     figures = pd.read_csv(tmp_path / "rare-classes.csv")
-    assert list(figures["test"].unique()) == list(rare_classes.METHODS)
+    assert list(figures["test"].unique()) == list(rare_classes.TESTS)
     assert (figures["sets"] == 6).all()

@@ -14,11 +14,14 @@ from support.audits import made
 class Named:
     """As much of an ensemble as the order of columns asks for."""
 
-    named = True
+    named = spaces_in_names = True
 
     def __init__(self, n):
         self.feature_names = tuple(f"a long name of feature {k}" for k in range(n))
         self.n_features = n
+
+    def stored_name(self, name):
+        return name if self.spaces_in_names else name.replace(" ", "_")
 
 
 def test_the_report_asks_each_verdict_once(monkeypatch):
@@ -56,7 +59,7 @@ def test_repeats_are_those_a_column_at_a_time_has():
 
 def test_columns_that_are_one_to_the_model_are_refused():
     ensemble = Named(2)
-    ensemble.feature_names = ("b_c", "a")
+    ensemble.feature_names, ensemble.spaces_in_names = ("b_c", "a"), False
     with pytest.raises(debias.RowsError, match="several columns of X"):
         column_order(("b c", "b_c", "a"), 3, ensemble)
 

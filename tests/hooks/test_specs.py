@@ -131,13 +131,15 @@ def test_debias_training_weights(plugin, forest, rows):
         return TrainingWeights(**shown) if toy.is_mine(model) else None
 
     plugin(**ADAPTER, debias_training_weights=weights)
-    with pytest.raises(debias.RowsError, match="was trained with sample weights, and none came"):
+    with pytest.raises(
+        debias.RowsError, match="was trained with sample weights, but its training rows were passed without weights"
+    ):
         debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", seed=0)
     shown["rows"] = np.ones(len(y))
     assert debias.score(forest, X, y, "response_permutation(mdi_oob, replicates=2)", seed=0).values.shape == (4,)
     shown["multiplied"] = True
     fresh = np.random.default_rng(2).normal(size=(60, 4))
-    with pytest.raises(debias.RowsError, match="weights that include those of classes"):
+    with pytest.raises(debias.RowsError, match="the weights in train include class weights"):
         debias.score(
             *(forest, fresh, fresh[:, 0], "response_permutation(mdi_oob, replicates=2)"),
             **{"rows": "held-out", "train": (X, y, np.ones(len(y))), "seed": 0},

@@ -1,4 +1,7 @@
-"""Hooks for the OOBForest estimators of this package, which are recognised by the name of their class."""
+"""Hooks for the OOBForest estimators of this package.
+
+Adapters may not import plugins, so these models are recognised by the name of their class.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Compiled loops over the paths of rows: their layout, and the contributions of rows to scores.
 
-A *dividing split* has evaluation rows on both sides; other splits contribute nothing, whatever the responses. Dividing
+A *dividing split* has evaluation rows on both sides; other splits contribute 0 for any response. Dividing
 splits are numbered from 0 within their tree, parents first. Dividing split d has two *slots*, 2 d + 1 on its left and
 2 d + 2 on its right; slot 0 is the root. A row lies in the deepest slot that it reaches, and `slot_of_split` is the
 slot that a dividing split lies in. Both together give the path of the row.

@@ -1,9 +1,9 @@
 """Compiled loops of the running loss; importing this module imports numba, so it is imported on first use.
 
-The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). Minus
-the loss at F, its first part is log(q + p e^v), with the probabilities p and q = 1 - p at F. A split saves the loss of
-its rows at the split minus their loss at its children. So two sums over rows at each node are enough: the sum of y, and
-the sum of the logarithms, which is kept as one product.
+The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). If
+the loss at F is subtracted, the first part becomes log(q + p e^v), with the probabilities p and q = 1 - p at F. A split
+saves the loss of its rows at the split minus their loss at its children. So two sums over rows at each node are enough:
+the sum of y, and the sum of the logarithms, which is kept as one product.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Compiled loops over paths ordered by feature (debias.significance.feature_paths), for many permutations at once.
 
-The innermost loops compute several permutations together, as *lanes*. An array with values of several columns has the
-lanes of one column after those of another in each row, and loops go over slices of one row, because the compiler turns
-this form into vector instructions.
+The innermost loops compute several permutations together, as *lanes*. In each row of an array
+the lanes of column 0 come first, then those of column 1, and so on. Loops run over slices of a row, so that the
+compiler can use vector instructions.
 """
 
 import numpy as np

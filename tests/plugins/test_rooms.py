@@ -1,0 +1,39 @@
+"""Tests of the rooms of the first-party plugins: what is written there is registered."""
+
+import importlib
+import pkgutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import debias_plugins
+from debias.hooks.meta_methods import FunctionMetaMethod
+from debias.hooks.registry import meta_methods, scorers
+from debias.hooks.scorers import FunctionDataScorer, FunctionTreeScorer
+
+ROOT = Path(__file__).parents[2]
+LOADED_ON_USE = ("debias_plugins.integrations.", "debias_plugins.oob_forest.")
+"""Modules that inherit from another library, which they import at once."""
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(debias_plugins.__path__, "debias_plugins.")
+    if not module.ispkg and ".kernels." not in module.name and not module.name.startswith(LOADED_ON_USE)
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_scorer_and_meta_method_is_registered(name):
+    module = importlib.import_module(name)
+    kinds = FunctionTreeScorer | FunctionDataScorer | FunctionMetaMethod
+    made_here = [plugin for plugin in vars(module).values() if isinstance(plugin, kinds)]
+    offered = [*scorers().values(), *meta_methods().values()]
+    for plugin in made_here:
+        assert any(plugin is registered for registered in offered), plugin.name
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_with_hooks_are_entry_points(name):
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["debias"].values()
+    hooks = [attribute for attribute in vars(importlib.import_module(name)) if attribute.startswith("debias_")]
+    assert not hooks or name in points
