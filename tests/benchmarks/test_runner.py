@@ -258,7 +258,7 @@ def test_bench_from_the_shell(tmp_path):
     assert bench("deng", "--data", tmp_path / "matrix.csv").exit_code == 3
     assert "no option --scorers" in CliRunner().invoke(main, ["bench", "speed", "--scorers", "mdi"]).stderr
     assert "no option --seed" in CliRunner().invoke(main, ["bench", "significance", "--seed", "1"]).stderr
-    assert "no --memory" in bench("deng", "--memory").stderr
+    assert "no option --memory" in bench("deng", "--memory").stderr
     assert "there is none" in bench("li-chip", "--drop", "place").stderr
 
 
