@@ -259,7 +259,7 @@ def test_bench_from_the_shell(tmp_path):
     assert "no option --scorers" in CliRunner().invoke(main, ["bench", "speed", "--scorers", "mdi"]).stderr
     assert "no option --seed" in CliRunner().invoke(main, ["bench", "significance", "--seed", "1"]).stderr
     assert "no option --memory" in bench("deng", "--memory").stderr
-    assert "there is none" in bench("li-chip", "--drop", "place").stderr
+    assert "needs a matrix" in bench("li-chip", "--drop", "place").stderr
 
 
 def test_expressions_of_meta_methods_take_part_unasked(tmp_path):
