@@ -41,14 +41,14 @@ def read(data: bytes) -> Any:
     {'a': array([7, 9], dtype=uint8)}
     """
     try:
-        found, end = _READERS[data[0]](data, 1)
+        document, end = _READERS[data[0]](data, 1)
     except KeyError as error:
         raise ValueError(f"not UBJSON: {chr(error.args[0])!r} is not a marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
     if end != len(data):
         raise ValueError(f"not UBJSON as XGBoost writes it: {len(data) - end} bytes follow its end")
-    return found
+    return document
 
 
 def _count(data: bytes, at: int) -> tuple[int, int]:
@@ -92,13 +92,13 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
 
 
 def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-    found = {}
+    entries = {}
     while data[at] != _OBJECT_ENDS:
         name, at = _string(data, at)
-        if name in found:  # one reader may take the first value, another the last
+        if name in entries:  # one reader may take the first value, another the last
             raise ValueError(f"not UBJSON as XGBoost writes it: {name!r} occurs twice in one object")
-        found[name], at = _READERS[data[at]](data, at + 1)
-    return found, at + 1
+        entries[name], at = _READERS[data[at]](data, at + 1)
+    return entries, at + 1
 
 
 def _number(kind: int) -> Callable[[bytes, int], tuple[Any, int]]:

@@ -1,10 +1,10 @@
-"""Compiled reader of decimal numbers: it rounds correctly, or says that it cannot."""
+"""Compiled reader of decimal numbers: each is rounded correctly, or marked with NaN if that is in doubt."""
 
 import numpy as np
 from numba import njit
 
 DIGITS_AT_MOST = 18
-"""A number of so many digits fits into 63 bits."""
+"""A whole number of 18 digits fits into 63 bits."""
 UNSURE = 2.0**-94
 """Bound of the relative error of a number times a power of ten, where both are sums of two doubles."""
 
@@ -73,17 +73,20 @@ def _scaled(digits, exponent, high, low):
     """Return digits x 10^exponent, correctly rounded; NaN if the rounding is in doubt."""
     if digits == 0:
         return 0.0
-    at = exponent + high.size // 2
-    if not 0 <= at < high.size:
+    position = exponent + high.size // 2
+    if not 0 <= position < high.size:
         return np.nan
     a = np.float64(digits)
-    rest = np.float64(digits - np.int64(a))
-    p, q = high[at], low[at]
-    product = a * p
-    ah, ph = _upper_half(a), _upper_half(p)
-    al, pl = a - ah, p - ph
-    error = al * pl - (((product - ah * ph) - al * ph) - ah * pl)  # Dekker (1971): the product is now exact
-    error += a * q + rest * p
+    low_digits = np.float64(digits - np.int64(a))
+    power_high, power_low = high[position], low[position]
+    product = a * power_high
+    a_upper, power_upper = _upper_half(a), _upper_half(power_high)
+    a_lower, power_lower = a - a_upper, power_high - power_upper
+    # Dekker (1971): product + error is exact.
+    error = a_lower * power_lower - (
+        ((product - a_upper * power_upper) - a_lower * power_upper) - a_upper * power_lower
+    )
+    error += a * power_low + low_digits * power_high
     total = product + error
     error -= total - product
     doubt = abs(total) * UNSURE
