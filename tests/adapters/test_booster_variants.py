@@ -476,5 +476,5 @@ def test_labels_of_another_type_are_no_unknown_categories():
     X = pd.DataFrame({"k": pd.Categorical(codes), "x": other})
     model = lightgbm.LGBMRegressor(n_estimators=2, n_jobs=1, verbose=-1, min_data_per_group=1).fit(X, codes % 2 + other)
     text = pd.DataFrame({"k": pd.Categorical(codes.astype(str)), "x": other})
-    with pytest.raises(debias.RowsError, match=r"'k' has the value '\d' \(str\) where the model was trained on \d"):
+    with pytest.raises(debias.RowsError, match=r"'k' has the value '\d' \(str\), but the model was trained on \d"):
         debias.score(model, text, other, rows="held-out")

@@ -122,7 +122,7 @@ def test_the_shape_of_several_responses_is_checked():
     X, Y = two_responses(classes=False)
     model = RandomForestRegressor(5, random_state=0).fit(X, Y)
     for wrong in (Y[:, 0], Y[:, [0, 1, 1]]):
-        with pytest.raises(debias.RowsError, match="2 values a row"):
+        with pytest.raises(debias.RowsError, match="2 values per row"):
             debias.score(model, X, wrong)
     with pytest.raises(debias.ProvenanceError, match="y is not the training response"):
         debias.score(model, X, Y[:, ::-1], rows="oob")

@@ -229,7 +229,7 @@ def _array(labels: list[Any]) -> NDArray[Any]:
 
 
 def _require_exact(model: Any, float_categories: list[int]) -> None:
-    """Refuse floats as categories if the model has labels so large that a float may be one of several of them."""
+    """Refuse floats as categories if the model has labels so large that two of them may be the same float."""
     labels_by_feature = _labels(model)
     for feature in float_categories:
         if any(isinstance(label, int) and abs(label) >= 2**53 for label in labels_by_feature.get(feature, [])):

@@ -72,13 +72,13 @@ class _Wrong(ValueError):
     """The text is not as LightGBM writes it."""
 
 
-def _require(holds: object, what: str) -> None:
-    if not holds:
-        raise _Wrong(what)
+def _require(condition: object, fault: str) -> None:
+    if not condition:
+        raise _Wrong(fault)
 
 
 def _lines(text: str) -> Block:
-    """Return the lines of a text by name. Names must be unique: LightGBM takes the first of two, or the last."""
+    """Return the lines of a text by name. Names must be unique: LightGBM reads either the first or the last of two."""
     nonempty = [line for line in text.split("\n") if line]
     by_name = lines_of(text)
     _require(len(by_name) == len(nonempty), "a name occurs twice, or a line has a wrong end")
@@ -108,7 +108,7 @@ def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
 
 def _check_lengths(sizes: list[str], blocks: list[str]) -> None:
     actual = [str(len(f"Tree={block}\n".encode())) for block in blocks]
-    if sizes != [""] and sizes != actual:  # old texts have no lengths
+    if sizes != [""] and sizes != actual:  # texts of old versions have no lengths
         first_wrong = next(
             (k for k, pair in enumerate(zip(sizes, actual, strict=False)) if pair[0] != pair[1]), len(actual)
         )
@@ -143,7 +143,7 @@ def _checked_lines(block: str, number: int) -> Block:
 
 
 def _check_sets(lines: Block, where: str) -> None:
-    """Refuse a tree whose categorical splits name sets that it does not have: LightGBM does not check this."""
+    """Refuse a tree whose categorical splits refer to sets that it does not have: LightGBM does not check this."""
     n_sets = _whole(lines, "num_cat", 0, 2**31 - 1)
     _whole(lines, "num_leaves", 1, 2**31 - 1)
     bounds = [int(part) for part in lines["cat_boundaries"].split()] if n_sets else [0]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
-"""Objectives whose margins are on the scale of y: forests of these average values of y."""
+"""Objectives whose margins are on the scale of y. The leaf values of their forests are averages of y."""
 
 
 @debias.hookimpl
@@ -65,7 +65,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float64),
         narrowed_kinds="iu" if hasattr(model, "booster_") else "iuO",
         sparse_absent=0.0,
-        takes_tables=False,  # a column of text in an Arrow or polars table ends the process
+        takes_tables=False,  # LightGBM aborts the process on a column of text in an Arrow or polars table
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,

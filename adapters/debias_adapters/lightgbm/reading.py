@@ -310,7 +310,7 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
         return array
 
     categorical, missing_type = decision & 1 > 0, (decision >> 2) & 3
-    # Without a missing type LightGBM compares NaN as 0. A missing category is in no set.
+    # Without a missing type LightGBM compares NaN as 0. Sets do not contain missing categories.
     missing_left = np.where(missing_type == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
     sets = [_bit_sets(block) for block in blocks]
     first_set = np.repeat(np.cumsum([0] + [len(sets_of_tree) for sets_of_tree in sets])[:-1], n_inner)

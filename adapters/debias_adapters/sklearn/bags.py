@@ -112,7 +112,7 @@ def of_bagging(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] |
 
 
 def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, bool]:
-    """Return a function that redraws one tree's sample, whether weights are draw probabilities, whether it is compiled.
+    """Return a function that redraws one tree's sample, and whether weights are draw probabilities and it is compiled.
 
     The public ``estimators_samples_`` makes the samples of all trees at once, with 8 bytes for each row and tree. The
     private function that it calls makes one sample, and has always drawn the same. Since scikit-learn 1.9, sample and
@@ -142,7 +142,7 @@ def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], boo
     if seeds_are_integers and not any(weight is not None for weight in weights):
         from debias_adapters.sklearn.kernels import bootstrap
 
-        if np.array_equal(draw_compiled(0), draw(0)):  # else this version of scikit-learn draws in another way
+        if np.array_equal(draw_compiled(0), draw(0)):  # otherwise this version of scikit-learn draws in another way
             return draw_compiled, has_draw_weights, True
     return draw, has_draw_weights, False
 

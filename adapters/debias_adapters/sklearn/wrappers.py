@@ -151,7 +151,7 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
 }
-"""Keys are modules that are loaded if the user has such a model, and names of classes in them."""
+"""Keys are modules and names of classes in them. A module is loaded if the user has a model of such a class."""
 
 
 def _require_fitted(model: Any) -> None:
@@ -165,7 +165,7 @@ def _require_fitted(model: Any) -> None:
 
 
 def _names(model: Any) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the columns a model was fitted to, and whether it saw names. Else they are made up."""
+    """Return the names of the columns a model was fitted to, and whether it saw names. Without, they are numbered."""
     for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be None
         if step is not None and not isinstance(step, str):
             return _names(step)

@@ -91,7 +91,7 @@ def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
 
 
 def _check_and_replace(schema: Any) -> bool:
-    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there was one."""
+    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there were any."""
     has_boosters, content_of_id = False, dict[Any, Any]()
     waiting = [schema]
     while waiting:

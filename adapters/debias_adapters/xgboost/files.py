@@ -128,9 +128,9 @@ class _Wrong(ValueError):
     """The document is not as XGBoost writes it."""
 
 
-def _require(holds: Any, what: str) -> None:
-    if not holds:
-        raise _Wrong(what)
+def _require(condition: Any, fault: str) -> None:
+    if not condition:
+        raise _Wrong(fault)
 
 
 def _check_document(document: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     trees = model["trees"][:n_trees]
     if not trees:
         raise UnsupportedModelError(f"this {source} has no trees; train it first")
-    # Dropout scales whole trees. XGBoost 3.4 stores the factors in the model, earlier 'dart' boosters beside it.
+    # Dropout scales whole trees. XGBoost 3.4 stores the factors in the model, earlier versions in the 'dart' booster.
     scale = np.asarray(gradient_booster.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
     scale = scale if scale.size else np.ones(n_trees)
     if "sum_hessian" not in trees[0]:
@@ -245,7 +245,7 @@ class Nodes:
         return array if self.kept is None else array[self.kept]
 
     def children(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return both children of each node, numbered within its tree. Entries of leaves are those of the model."""
+        """Return both children of each node, numbered within its tree. Entries of leaves are unchanged."""
         left, right = self.joined("left_children"), self.joined("right_children")
         if self.kept is None:
             return left, right

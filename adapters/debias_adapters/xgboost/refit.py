@@ -128,7 +128,7 @@ def restored(booster: Any, params: Any) -> Any:
     except TypeError as error:
         raise RowsError(f"params is an {type(params).__name__}, but the model in the file is not: {error}") from None
     if not callable(params.objective):
-        del settings["objective"]  # the file has it: with many classes it is not the estimator's default
+        del settings["objective"]  # the file has the objective: with several classes it is not the estimator's default
     return fitted.set_params(**settings)  # load_model has changed some
 
 
