@@ -52,7 +52,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
         has_out_of_bag |= np.bincount(np.asarray(y)[out_of_bag].astype(np.int64), minlength=has_out_of_bag.size) > 0
     if not has_out_of_bag.all():
         raise InBagUnavailableError(
-            f"no row of class {model.classes_[~has_out_of_bag][0]!r} is out of bag: every tree of this "
+            f"no row of class {model.classes_[~has_out_of_bag].tolist()[0]!r} is out of bag: every tree of this "
             "BalancedRandomForestClassifier saw all rows of that class (sampling_strategy="
             f"{model.sampling_strategy!r}, replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
         )
