@@ -249,13 +249,12 @@ def text_in_parts(booster: Any) -> Iterator[str]:
     rounds = booster.current_iteration()
     rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
     first_round = booster.model_to_string(num_iteration=1)
-    round_length = len(first_round.partition("\nend of trees")[0]) - first_round.find(
-        "\nTree="
-    )  # a later round may be twice as long
+    round_length = len(first_round.partition("\nend of trees")[0]) - first_round.find("\nTree=")
     frame_length = len(first_round) - round_length
-    rounds_per_part = (
-        max(1, (TEXT_AT_ONCE - frame_length) // (2 * round_length)) if frame_length <= FRAME_AT_MOST else max(1, rounds)
-    )
+    rounds_per_part = max(1, rounds)
+    if frame_length <= FRAME_AT_MOST:
+        # A later round may be twice as long.
+        rounds_per_part = max(1, (TEXT_AT_ONCE - frame_length) // (2 * round_length))
     for begin in range(0, max(1, rounds), rounds_per_part):
         yield booster.model_to_string(start_iteration=begin, num_iteration=min(rounds_per_part, rounds - begin))
 
@@ -294,11 +293,8 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
         return _numbers(blocks, name, n_inner)
 
     threshold, decision = of_splits("threshold"), of_splits("decision_type")
-    left_child, right_child, leaf_value = (
-        of_splits("left_child"),
-        of_splits("right_child"),
-        _numbers(blocks, "leaf_value", n_leaves),
-    )
+    left_child, right_child = of_splits("left_child"), of_splits("right_child")
+    leaf_value = _numbers(blocks, "leaf_value", n_leaves)
     n_nodes = n_leaves + n_inner
     start = np.concatenate(([0], np.cumsum(n_nodes)))
     split = np.arange(start[-1]) - np.repeat(start[:-1], n_nodes) < np.repeat(n_inner, n_nodes)
