@@ -1,1 +1,1 @@
-"""Adapters: a fitted model of one library becomes trees as data. One file a family, loaded as entry points."""
+"""Adapters: each reads fitted models of one library into a TreeEnsemble. They are loaded as entry points."""

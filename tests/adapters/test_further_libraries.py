@@ -387,7 +387,7 @@ def test_rows_after_those_of_training_are_not_out_of_bag(settings):
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"replacement": False, "sampling_strategy": "auto"}, "every row of class"),
+        ({"replacement": False, "sampling_strategy": "auto"}, "no row of class .* is out of bag"),
         ({"bootstrap": True, "max_samples": 0.5}, "fraction"),
         ({"class_weight": "balanced"}, "class_weight"),
     ],

@@ -283,5 +283,5 @@ def test_an_id_that_stands_for_two_values_is_refused(whole, tmp_path):
     """Of nodes with one id skops reads the first, so that a check of the other says nothing."""
     two = model_mutants.with_text(whole[1]["hist.skops"], "max_depth", "7", keep_id=True)  # the id of every None
     (tmp_path / "hist.skops").write_bytes(two)
-    with pytest.raises(debias.UnsupportedModelError, match="an id in it stands for two values"):
+    with pytest.raises(debias.UnsupportedModelError, match="an id in it has two values"):
         debias.load_model(tmp_path / "hist.skops")

@@ -50,10 +50,10 @@ def remember_labels(model: Any, X: Any) -> None:
     """
     labels = {}
     for feature in model.get_cat_feature_indices():
-        found = X.iloc[:, feature].unique().tolist()
-        if not all(isinstance(label, (str, int)) and not isinstance(label, bool) for label in found):
+        unique = X.iloc[:, feature].unique().tolist()
+        if not all(isinstance(label, (str, int)) and not isinstance(label, bool) for label in unique):
             raise RowsError(f"column {model.feature_names_[feature]!r} has categories that are neither str nor int")
-        labels[feature] = sorted(found, key=str)
+        labels[feature] = sorted(unique, key=str)
     model.get_metadata()[LABELS] = json.dumps(labels)
 
 
@@ -66,27 +66,27 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     if not model.is_fitted():
         raise UnsupportedModelError(f"this {source} is not fitted; fit it first")
     objective, stored = _objective(model), as_json(model)
-    per_tree, every = trees(stored, source), Nodes()
+    per_tree, all_nodes = trees(stored, source), Nodes()
     for tree in per_tree:
-        for name, values in vars(every).items():
+        for name, values in vars(all_nodes).items():
             values.extend(getattr(tree, name))
     scale, bias = stored["scale_and_bias"]
-    value = np.array(every.value, dtype=np.float64) * scale
+    value = np.array(all_nodes.value, dtype=np.float64) * scale
     start = np.cumsum([0] + [len(tree.feature) for tree in per_tree])
-    known, settings = _labels(model), model.get_all_params()
+    labels, settings = _labels(model), model.get_all_params()
     names = tuple(model.feature_names_)
-    weight = np.array(every.weight)
+    weight = np.array(all_nodes.weight)
     # Whole weights are numbers of rows, or sums of whole sample weights: the model does not say which.
-    whole = np.array_equal(weight, np.round(weight))
-    rows = _summed_up(start, np.array(every.left), np.array(every.right), weight) if whole else None
+    is_whole = np.array_equal(weight, np.round(weight))
+    cover = _summed_up(start, np.array(all_nodes.left), np.array(all_nodes.right), weight) if is_whole else None
     classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
     return TreeEnsemble(
         tree_start=start,
-        feature=np.array(every.feature),
-        threshold=np.array(every.threshold),
-        left=np.array(every.left),
-        right=np.array(every.right),
-        missing_left=np.array(every.missing_left),
+        feature=np.array(all_nodes.feature),
+        threshold=np.array(all_nodes.threshold),
+        left=np.array(all_nodes.left),
+        right=np.array(all_nodes.right),
+        missing_left=np.array(all_nodes.missing_left),
         value=value,
         averaging_weight=weight,
         tree_output=np.zeros(len(per_tree), dtype=np.int32),
@@ -99,20 +99,20 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float32),
         sparse_absent=None if model.get_cat_feature_indices() else 0.0,
         takes_tables=False,
-        category_labels={k: _array(labels) for k, labels in known.items()} or None,
+        category_labels={k: _array(labels_of_feature) for k, labels_of_feature in labels.items()} or None,
         rescaled=float(settings.get("model_shrink_rate", 0)) > 0,
         uniform_rows=not settings.get("class_weights") and settings.get("auto_class_weights", "None") in (None, "None"),
-        cover=rows,
-        count=None if rows is None else rows.astype(np.int64),
+        cover=cover,
+        count=None if cover is None else cover.astype(np.int64),
         source=source,
         version=sys.modules["catboost"].__version__,
-        **category_sets(model, every, known, source),
+        **category_sets(model, all_nodes, labels, source),
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Return the nodes of the leaf indexes that CatBoost returns."""
+    """Return the node of each leaf index that CatBoost returns."""
     if not _is_mine(model):
         return None
     indexes = np.asarray(model.calc_leaf_indexes(_native(model, X))).reshape(len(X), -1)
@@ -136,12 +136,14 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins, with one thread. Categories have to be text or whole numbers."""
+    """Return margins, with one thread. Categories must be text or whole numbers."""
     if not _is_mine(model):
         return None
     dtypes = X.dtypes if hasattr(X, "dtypes") else [X.dtype] * X.shape[1]
     floats = [str(dtype).startswith("float") for dtype in dtypes]
-    if any(floats[feature] for feature in model.get_cat_feature_indices()):
+    float_categories = [feature for feature in model.get_cat_feature_indices() if floats[feature]]
+    _require_exact(model, float_categories)
+    if float_categories:
         return None  # CatBoost refuses codes of categories that are floats, in every container
     raw = model.predict(X, prediction_type="RawFormulaVal", thread_count=1)
     return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
@@ -207,7 +209,7 @@ def _source(model: Any) -> str:
 
 
 def _objective(model: Any) -> Objective:
-    name = str(model.get_all_params().get("loss_function", "an objective of your own"))
+    name = str(model.get_all_params().get("loss_function", "an objective function"))
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"this {_source(model)} was trained for {name}. Supported are {', '.join(OBJECTIVES)}."
@@ -226,14 +228,25 @@ def _array(labels: list[Any]) -> NDArray[Any]:
     return array
 
 
+def _require_exact(model: Any, float_categories: list[int]) -> None:
+    """Refuse floats as categories if the model has labels so large that two of them may be the same float."""
+    labels_by_feature = _labels(model)
+    for feature in float_categories:
+        if any(isinstance(label, int) and abs(label) >= 2**53 for label in labels_by_feature.get(feature, [])):
+            raise RowsError(
+                f"column {model.feature_names_[feature]!r} holds floats, but the model has categories of 2**53 or "
+                "more there, which floats do not hold exactly. Pass the column as whole numbers, e.g. in a pandas frame"
+            )
+
+
 def _native(model: Any, X: NDArray[np.floating[Any]]) -> Any:
-    """Return rows as CatBoost takes them: codes become labels or integers, missing ones a text the model never saw."""
+    """Return rows as CatBoost takes them: codes become labels or integers, missing values a text that is no label."""
     categorical = model.get_cat_feature_indices()
     if not categorical:
         return X
-    known, rows = _labels(model), X.astype(object)
+    labels_by_feature, rows = _labels(model), X.astype(object)
     for feature in categorical:
-        labels = known.get(feature)
+        labels = labels_by_feature.get(feature)
         rows[:, feature] = [
             "\0missing" if np.isnan(code) else str(int(code) if labels is None else labels[int(code)])
             for code in X[:, feature]

@@ -56,8 +56,8 @@ def as_json(model: Any, pool: Any = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.json")
         model.save_model(str(path), format="json", pool=pool)
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return document
 
 
 def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
@@ -68,15 +68,17 @@ def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
     UnsupportedModelError
         A split is on a statistic of the response within categories, on text or on an embedding.
     """
-    floats, categories = (stored["features_info"].get(f"{kind}_features", []) for kind in ("float", "categorical"))
+    float_features, categorical_features = (
+        stored["features_info"].get(f"{kind}_features", []) for kind in ("float", "categorical")
+    )
 
-    def read(split: dict[str, Any]) -> Split:
+    def read_split(split: dict[str, Any]) -> Split:
         if split["split_type"] == "FloatFeature":
-            feature = floats[split["float_feature_index"]]
+            feature = float_features[split["float_feature_index"]]
             missing_left = feature.get("nan_value_treatment") != "AsTrue"
             return feature["flat_feature_index"], float(np.float32(split["border"])), missing_left, None
         if split["split_type"] == "OneHotFeature":
-            feature = categories[split["cat_feature_index"]]
+            feature = categorical_features[split["cat_feature_index"]]
             return feature["flat_feature_index"], 0.0, True, split["value"] % 2**32  # all other categories go left
         raise UnsupportedModelError(
             f"this {source} splits on {split['split_type']}: a statistic of the response in each category (or on text "
@@ -85,8 +87,8 @@ def trees(stored: dict[str, Any], source: str) -> list[Nodes]:
         )
 
     if "oblivious_trees" in stored:
-        return [_symmetric(tree, read) for tree in stored["oblivious_trees"]]
-    return [_asymmetric(tree, read) for tree in stored["trees"]]
+        return [_symmetric(tree, read_split) for tree in stored["oblivious_trees"]]
+    return [_asymmetric(tree, read_split) for tree in stored["trees"]]
 
 
 def hashes(model: Any, feature: int, labels: list[Any]) -> dict[str, int]:
@@ -105,10 +107,10 @@ def hashes(model: Any, feature: int, labels: list[Any]) -> dict[str, int]:
     rows[:, categorical] = "0"
     rows[:, feature] = labels
     pool = catboost.Pool(rows, cat_features=categorical, feature_names=model.feature_names_)
-    return {each["value"]: each["hash"] for each in as_json(model, pool)["features_info"]["cat_features_hash"]}
+    return {entry["value"]: entry["hash"] for entry in as_json(model, pool)["features_info"]["cat_features_hash"]}
 
 
-def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source: str) -> dict[str, Any]:
+def category_sets(model: Any, nodes: Nodes, stored_labels: dict[int, list[Any]], source: str) -> dict[str, Any]:
     """Return the arrays of category sets for TreeEnsemble. Each set holds one code.
 
     Parameters
@@ -125,69 +127,71 @@ def category_sets(model: Any, every: Nodes, known: dict[int, list[Any]], source:
     UnsupportedModelError
         The label of a split is unknown.
     """
-    splits = [(feature, found) for feature, found in zip(every.feature, every.hash, strict=True) if found is not None]
+    splits = [
+        (feature, hashed) for feature, hashed in zip(nodes.feature, nodes.hash, strict=True) if hashed is not None
+    ]
     if not splits:
         return {}
-    code: dict[tuple[int, int], int] = {}
+    codes: dict[tuple[int, int], int] = {}
     for feature in sorted({feature for feature, _ in splits}):
-        labels = known.get(feature, list(range(CODES)))
+        labels = stored_labels.get(feature, list(range(CODES)))
         by_label = hashes(model, feature, labels)
-        code |= {(feature, by_label[str(label)]): position for position, label in enumerate(labels)}
-    for feature, found in splits:
-        if (feature, found) not in code:
+        codes |= {(feature, by_label[str(label)]): position for position, label in enumerate(labels)}
+    for feature, hashed in splits:
+        if (feature, hashed) not in codes:
             raise UnsupportedModelError(
                 f"this {source} keeps categories as hashes, and one that it splits on in feature "
                 f"{model.feature_names_[feature]!r} is not the hash of "
-                + ("a label that was stored" if feature in known else f"an integer from 0 to {CODES - 1}")
+                + ("a label that was stored" if feature in stored_labels else f"an integer from 0 to {CODES - 1}")
                 + ". Call debias_adapters.catboost.hooks.remember_labels(model, X_train) first: it stores the "
                 "labels with the model"
             )
     sets = sorted(set(splits))
-    number = {pair: position for position, pair in enumerate(sets)}
+    set_number = {pair: position for position, pair in enumerate(sets)}
     return {
         "category_set": [
-            -1 if found is None else number[feature, found]
-            for feature, found in zip(every.feature, every.hash, strict=True)
+            -1 if hashed is None else set_number[feature, hashed]
+            for feature, hashed in zip(nodes.feature, nodes.hash, strict=True)
         ],
         "category_start": np.arange(len(sets) + 1),
-        "category_codes": [code[pair] for pair in sets],
+        "category_codes": [codes[pair] for pair in sets],
         "listed_left": np.zeros(len(sets), dtype=bool),
     }
 
 
-def _symmetric(tree: dict[str, Any], read: Any) -> Nodes:
-    """Unfold a table of leaves. The first split is that of the root, and the lowest bit of a leaf's number."""
-    nodes, splits, weights = Nodes(), [read(split) for split in tree["splits"] or []], tree["leaf_weights"]
+def _symmetric(tree: dict[str, Any], read_split: Any) -> Nodes:
+    """Build a tree from its table of leaves. The first split is at the root, and is the lowest bit of leaf numbers."""
+    nodes, splits, weights = Nodes(), [read_split(split) for split in tree["splits"] or []], tree["leaf_weights"]
     values = np.reshape(tree["leaf_values"], (len(weights), -1)).tolist()
 
     def unfold(depth: int, leaf: int) -> int:
         if depth == len(splits):
             return nodes.add(None, values[leaf], float(weights[leaf]), leaf)
-        here = nodes.add(splits[depth], [0.0] * len(values[0]), 0.0, -1)
-        nodes.left[here] = unfold(depth + 1, leaf)
-        nodes.right[here] = unfold(depth + 1, leaf | 1 << depth)
-        return here
+        node = nodes.add(splits[depth], [0.0] * len(values[0]), 0.0, -1)
+        nodes.left[node] = unfold(depth + 1, leaf)
+        nodes.right[node] = unfold(depth + 1, leaf | 1 << depth)
+        return node
 
     unfold(0, 0)
     return nodes
 
 
-def _asymmetric(tree: dict[str, Any], read: Any) -> Nodes:
-    """Walk a nested tree. Of two children, CatBoost numbers a leaf before the leaves of a subtree."""
-    nodes, leaves = Nodes(), iter(range(2**31))
+def _asymmetric(tree: dict[str, Any], read_split: Any) -> Nodes:
+    """Read a nested tree. If one child is a leaf and the other a subtree, CatBoost numbers the leaf first."""
+    nodes, leaf_numbers = Nodes(), iter(range(2**31))
 
     def walk(stored: dict[str, Any]) -> int:
         if "split" not in stored:
-            return nodes.add(None, np.ravel(stored["value"]).tolist(), float(stored["weight"]), next(leaves))
-        here = nodes.add(read(stored["split"]), [], 0.0, -1)
+            return nodes.add(None, np.ravel(stored["value"]).tolist(), float(stored["weight"]), next(leaf_numbers))
+        node = nodes.add(read_split(stored["split"]), [], 0.0, -1)
         if "split" in stored["left"] and "split" not in stored["right"]:
-            nodes.right[here] = walk(stored["right"])
-            nodes.left[here] = walk(stored["left"])
+            nodes.right[node] = walk(stored["right"])
+            nodes.left[node] = walk(stored["left"])
         else:
-            nodes.left[here] = walk(stored["left"])
-            nodes.right[here] = walk(stored["right"])
-        nodes.value[here] = [0.0] * len(nodes.value[nodes.left[here]])
-        return here
+            nodes.left[node] = walk(stored["left"])
+            nodes.right[node] = walk(stored["right"])
+        nodes.value[node] = [0.0] * len(nodes.value[nodes.left[node]])
+        return node
 
     walk(tree)
     return nodes

@@ -19,13 +19,15 @@ def refit_model(
     params: Mapping[str, Any] | None,
 ) -> Any:
     """Fit a new model of the same class and parameters, with as many trees as the model has."""
-    stopping = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
-    count = ("iterations", "n_estimators", "num_boost_round", "num_trees")
-    settings = {name: value for name, value in model.get_params().items() if name not in (*stopping, *count)}
+    stopping_names = ("use_best_model", "od_type", "od_wait", "od_pval", "early_stopping_rounds", "eval_fraction")
+    count_names = ("iterations", "n_estimators", "num_boost_round", "num_trees")
+    settings = {
+        name: value for name, value in model.get_params().items() if name not in (*stopping_names, *count_names)
+    }
     # Settings that CatBoost chose by the number of rows or rounds, or for an evaluation set, stay the same.
-    chosen = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
-    used = model.get_all_params()
-    settings |= {name: used[name] for name in chosen if name in used and name not in settings}
+    automatic_names = ("learning_rate", "leaf_estimation_iterations", "leaf_estimation_method")
+    all_settings = model.get_all_params()
+    settings |= {name: all_settings[name] for name in automatic_names if name in all_settings and name not in settings}
     settings |= {
         "iterations": model.tree_count_,
         "cat_features": model.get_cat_feature_indices() or None,

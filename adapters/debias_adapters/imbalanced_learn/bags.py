@@ -1,4 +1,4 @@
-"""Bags of imbalanced-learn's BalancedRandomForestClassifier, from the rows its samplers kept."""
+"""Bags of imbalanced-learn's BalancedRandomForestClassifier, from the rows its samplers selected."""
 
 from __future__ import annotations
 
@@ -36,58 +36,58 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
             "the bags of a BalancedRandomForestClassifier with sample weights or class_weight are not recovered. "
             + _HELD_OUT
         )
-    kept = [np.asarray(sampler.sample_indices_, dtype=np.int64) for sampler in model.samplers_]
-    beyond = max(int(rows.max()) for rows in kept)
-    if beyond >= len(y):
+    sampled_rows = [np.asarray(sampler.sample_indices_, dtype=np.int64) for sampler in model.samplers_]
+    last_row = max(int(rows_of_tree.max()) for rows_of_tree in sampled_rows)
+    if last_row >= len(y):
         raise InBagUnavailableError(
-            f"the model was trained on {beyond + 1} rows or more, but X has {len(y)}. Pass all training rows "
+            f"the model was trained on {last_row + 1} rows or more, but X has {len(y)}. Pass all training rows "
             "in training order, or rows the model has not seen, with rows='held-out'."
         )
-    _refuse_more_rows(model, np.asarray(y).astype(np.int64), kept)
-    out = np.zeros(len(model.classes_), dtype=bool)
-    times = [_times(model, tree, rows.size) for tree, rows in enumerate(kept)]
-    for rows, drawn in zip(kept, times, strict=True):
-        outside = np.ones(len(y), dtype=bool)
-        outside[rows[drawn > 0]] = False
-        out |= np.bincount(np.asarray(y)[outside].astype(np.int64), minlength=out.size) > 0
-    if not out.all():
+    _refuse_more_rows(model, np.asarray(y).astype(np.int64), sampled_rows)
+    has_out_of_bag = np.zeros(len(model.classes_), dtype=bool)
+    draw_counts = [_draw_counts(model, tree, rows_of_tree.size) for tree, rows_of_tree in enumerate(sampled_rows)]
+    for rows_of_tree, counts_of_tree in zip(sampled_rows, draw_counts, strict=True):
+        out_of_bag = np.ones(len(y), dtype=bool)
+        out_of_bag[rows_of_tree[counts_of_tree > 0]] = False
+        has_out_of_bag |= np.bincount(np.asarray(y)[out_of_bag].astype(np.int64), minlength=has_out_of_bag.size) > 0
+    if not has_out_of_bag.all():
         raise InBagUnavailableError(
-            f"every tree of this BalancedRandomForestClassifier saw every row of class {model.classes_[~out][0]!r}, so "
-            f"none of them is out of bag (sampling_strategy={model.sampling_strategy!r}, "
-            f"replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
+            f"no row of class {model.classes_[~has_out_of_bag].tolist()[0]!r} is out of bag: every tree of this "
+            "BalancedRandomForestClassifier saw all rows of that class (sampling_strategy="
+            f"{model.sampling_strategy!r}, replacement={model.replacement}, bootstrap={model.bootstrap}). {_HELD_OUT}"
         )
 
     def draw(tree: int) -> NDArray[np.float64]:
-        return np.bincount(kept[tree], weights=times[tree], minlength=len(y)).astype(np.float64)
+        return np.bincount(sampled_rows[tree], weights=draw_counts[tree], minlength=len(y)).astype(np.float64)
 
     def samples(tree: int) -> NDArray[np.float64]:
         # A row that a sampler draws twice counts as two samples of the tree.
-        return np.bincount(kept[tree], weights=times[tree] > 0, minlength=len(y)).astype(np.float64)
+        return np.bincount(sampled_rows[tree], weights=draw_counts[tree] > 0, minlength=len(y)).astype(np.float64)
 
-    return InBag(draw, len(y), len(kept), samples=samples)
+    return InBag(draw, len(y), len(sampled_rows), samples=samples)
 
 
-def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[np.int64]]) -> None:
+def _refuse_more_rows(model: Any, codes: NDArray[np.int64], sampled_rows: list[NDArray[np.int64]]) -> None:
     """Refuse X if it has more rows than the training data: the added rows would all count as out of bag.
 
     The model does not keep its number of rows. But its samplers draw other rows if that number differs, so they are
-    run again and compared. They also draw other rows for another y: that case is left to the proof of the bags, whose
-    message says what differs.
+    run again and compared. They also draw other rows for another y. The later proof of the bags finds that case, and
+    its message says what differs.
     """
     from sklearn.base import clone
 
-    for sampler, rows in zip(model.samplers_, kept, strict=True):
-        of_class = np.bincount(codes[rows], minlength=len(model.classes_))
-        if any(of_class[int(each)] != wanted for each, wanted in sampler.sampling_strategy_.items()):
+    for sampler, rows_of_tree in zip(model.samplers_, sampled_rows, strict=True):
+        n_by_class = np.bincount(codes[rows_of_tree], minlength=len(model.classes_))
+        if any(n_by_class[int(label)] != n_wanted for label, n_wanted in sampler.sampling_strategy_.items()):
             return
-    places = np.arange(codes.size)[:, None]
-    for sampler, rows in list(zip(model.samplers_, kept, strict=True))[:SAMPLERS_TO_CHECK]:
-        again = clone(sampler)
+    row_numbers = np.arange(codes.size)[:, None]
+    for sampler, rows_of_tree in list(zip(model.samplers_, sampled_rows, strict=True))[:SAMPLERS_TO_CHECK]:
+        redrawn = clone(sampler)
         try:
-            again.fit_resample(places, codes)
-        except ValueError:  # a class has fewer rows than the sampler wants
-            again.sample_indices_ = None
-        if not np.array_equal(again.sample_indices_, rows):
+            redrawn.fit_resample(row_numbers, codes)
+        except ValueError:  # a class has fewer rows than the sampler draws
+            redrawn.sample_indices_ = None
+        if not np.array_equal(redrawn.sample_indices_, rows_of_tree):
             raise ProvenanceError(
                 f"X has {codes.size} rows, but from {codes.size} rows with this y the samplers of the model would draw "
                 "other rows: rows were added to the training rows, or removed. Pass all training rows in training "
@@ -95,18 +95,18 @@ def _refuse_more_rows(model: Any, codes: NDArray[np.int64], kept: list[NDArray[n
             )
 
 
-def _times(model: Any, tree: int, n_kept: int) -> NDArray[np.float64]:
-    """Return how often the bootstrap of a tree drew each of the rows its sampler kept."""
+def _draw_counts(model: Any, tree: int, n_sampled: int) -> NDArray[np.float64]:
+    """Return how often the bootstrap of a tree drew each of the rows its sampler selected."""
     if not model.bootstrap:
-        return np.ones(n_kept)
-    if isinstance(model.max_samples, float):  # a fraction of a number of rows that the model does not keep
+        return np.ones(n_sampled)
+    if isinstance(model.max_samples, float):  # a fraction of the number of rows, which the model does not keep
         raise InBagUnavailableError(
             "the bags of a BalancedRandomForestClassifier with max_samples as a fraction are not recovered. "
             + _HELD_OUT
         )
     from sklearn.ensemble._forest import _generate_sample_indices as generate
 
-    n_drawn = n_kept if model.max_samples is None else min(int(model.max_samples), n_kept)
-    weights = (None,) if generate.__code__.co_argcount == 4 else ()  # of rows, an argument since scikit-learn 1.9
-    drawn = generate(model.estimators_[tree].random_state, n_kept, n_drawn, *weights)
-    return np.bincount(drawn, minlength=n_kept).astype(np.float64)
+    n_drawn = n_sampled if model.max_samples is None else min(int(model.max_samples), n_sampled)
+    row_weights = (None,) if generate.__code__.co_argcount == 4 else ()  # an argument since scikit-learn 1.9
+    positions = generate(model.estimators_[tree].random_state, n_sampled, n_drawn, *row_weights)
+    return np.bincount(positions, minlength=n_sampled).astype(np.float64)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 
-# The class inherits from scikit-learn's, whose adapter answers all other hooks. These two hooks are asked first.
+# The class inherits from scikit-learn's, whose adapter implements all other hooks. These two are called first.
 @debias.hookimpl(tryfirst=True)
 def debias_extract(model: Any) -> TreeEnsemble | None:
     """Concatenate the trees. Their rows are not a uniform sample of the training rows."""
@@ -52,7 +52,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl(tryfirst=True)
 def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
-    """Recover the rows that each sampler kept, and redraw the bootstrap samples from them."""
+    """Recover the rows that each sampler selected, and redraw the bootstrap samples from them."""
     if not _is_mine(model):
         return None
     return bags.of_forest(model, y, sample_weight)

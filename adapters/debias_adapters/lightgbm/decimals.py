@@ -57,6 +57,8 @@ def read_lines(lines: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.in
 @cache
 def _powers_of_ten() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return 10^-100 to 10^100 as sums of two doubles, exact to 106 bits."""
-    exact = [Fraction(10) ** power for power in range(-LARGEST_POWER, LARGEST_POWER + 1)]
-    high = np.array([float(each) for each in exact])
-    return high, np.array([float(each - Fraction(top)) for each, top in zip(exact, high.tolist(), strict=True)])
+    exact = [Fraction(10) ** exponent for exponent in range(-LARGEST_POWER, LARGEST_POWER + 1)]
+    high = np.array([float(power) for power in exact])
+    return high, np.array(
+        [float(power - Fraction(rounded)) for power, rounded in zip(exact, high.tolist(), strict=True)]
+    )

@@ -1,4 +1,4 @@
-"""Checks of LightGBM's model texts, made before LightGBM reads them: LightGBM does not check, or ends the process.
+"""Checks of LightGBM's model texts, made before LightGBM reads them: it does not check them, or ends the process.
 
 The checks also define a grammar: each name occurs once, lines end in one way, numbers consist of digits. A text that
 LightGBM might read in another way than these checks is refused.
@@ -46,19 +46,19 @@ def checked(text: str, source: str) -> str:
     """
     text = text.replace("\r\n", "\n")
     if re.search(r"[\r\0]", text):
-        raise UnsupportedModelError(f"{source} is damaged: it has characters that no model text has")
-    body, end, rest = text.partition("\nend of trees")
+        raise UnsupportedModelError(f"{source} is damaged: it has characters that do not occur in a model text")
+    body, end_mark, after_trees = text.partition("\nend of trees")
     head, blocks = blocks_of(body)
-    if not end:
+    if not end_mark:
         raise UnsupportedModelError(f"{source} is damaged: it has no end of trees")
     try:
         n_features, n_outputs = _check_head(_lines(head), len(blocks))
         _check_lengths(_lines(head).get("tree_sizes", "").split(" "), blocks)
-        lines = [_checked_lines(block, number) for number, block in enumerate(blocks)]
-        trees = read_trees(lines, source)
+        lines_by_tree = [_checked_lines(block, number) for number, block in enumerate(blocks)]
+        trees = read_trees(lines_by_tree, source)
         trees.hessians()
         _check_structure(trees, n_features)
-        _check_settings(rest)
+        _check_settings(after_trees)
     except _Wrong as error:
         raise UnsupportedModelError(f"{source} is damaged: {error}") from None
     except (KeyError, ValueError, OverflowError, UnicodeEncodeError) as error:
@@ -72,17 +72,17 @@ class _Wrong(ValueError):
     """The text is not as LightGBM writes it."""
 
 
-def _require(holds: object, what: str) -> None:
-    if not holds:
-        raise _Wrong(what)
+def _require(condition: object, fault: str) -> None:
+    if not condition:
+        raise _Wrong(fault)
 
 
 def _lines(text: str) -> Block:
-    """Return the lines of a text by name. Names must be unique: LightGBM takes the first of two, or the last."""
-    named = [line for line in text.split("\n") if line]
-    found = lines_of(text)
-    _require(len(found) == len(named), "a name occurs twice, or a line has a wrong end")
-    return found
+    """Return the lines of a text by name. Names must be unique: LightGBM reads either the first or the last of two."""
+    nonempty = [line for line in text.split("\n") if line]
+    by_name = lines_of(text)
+    _require(len(by_name) == len(nonempty), "a name occurs twice, or a line has a wrong end")
+    return by_name
 
 
 def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
@@ -101,25 +101,27 @@ def _check_head(head: Block, n_trees: int) -> tuple[int, int]:
         name, _, number = word.partition(":")
         if name == "num_class":
             _require(
-                number == str(n_classes), f"its objective is of {number[:20]} classes, and the model of {n_classes}"
+                number == str(n_classes), f"its objective has {number[:20]} classes, and the model has {n_classes}"
             )
     return n_features, n_outputs
 
 
 def _check_lengths(sizes: list[str], blocks: list[str]) -> None:
-    found = [str(len(f"Tree={block}\n".encode())) for block in blocks]
-    if sizes != [""] and sizes != found:  # old texts have no lengths
-        at = next((k for k, pair in enumerate(zip(sizes, found, strict=False)) if pair[0] != pair[1]), len(found))
-        raise _Wrong(f"tree {at} is not as long as the text says")
+    actual = [str(len(f"Tree={block}\n".encode())) for block in blocks]
+    if sizes != [""] and sizes != actual:  # texts of old versions have no lengths
+        first_wrong = next(
+            (k for k, pair in enumerate(zip(sizes, actual, strict=False)) if pair[0] != pair[1]), len(actual)
+        )
+        raise _Wrong(f"tree {first_wrong} is not as long as the text says")
 
 
 def _checked_lines(block: str, number: int) -> Block:
     """Return the lines of a tree; each must have a name and a form that LightGBM knows."""
-    title, _, rest = block.partition("\n")
-    here = f"tree {number}"
-    _require(title == str(number), f"{here} is called {title[:20]!r}")
-    _require("\n\n" not in rest.rstrip("\n"), f"{here} has an empty line within")
-    lines = _lines(rest)
+    title, _, content = block.partition("\n")
+    where = f"tree {number}"
+    _require(title == str(number), f"{where} has the title {title[:20]!r}")
+    _require("\n\n" not in content.rstrip("\n"), f"{where} has an empty line inside")
+    lines = _lines(content)
     for name, text in lines.items():
         if name in _WHOLE:
             form = r"[-0-9 ]*"
@@ -130,60 +132,63 @@ def _checked_lines(block: str, number: int) -> Block:
         elif name in _ONE:
             form = r"[-0-9.e]+"
         else:
-            _require(name in _LINEAR, f"{here} has a line {name[:40]!r}")
+            _require(name in _LINEAR, f"{where} has a line {name[:40]!r}")
             continue
-        _require(re.fullmatch(form, text), f"{name} of {here} has words that are not numbers")
+        _require(re.fullmatch(form, text), f"{name} of {where} has words that are not numbers")
     linear = lines.get("is_linear", "0")
-    _require(linear in ("0", "1"), f"is_linear of {here} is {linear}")
+    _require(linear in ("0", "1"), f"is_linear of {where} is {linear}")
     float(lines.get("shrinkage", "1"))
-    _check_sets(lines, here)
+    _check_sets(lines, where)
     return lines
 
 
-def _check_sets(lines: Block, here: str) -> None:
-    """Refuse a tree whose categorical splits name sets that it does not have: LightGBM does not check this."""
+def _check_sets(lines: Block, where: str) -> None:
+    """Refuse a tree whose categorical splits refer to sets that it does not have: LightGBM does not check this."""
     n_sets = _whole(lines, "num_cat", 0, 2**31 - 1)
     _whole(lines, "num_leaves", 1, 2**31 - 1)
     bounds = [int(part) for part in lines["cat_boundaries"].split()] if n_sets else [0]
     words = [int(part) for part in lines["cat_threshold"].split()] if n_sets else []
-    _require(all(word < 2**32 for word in words), f"{here} has a set of categories that is not 32 bits")
+    _require(all(word < 2**32 for word in words), f"{where} has a set of categories that is not 32 bits")
     ascending = all(a <= b for a, b in pairwise(bounds))
     if len(bounds) != n_sets + 1 or bounds[0] != 0 or bounds[-1] != len(words) or not ascending:
-        raise _Wrong(f"{here} has sets of categories that are not where it says")
-    decision = [int(part) for part in lines.get("decision_type", "").split()]
+        raise _Wrong(f"{where} has sets of categories whose boundaries are wrong")
+    decisions = [int(part) for part in lines.get("decision_type", "").split()]
     _require(
-        all(0 <= kind < _DECISIONS for kind in decision), f"{here} has a decision_type that LightGBM does not know"
+        all(0 <= kind < _DECISIONS for kind in decisions), f"{where} has a decision_type that LightGBM does not know"
     )
-    named = [float(part) for part in lines.get("threshold", "").split()]
-    for kind, which in zip(decision, named, strict=False):  # their lengths are checked later
-        if kind & 1 and not (which.is_integer() and 0 <= which < n_sets):
-            raise _Wrong(f"{here} splits on a set of categories it does not have")
+    thresholds = [float(part) for part in lines.get("threshold", "").split()]
+    for kind, threshold in zip(decisions, thresholds, strict=False):  # their lengths are checked later
+        if kind & 1 and not (threshold.is_integer() and 0 <= threshold < n_sets):
+            raise _Wrong(f"{where} splits on a set of categories it does not have")
 
 
 def _check_structure(trees: Trees, n_features: int) -> None:
-    begin, size = trees.start[:-1], np.diff(trees.start)
+    first_node, size = trees.start[:-1], np.diff(trees.start)
     tree = np.repeat(np.arange(len(trees)), size)
     split = np.flatnonzero(trees.left >= 0)
-    child = np.stack([trees.left[split], trees.right[split]]) + begin[tree[split]]
-    behind = ((child > split) & (child < trees.start[tree[split] + 1])).all(axis=0)
-    parents = np.bincount(child[:, behind].ravel(), minlength=tree.size)
-    parents[begin] += 1  # a root has no parent
-    no_tree = np.concatenate([tree[split[~behind]], tree[parents != 1]])
-    _require(not no_tree.size, f"the nodes of tree {no_tree.min(initial=tree.size)} form no tree")
-    unknown = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
-    _require(not unknown.size, f"tree {unknown.min(initial=tree.size)} splits on a feature the model does not have")
+    children = np.stack([trees.left[split], trees.right[split]]) + first_node[tree[split]]
+    is_behind = ((children > split) & (children < trees.start[tree[split] + 1])).all(axis=0)
+    n_parents = np.bincount(children[:, is_behind].ravel(), minlength=tree.size)
+    n_parents[first_node] += 1  # a root has no parent
+    not_a_tree = np.concatenate([tree[split[~is_behind]], tree[n_parents != 1]])
+    _require(not not_a_tree.size, f"the nodes of tree {not_a_tree.min(initial=tree.size)} do not form a tree")
+    wrong_feature = tree[split[(trees.feature[split] >= n_features) | (trees.feature[split] < 0)]]
+    _require(
+        not wrong_feature.size,
+        f"tree {wrong_feature.min(initial=tree.size)} splits on a feature the model does not have",
+    )
 
 
-def _check_settings(rest: str) -> None:
+def _check_settings(after_trees: str) -> None:
     """Check the lines of the training parameters: LightGBM parses them without checks."""
-    within = False
-    for line in rest.split("\n"):
+    in_parameters = False
+    for line in after_trees.split("\n"):
         if line == "end of parameters":
             return
-        if within and line:
+        if in_parameters and line:
             _require(re.fullmatch(r"\[\w+: .*\]", line), f"{line[:40]!r} is not a parameter")
-        within = within or line == "parameters:"
-    _require(not within, "its parameters have no end")
+        in_parameters = in_parameters or line == "parameters:"
+    _require(not in_parameters, "its parameters have no end")
 
 
 def _whole(lines: Block, name: str, least: int, most: int) -> int:

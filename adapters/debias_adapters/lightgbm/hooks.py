@@ -1,4 +1,4 @@
-"""Hooks for LightGBM: scikit-learn wrappers and Boosters, of each objective with a gradient for single rows."""
+"""Hooks for LightGBM: scikit-learn wrappers and Boosters, of every objective with a gradient for each single row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
-"""Objectives whose margins are on the scale of y: forests of these average values of y."""
+"""Objectives whose margins are on the scale of y. The leaf values of their forests are averages of y."""
 
 
 @debias.hookimpl
@@ -65,7 +65,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float64),
         narrowed_kinds="iu" if hasattr(model, "booster_") else "iuO",
         sparse_absent=0.0,
-        takes_tables=False,  # a column of text in an Arrow or polars table ends the process
+        takes_tables=False,  # LightGBM aborts the process on a column of text in an Arrow or polars table
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
@@ -130,8 +130,8 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
             f"this {source} is a forest whose leaves are steps of a margin, not means of y; standard errors and tests "
             "on its out-of-bag rows are not defined. Pass rows the model has not seen, with rows='held-out'."
         )
-    given = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
-    return InBag(lambda tree: in_bag[tree // text.n_outputs] * given, len(y), len(text.trees))
+    row_weight = np.ones(len(y)) if sample_weight is None or _unweighted(text) else sample_weight
+    return InBag(lambda tree: in_bag[tree // text.n_outputs] * row_weight, len(y), len(text.trees))
 
 
 @debias.hookimpl
@@ -149,8 +149,8 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     if not _is_mine(model):
         return None
     kind = getattr(model, "importance_type", "split")
-    figures = model.feature_importances_ if hasattr(model, "booster_") else model.feature_importance(kind)
-    return np.asarray(figures, dtype=np.float64), kind
+    importances = model.feature_importances_ if hasattr(model, "booster_") else model.feature_importance(kind)
+    return np.asarray(importances, dtype=np.float64), kind
 
 
 @debias.hookimpl
@@ -215,7 +215,7 @@ def _is_forest(booster: Any) -> bool:
 
 
 def _mean_of_forest(model: Any, score: Any, n_rows: int) -> NDArray[np.float64]:
-    """Return raw scores as margins. Those of a forest are sums over trees; return the means."""
+    """Return raw scores as margins. The raw scores of a forest are sums over trees: divide by the number of trees."""
     booster, raw = _booster(model), np.asarray(score, dtype=np.float64).reshape(n_rows, -1)
     return raw / (booster.num_trees() // raw.shape[1]) if _is_forest(booster) else raw
 
@@ -229,28 +229,28 @@ def _own_objective(model: Any, source: str) -> Objective:
     function = getattr(model, "objective", None)
     if not callable(function):
         raise UnsupportedModelError(
-            f"this {source} was trained with an objective of your own, whose gradient the model does not keep. "
+            f"this {source} was trained with a function as its objective, and the model does not keep the function. "
             "Train the scikit-learn wrapper with objective=your_function: it keeps the function"
         )
-    several = getattr(model, "n_classes_", 2) > 2
+    is_multiclass = getattr(model, "n_classes_", 2) > 2
 
     def gradient(y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = function(y.argmax(axis=1) if several else y, margin)[0]
-        return found
+        gradients: NDArray[np.float64] = function(y.argmax(axis=1) if is_multiclass else y, margin)[0]
+        return gradients
 
     return CustomObjective(gradient=gradient)
 
 
 def _averages(text: ModelText, objective: Objective) -> bool:
-    """Whether leaf values are means of y, and not steps of a margin."""
+    """Return whether leaf values are means of y, and not steps of a margin."""
     return text.is_forest and text.n_outputs == 1 and objective.name in MEANS_OF_Y and not objective.root
 
 
 def _leaves_are_means(text: ModelText, objective: Objective) -> bool:
-    changed = ("lambda_l1", "lambda_l2", "max_delta_step", "path_smooth", "linear_lambda")
+    regularization = ("lambda_l1", "lambda_l2", "max_delta_step", "path_smooth", "linear_lambda")
     return (
         objective.name == "squared_error"
-        and all(float(text.settings.get(name, "1")) == 0 for name in changed)
+        and all(float(text.settings.get(name, "1")) == 0 for name in regularization)
         and not text.settings.get("monotone_constraints")
         and not text.trees.sets  # cat_l2 shrinks leaves below splits on categories
     )
@@ -278,11 +278,11 @@ def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
 
 
 def _unweighted(text: ModelText) -> bool:
-    """Whether the hessian per row is the same in all leaves of an output."""
+    """Return whether the hessian per row is the same in all leaves of an output."""
     trees = text.trees
     count, output = trees.count[trees.left < 0], trees.tree_of_leaf() % text.n_outputs
-    some = count > 0
-    ratio, output = trees.hessians()[some] / count[some], output[some]
+    nonempty = count > 0
+    ratio, output = trees.hessians()[nonempty] / count[nonempty], output[nonempty]
     return all(np.allclose(ratio[output == k], ratio[output == k][:1], rtol=1e-4) for k in range(text.n_outputs))
 
 

@@ -56,7 +56,7 @@ WHOLE = ("decision_type", "split_feature", "left_child", "right_child", "interna
 TEXT_AT_ONCE = 2**20
 """Bytes of the first buffer of LightGBM's Python package; it writes a longer text twice."""
 FRAME_AT_MOST = TEXT_AT_ONCE // 8
-"""Most bytes beside the trees for which a text is requested in parts: each part repeats them."""
+"""Largest size of the text around the trees, in bytes, for reading in parts: each part repeats it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,18 +85,18 @@ class ModelText:
     @classmethod
     def parse(cls, text: str | Iterable[str], source: str) -> ModelText:
         """Parse a text of ``model_to_string`` or ``save_model``, or the texts of consecutive rounds."""
-        head, rest, blocks = "", "", list[dict[str, str]]()
+        head, after_trees, blocks = "", "", list[dict[str, str]]()
         for part in [text] if isinstance(text, str) else text:
-            body, _, rest = part.partition("\nend of trees")
-            head, of_trees = blocks_of(body)
-            blocks += map(lines_of, of_trees)
+            body, _, after_trees = part.partition("\nend of trees")
+            head, blocks_of_part = blocks_of(body)
+            blocks += map(lines_of, blocks_of_part)
         if not blocks:
             raise UnsupportedModelError(f"this {source} has no trees; train it first")
-        labels = re.search(r"^pandas_categorical:(.*)$", rest, flags=re.M)
+        labels = re.search(r"^pandas_categorical:(.*)$", after_trees, flags=re.M)
         return cls(
             head=lines_of(head),
             trees=read_trees(blocks, source),
-            settings=dict(re.findall(r"^\[(\w+): (.*)\]$", rest, flags=re.M)),
+            settings=dict(re.findall(r"^\[(\w+): (.*)\]$", after_trees, flags=re.M)),
             pandas_categories=(json.loads(labels.group(1)) if labels else None) or [],
             shrinkage=float(blocks[0].get("shrinkage", 1)),
         )
@@ -117,8 +117,8 @@ class ModelText:
         if self.is_forest or self.settings.get("boost_from_average") == "0":
             return self.is_forest
         # A first tree without the constant is scaled by the learning rate; dropout scales both kinds again.
-        of_steps = float(self.settings.get("learning_rate", 0.1))
-        return self.shrinkage == 1 or (self.settings.get("boosting") == "dart" and self.shrinkage > of_steps)
+        learning_rate = float(self.settings.get("learning_rate", 0.1))
+        return self.shrinkage == 1 or (self.settings.get("boosting") == "dart" and self.shrinkage > learning_rate)
 
     def objective(self, source: str) -> Objective | None:
         """Return the objective, or None if it was a function of the user."""
@@ -137,7 +137,9 @@ class ModelText:
         if name in PARAMETERS:
             setting = PARAMETERS[name]
             if setting not in self.settings:
-                raise UnsupportedModelError(f"the text of this {source} does not say the {setting!r} of its objective")
+                raise UnsupportedModelError(
+                    f"the text of this {source} does not contain {setting!r}, a parameter of its objective"
+                )
             return Objective(OBJECTIVES[name], (float(self.settings[setting]),))
         return Objective(OBJECTIVES[name], tuple(sigmoid) or (1.0,), root="sqrt" in words)
 
@@ -149,18 +151,18 @@ class ModelText:
         if len(features) != len(self.pandas_categories):
             raise UnsupportedModelError(
                 f"the LightGBM model text has labels of {len(self.pandas_categories)} categorical columns, but names "
-                f"{len(features)}: it does not say which labels are whose. Train with the columns of dtype category "
-                "as the only categorical features"
+                f"{len(features)}: it does not say which labels belong to which. Train with the columns of dtype "
+                "category as the only categorical features"
             )
-        return {k: _labels(each) for k, each in zip(features, self.pandas_categories, strict=True)}
+        return {k: _labels(labels) for k, labels in zip(features, self.pandas_categories, strict=True)}
 
 
 def take_base(model: ModelText) -> NDArray[np.float64]:
     """Subtract the constant margin from the trees that contain it, and return it, shape (n_outputs,).
 
     LightGBM adds the constant to the first tree of each output, and to all trees of a forest. The value of the root of
-    such a tree is taken for it. That is the constant itself, or differs from it by one step of the root where rows are
-    sampled or where the loss has its minimum elsewhere (huber, fair). Centred scores depend on it only through the
+    such a tree is used as the constant. The two are equal, or differ by one step of the root: if rows are sampled, or
+    if the minimum of the loss is elsewhere (huber, fair). Centred scores depend on it only through the
     response, which remains a function of y alone. The text has six digits of a root's value. If the mean of the leaves
     agrees with these, it is used, as it has all digits.
     """
@@ -169,9 +171,11 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
         return np.zeros(n_outputs)
     trees, base = model.trees, np.zeros(n_outputs)
     for k in range(n_outputs):
-        folded = range(k, len(trees) if model.is_forest else k + 1, n_outputs)
-        base[k] = np.mean([_root_value(trees, tree) for tree in folded]) / (1 if model.is_forest else model.shrinkage)
-        for tree in folded:
+        trees_with_constant = range(k, len(trees) if model.is_forest else k + 1, n_outputs)
+        base[k] = np.mean([_root_value(trees, tree) for tree in trees_with_constant]) / (
+            1 if model.is_forest else model.shrinkage
+        )
+        for tree in trees_with_constant:
             trees.value[trees.leaves(tree)] -= base[k]
     return base
 
@@ -234,22 +238,25 @@ class Trees:
             return {}
         return {
             "category_set": self.category_set,
-            "category_start": np.cumsum([0] + [each.size for each in self.sets]),
+            "category_start": np.cumsum([0] + [codes.size for codes in self.sets]),
             "category_codes": np.concatenate(self.sets),
             "listed_left": np.ones(len(self.sets), dtype=bool),
         }
 
 
 def text_in_parts(booster: Any) -> Iterator[str]:
-    """Yield the model text in parts that are so short that LightGBM's package need not write them twice."""
+    """Yield the model text in parts. They are short enough that LightGBM's package writes each of them only once."""
     rounds = booster.current_iteration()
     rounds = min(rounds, booster.best_iteration) if booster.best_iteration > 0 else rounds
-    first = booster.model_to_string(num_iteration=1)
-    of_round = len(first.partition("\nend of trees")[0]) - first.find("\nTree=")  # later rounds may be twice as long
-    frame = len(first) - of_round
-    at_once = max(1, (TEXT_AT_ONCE - frame) // (2 * of_round)) if frame <= FRAME_AT_MOST else max(1, rounds)
-    for begin in range(0, max(1, rounds), at_once):
-        yield booster.model_to_string(start_iteration=begin, num_iteration=min(at_once, rounds - begin))
+    first_round = booster.model_to_string(num_iteration=1)
+    round_length = len(first_round.partition("\nend of trees")[0]) - first_round.find("\nTree=")
+    frame_length = len(first_round) - round_length
+    rounds_per_part = max(1, rounds)
+    if frame_length <= FRAME_AT_MOST:
+        # A later round may be twice as long.
+        rounds_per_part = max(1, (TEXT_AT_ONCE - frame_length) // (2 * round_length))
+    for begin in range(0, max(1, rounds), rounds_per_part):
+        yield booster.model_to_string(start_iteration=begin, num_iteration=min(rounds_per_part, rounds - begin))
 
 
 def blocks_of(body: str) -> tuple[str, list[str]]:
@@ -260,13 +267,13 @@ def blocks_of(body: str) -> tuple[str, list[str]]:
 
 def lines_of(text: str) -> dict[str, str]:
     """Return the values of lines ``name=value`` by name, and "yes" for a name without a value."""
-    found = {}
+    by_name = {}
     for line in text.split("\n"):
         if not line:
             continue
         name, equals, value = line.partition("=")
-        found[name] = value if equals else "yes"
-    return found
+        by_name[name] = value if equals else "yes"
+    return by_name
 
 
 def read_trees(blocks: list[Block], source: str) -> Trees:
@@ -275,50 +282,53 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
     Raises
     ------
     UnsupportedModelError
-        Leaves have linear models, or the entries of a field are not as many as the nodes of its tree.
+        Leaves have linear models, or a field does not have as many entries as its tree has nodes.
     """
     if any(int(block.get("is_linear", 0)) for block in blocks):
         raise UnsupportedModelError(f"this {source} has linear models in its leaves (linear_tree), not constants")
     n_leaves = np.array([int(block["num_leaves"]) for block in blocks], dtype=np.int64)
-    inner = n_leaves - 1
+    n_inner = n_leaves - 1
 
     def of_splits(name: str) -> NDArray[Any]:
-        return _numbers(blocks, name, inner)
+        return _numbers(blocks, name, n_inner)
 
     threshold, decision = of_splits("threshold"), of_splits("decision_type")
-    left, right, value = of_splits("left_child"), of_splits("right_child"), _numbers(blocks, "leaf_value", n_leaves)
-    size = n_leaves + inner
-    start = np.concatenate(([0], np.cumsum(size)))
-    split = np.arange(start[-1]) - np.repeat(start[:-1], size) < np.repeat(inner, size)
-    leaf, n_inner = ~split, np.repeat(inner, inner)
+    left_child, right_child = of_splits("left_child"), of_splits("right_child")
+    leaf_value = _numbers(blocks, "leaf_value", n_leaves)
+    n_nodes = n_leaves + n_inner
+    start = np.concatenate(([0], np.cumsum(n_nodes)))
+    split = np.arange(start[-1]) - np.repeat(start[:-1], n_nodes) < np.repeat(n_inner, n_nodes)
+    leaf, n_inner_of_tree = ~split, np.repeat(n_inner, n_inner)
 
     def nodes(at_splits: Any, at_leaves: Any, dtype: Any) -> NDArray[Any]:
         array = np.empty(split.size, dtype=dtype)
         array[split], array[leaf] = at_splits, at_leaves
         return array
 
-    categorical, missing = decision & 1 > 0, (decision >> 2) & 3
-    # Without a missing type LightGBM compares NaN as 0. A missing category is in no set.
-    missing_left = np.where(missing == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
+    categorical, missing_type = decision & 1 > 0, (decision >> 2) & 3
+    # Without a missing type LightGBM compares NaN as 0. Sets do not contain missing categories.
+    missing_left = np.where(missing_type == MISSING_NONE, threshold >= 0, decision & 2 > 0) & ~categorical
     sets = [_bit_sets(block) for block in blocks]
-    first_set = np.repeat(np.cumsum([0] + [len(each) for each in sets])[:-1], inner)
+    first_set = np.repeat(np.cumsum([0] + [len(sets_of_tree) for sets_of_tree in sets])[:-1], n_inner)
     return Trees(
         start=start,
         feature=nodes(of_splits("split_feature"), -1, np.int32),
         threshold=nodes(threshold, 0, np.float64),
-        left=nodes(np.where(left < 0, n_inner - 1 - left, left), -1, np.int32),
-        right=nodes(np.where(right < 0, n_inner - 1 - right, right), -1, np.int32),
+        left=nodes(np.where(left_child < 0, n_inner_of_tree - 1 - left_child, left_child), -1, np.int32),
+        right=nodes(np.where(right_child < 0, n_inner_of_tree - 1 - right_child, right_child), -1, np.int32),
         missing_left=nodes(missing_left, False, np.bool_),
-        zero_is_missing=nodes((missing == MISSING_ZERO) & ~categorical, False, np.bool_),
-        value=nodes(0, value, np.float64),
+        zero_is_missing=nodes((missing_type == MISSING_ZERO) & ~categorical, False, np.bool_),
+        value=nodes(0, leaf_value, np.float64),
         count=nodes(of_splits("internal_count"), _of_leaves(blocks, "leaf_count", n_leaves), np.int64),
         gain=nodes(of_splits("split_gain"), 0, np.float64),
         category_set=nodes(np.where(categorical, threshold + first_set, -1), -1, np.int32),
-        sets=[each for of_tree in sets for each in of_tree],
+        sets=[category_set for sets_of_tree in sets for category_set in sets_of_tree],
         root_value=np.array(
             [
-                float(block["internal_value"].partition(" ")[0]) if n else last
-                for block, n, last in zip(blocks, inner, value[np.cumsum(n_leaves) - 1], strict=True)
+                float(block["internal_value"].partition(" ")[0]) if n_splits else last_leaf_value
+                for block, n_splits, last_leaf_value in zip(
+                    blocks, n_inner, leaf_value[np.cumsum(n_leaves) - 1], strict=True
+                )
             ]
         ),
         blocks=blocks,
@@ -329,8 +339,8 @@ def _root_value(trees: Trees, tree: int) -> float:
     leaves = trees.leaves(tree)
     weight = trees.hessians(slice(tree, tree + 1))
     weight = weight if weight.sum() else np.ones(weight.size)
-    mean, said = float(np.average(trees.value[leaves], weights=weight)), float(trees.root_value[tree])
-    return mean if abs(mean - said) <= 1e-5 * abs(said) else said
+    mean, stated = float(np.average(trees.value[leaves], weights=weight)), float(trees.root_value[tree])
+    return mean if abs(mean - stated) <= 1e-5 * abs(stated) else stated
 
 
 def _labels(labels: list[Any]) -> NDArray[Any]:
@@ -341,30 +351,32 @@ def _labels(labels: list[Any]) -> NDArray[Any]:
 
 def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> NDArray[Any]:
     """Return the numbers of a field of leaves; 0 for a tree of one leaf, for which the text has the value only."""
-    alone = n_leaves == 1
-    if not alone.any():
+    is_single_leaf = n_leaves == 1
+    if not is_single_leaf.any():
         return _numbers(blocks, name, n_leaves)
-    read = np.zeros(n_leaves.sum())
-    read[~np.repeat(alone, n_leaves)] = _numbers(blocks, name, np.where(alone, 0, n_leaves))
-    return read
+    values = np.zeros(n_leaves.sum())
+    values[~np.repeat(is_single_leaf, n_leaves)] = _numbers(blocks, name, np.where(is_single_leaf, 0, n_leaves))
+    return values
 
 
 def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
     """Return the numbers of a field of all trees, one tree after another; tree t must have ``sizes[t]`` of them."""
-    values, found = read_lines(
+    values, n_found = read_lines(
         [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
     )
-    wrong = np.flatnonzero(found != sizes)
-    if wrong.size:
+    wrong_trees = np.flatnonzero(n_found != sizes)
+    if wrong_trees.size:
+        wrong = wrong_trees[0]
         raise UnsupportedModelError(
-            f"the LightGBM model text has {found[wrong[0]]} entries of {name} for {sizes[wrong[0]]} nodes "
-            f"(tree {wrong[0]})"
+            f"the LightGBM model text has {n_found[wrong]} entries of {name} for {sizes[wrong]} nodes (tree {wrong})"
         )
     if name not in WHOLE:
         return values
-    whole = np.abs(values) < 2**31
-    if not whole.all():
-        raise UnsupportedModelError(f"the LightGBM model text has {values[~whole][0]} among its {name}")
+    fits_int32 = np.abs(values) < 2**31
+    if not fits_int32.all():
+        raise UnsupportedModelError(
+            f"the LightGBM model text has {values[~fits_int32][0]} in {name}: it is not in the range of int32"
+        )
     return values.astype(np.int64)
 
 
@@ -375,6 +387,6 @@ def _bit_sets(block: Block) -> list[NDArray[np.int32]]:
     words = np.array(block["cat_threshold"].split(), dtype="<u4")
     bounds = [int(part) for part in block["cat_boundaries"].split()]
     return [
-        np.flatnonzero(np.unpackbits(words[a:b].view(np.uint8), bitorder="little")).astype(np.int32)
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+        np.flatnonzero(np.unpackbits(words[begin:end].view(np.uint8), bitorder="little")).astype(np.int32)
+        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
     ]

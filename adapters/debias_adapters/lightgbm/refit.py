@@ -35,13 +35,13 @@ def refit_wrapper(
     """Fit a clone of a scikit-learn wrapper, with the rounds that predictions use and without early stopping."""
     from sklearn.base import clone
 
-    fresh = clone(model)
-    known = fresh.get_params()
-    changed: dict[str, Any] = {name: _rounds(text) for name in ROUNDS if name in known}
-    changed |= {name: 0 for name in STOPPING if name in known}
-    fresh.set_params(**{**changed, **(params or {}), **({} if seed is None else {"random_state": seed})})
+    clean = clone(model)
+    parameter_names = clean.get_params()
+    settings: dict[str, Any] = {name: _rounds(text) for name in ROUNDS if name in parameter_names}
+    settings |= {name: 0 for name in STOPPING if name in parameter_names}
+    clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
     X = checked(X)
-    return fresh.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
+    return clean.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
 
 
 def refit_booster(
@@ -58,8 +58,8 @@ def refit_booster(
 
     if text.head.get("objective") is None:
         raise UnsupportedModelError(
-            "this LightGBM Booster was trained with an objective of your own, which it does not keep: it cannot be "
-            "refitted. Train the scikit-learn wrapper with objective=your_function"
+            "this LightGBM Booster was trained with a function as its objective, and does not keep the function: it "
+            "cannot be refitted. Train the scikit-learn wrapper with objective=your_function"
         )
     if not model.params and params is None:  # LightGBM 4.6 restores parameters from files, but not from strings
         raise UnsupportedModelError(
@@ -71,7 +71,7 @@ def refit_booster(
         for name, value in model.params.items()
         if name not in (*ROUNDS, *STOPPING, "categorical_feature", "cat_feature", "categorical_column", "cat_column")
     }
-    if seed is not None:  # a text lists a seed for each purpose, and these would override the one seed
+    if seed is not None:  # the settings have a seed for each purpose, and these would override the one seed
         settings = {name: value for name, value in settings.items() if not (name.endswith("_seed") or name in SEEDS)}
         settings["seed"] = seed
     X = checked(X)
@@ -103,19 +103,21 @@ def checked(X: Any) -> Any:
     frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         return X
-    pandas = frame.implementation.is_pandas()
-    wrong = {
+    is_pandas = frame.implementation.is_pandas()
+    unsupported = {
         str(name): str(dtype)
         for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
-        if not (dtype.is_numeric() or dtype == nw.Boolean or (pandas and isinstance(dtype, (nw.Categorical, nw.Enum))))
+        if not (
+            dtype.is_numeric() or dtype == nw.Boolean or (is_pandas and isinstance(dtype, (nw.Categorical, nw.Enum)))
+        )
     }
-    if wrong:
+    if unsupported:
         raise RowsError(
             f"LightGBM cannot be trained on these columns: "
-            f"{', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. Encode them as in training, or pass a "
-            "pandas frame with columns of dtype category"
+            f"{', '.join(f'{name} ({dtype})' for name, dtype in unsupported.items())}. Encode them as in training, or "
+            "pass a pandas frame with columns of dtype category"
         )
-    if pandas:
+    if is_pandas:
         return X
     return np.column_stack([np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns])
 

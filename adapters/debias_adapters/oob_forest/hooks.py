@@ -48,7 +48,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         objective=SQUARED_ERROR,
         classes=classes,
         routing_dtype=np.dtype(np.float64),
-        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns if names are missing that it was fitted with
+        rows_as_frame=hasattr(model, "feature_names_in_"),  # it warns if rows do not have the names of training
         source=source,
         version=debias.__version__,
         criterion="squared_error" if classes is None else "gini",
@@ -86,17 +86,17 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Redraw the bags. Weights are those that the forest was fitted with."""
     if not _is_mine(model):
         return None
-    weight, factor = model._sample_weight, model._class_factor
+    weight, class_factor = model._sample_weight, model._class_factor
 
     def multiplicity(tree: int) -> NDArray[np.float64]:
-        drawn = np.bincount(model.in_bag(tree), minlength=model.n_samples_).astype(np.float64)
-        return drawn if weight is None else drawn * weight
+        draw_counts = np.bincount(model.in_bag(tree), minlength=model.n_samples_).astype(np.float64)
+        return draw_counts if weight is None else draw_counts * weight
 
     def draw(tree: int) -> NDArray[np.float64]:
-        return multiplicity(tree) if factor is None else multiplicity(tree) * factor[y]
+        return multiplicity(tree) if class_factor is None else multiplicity(tree) * class_factor[y]
 
     excluded = None if weight is None or weight.all() else np.asarray(weight == 0)
-    return InBag(draw, model.n_samples_, len(model.trees_), excluded, multiplicity, factor)
+    return InBag(draw, model.n_samples_, len(model.trees_), excluded, multiplicity, class_factor)
 
 
 @debias.hookimpl
@@ -129,4 +129,4 @@ def debias_refit(
 
 
 def _is_mine(model: Any) -> bool:
-    return any((each.__module__, each.__name__) == HOME for each in type(model).__mro__)
+    return any((base.__module__, base.__name__) == HOME for base in type(model).__mro__)

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from debias.hooks.wrapping import RefitInputs
 
 _NOTE = "scores are those of the trees and their mean predictions: they are the same for all quantiles"
-_OF_QUANTILES = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
+_QUANTILE_ONLY = {"forest_", "sorter_", "n_train_samples_", "X_train_hash_", "unsampled_indices_", "sample_weight_"}
 
 
 @debias.hookimpl
 def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return the scikit-learn forest inside, with the same trees, seeds and settings."""
-    kind = _plain_kind(model)
-    if kind is None:
+    plain_class = _plain_class(model)
+    if plain_class is None:
         return None
     if not hasattr(model, "estimators_"):
         raise UnsupportedModelError(f"this quantile-forest {type(model).__name__} is not fitted; fit it first")
-    settings, given = kind().get_params(), model.get_params(deep=False)
-    plain = kind(**{name: value for name, value in given.items() if name in settings})
-    left_out = given.keys() | _OF_QUANTILES
-    plain.__dict__.update({name: value for name, value in vars(model).items() if name not in left_out})
+    plain_settings, model_settings = plain_class().get_params(), model.get_params(deep=False)
+    plain = plain_class(**{name: value for name, value in model_settings.items() if name in plain_settings})
+    not_copied = model_settings.keys() | _QUANTILE_ONLY
+    plain.__dict__.update({name: value for name, value in vars(model).items() if name not in not_copied})
     return Unwrapped(
-        type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_again, model)
+        type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_refit, model)
     )
 
 
-def _plain_kind(model: Any) -> Any | None:
+def _plain_class(model: Any) -> Any | None:
     quantile_forest, ensemble = sys.modules.get("quantile_forest"), sys.modules.get("sklearn.ensemble")
     if quantile_forest is None or ensemble is None:
         return None
@@ -44,6 +44,6 @@ def _plain_kind(model: Any) -> Any | None:
     return ensemble.ExtraTreesRegressor if isinstance(model, quantile_forest.ExtraTreesQuantileRegressor) else None
 
 
-def _again(model: Any, again: RefitInputs) -> Any:
-    settings = {} if again.n_jobs is None else {"n_jobs": again.n_jobs}
-    return fitted(model, again.X, again.y, again.sample_weight, again.seed, settings)
+def _refit(model: Any, inputs: RefitInputs) -> Any:
+    settings = {} if inputs.n_jobs is None else {"n_jobs": inputs.n_jobs}
+    return fitted(model, inputs.X, inputs.y, inputs.sample_weight, inputs.seed, settings)

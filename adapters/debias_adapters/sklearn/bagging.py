@@ -1,4 +1,4 @@
-"""Hooks for scikit-learn's bagging of trees, which samples rows and, if so set, features for each tree."""
+"""Hooks for scikit-learn's bagging of trees, which samples rows, and optionally features, for each tree."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Concatenate the trees. Each numbers only the features it was given: map them to those of the model."""
+    """Concatenate the trees. Each tree numbers its own features: map them to the features of the model."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
     trees = _trees(model, source)
     arrays = common_arrays([tree.tree_ for tree in trees])
-    for begin, end, given in zip(
+    for begin, end, features_of_tree in zip(
         arrays["tree_start"][:-1], arrays["tree_start"][1:], model.estimators_features_, strict=True
     ):
-        local = arrays["feature"][begin:end]
-        arrays["feature"][begin:end] = np.where(local < 0, -1, np.asarray(given)[local])
+        local_feature = arrays["feature"][begin:end]
+        arrays["feature"][begin:end] = np.where(local_feature < 0, -1, np.asarray(features_of_tree)[local_feature])
     value = np.concatenate([_values(model, tree, tree.tree_.value) for tree in trees])
     return TreeEnsemble(
         **arrays,
@@ -60,8 +60,9 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
     """Apply each tree to its own features."""
     if not _is_mine(model):
         return None
-    each = zip(model.estimators_, model.estimators_features_, strict=True)
-    return np.stack([tree.tree_.apply(X[:, given]) for tree, given in each], axis=1).astype(np.int32)
+    members = zip(model.estimators_, model.estimators_features_, strict=True)
+    leaves = [tree.tree_.apply(X[:, features_of_tree]) for tree, features_of_tree in members]
+    return np.stack(leaves, axis=1).astype(np.int32)
 
 
 @debias.hookimpl
@@ -69,8 +70,8 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     """Average the predictions of the compiled trees, as predict and predict_proba do."""
     if not _is_mine(model):
         return None
-    each = zip(model.estimators_, model.estimators_features_, strict=True)
-    total = sum(_values(model, tree, tree.tree_.predict(X[:, given])) for tree, given in each)
+    members = zip(model.estimators_, model.estimators_features_, strict=True)
+    total = sum(_values(model, tree, tree.tree_.predict(X[:, features_of_tree])) for tree, features_of_tree in members)
     return np.asarray(total / len(model.estimators_), dtype=np.float64)
 
 
@@ -90,7 +91,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.hookimpl
 def debias_training_weights(model: Any) -> TrainingWeights | None:
-    """Return the sample weights; only the trees know class weights."""
+    """Return the sample weights, and whether the trees have class weights."""
     if not _is_mine(model):
         return None
     trees = model.estimators_[0].get_params()
@@ -133,7 +134,7 @@ def _trees(model: Any, source: str) -> list[Any]:
 
 
 def _values(model: Any, tree: Any, value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return values or predictions of a tree with one column for each class of the model: a bag may lack classes."""
+    """Return values or predictions of a tree with one column for each class. A bag may lack classes."""
     value = value.reshape(len(value), -1)
     if not hasattr(model, "classes_") or len(tree.classes_) == len(model.classes_):
         return value

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def drew_bags(model: Any) -> bool:
-    """Whether the model was fitted with bootstrap samples, also if `bootstrap` was changed since."""
+    """Return whether the model was fitted with bootstrap samples, also if `bootstrap` was changed since."""
     return getattr(model, "_n_samples_bootstrap", getattr(model, "bootstrap", False) or None) is not None
 
 
@@ -55,7 +55,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
             f"the bags of a scikit-learn {type(model).__name__} with several outputs and "
             f"class_weight={class_weight!r} are not recovered. Pass rows the model has not seen, with rows='held-out'."
         )
-    fixed = None if weighted_draws else _node_weight(model, y, sample_weight)
+    node_weight = None if weighted_draws else _node_weight(model, y, sample_weight)
 
     def draw(tree: int) -> NDArray[np.float64]:
         rows = indices(tree)
@@ -64,7 +64,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
             from sklearn.utils.class_weight import compute_sample_weight
 
             weight *= compute_sample_weight("balanced", y, indices=rows)
-        return weight if fixed is None else weight * fixed
+        return weight if node_weight is None else weight * node_weight
 
     def multiplicity(tree: int) -> NDArray[np.float64]:
         weight = np.bincount(indices(tree), minlength=model._n_samples).astype(np.float64)
@@ -77,7 +77,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
         excluded=_weightless(model, sample_weight),
         multiplicity=multiplicity,
         class_weight=_class_weight_of_forest(model, y, weighted_draws),
-        bits=_bits(model, indices) if compiled and fixed is None and class_weight is None else None,
+        bits=_bits(model, indices) if compiled and node_weight is None and class_weight is None else None,
     )
 
 
@@ -90,14 +90,14 @@ def of_bagging(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] |
             "not seen, with rows='held-out'."
         )
     indices, weighted_draws = _draw_of_bagging(model, _seeds(model, kind))
-    fixed = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
-    by_class = _class_weight_of_bagging(model, y)
+    row_weight = np.ones(model._n_samples) if weighted_draws or sample_weight is None else sample_weight
+    class_weight = _class_weight_of_bagging(model, y)
 
     def multiplicity(tree: int) -> NDArray[np.float64]:
-        return np.bincount(indices(tree), minlength=model._n_samples) * fixed
+        return np.bincount(indices(tree), minlength=model._n_samples) * row_weight
 
     def draw(tree: int) -> NDArray[np.float64]:
-        return multiplicity(tree) if by_class is None else multiplicity(tree) * by_class[y]
+        return multiplicity(tree) if class_weight is None else multiplicity(tree) * class_weight[y]
 
     weight = getattr(model, "_sample_weight", None) if weighted_draws else sample_weight
     excluded = None if weight is None or np.all(weight) else np.asarray(weight == 0)
@@ -107,12 +107,12 @@ def of_bagging(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] |
         n_trees=len(model.estimators_),
         excluded=excluded,
         multiplicity=multiplicity,
-        class_weight=by_class,
+        class_weight=class_weight,
     )
 
 
 def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], bool, bool]:
-    """Return a function that redraws one tree's sample, whether weights are draw probabilities, whether it is compiled.
+    """Return a function that redraws one tree's sample, and whether weights are draw probabilities and it is compiled.
 
     The public ``estimators_samples_`` makes the samples of all trees at once, with 8 bytes for each row and tree. The
     private function that it calls makes one sample, and has always drawn the same. Since scikit-learn 1.9, sample and
@@ -122,7 +122,7 @@ def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], boo
 
     n_rows, n_drawn = model._n_samples, model._n_samples_bootstrap
     weighted_draws = generate.__code__.co_argcount == 4
-    # A forest that was pickled by an older version has no stored weights: its samples were drawn without.
+    # A forest that was pickled by an older version has no stored weights: its samples were drawn without weights.
     weights = (getattr(model, "_sample_weight", None),) if weighted_draws else ()
     generator = np.random.RandomState(0)  # re-seeded for each tree: 50 times faster than a new generator
 
@@ -136,15 +136,15 @@ def _draw_of_forest(model: Any) -> tuple[Callable[[int], NDArray[np.int32]], boo
         bootstrap.draw(np.uint32(seeds[tree]), n_rows, drawn)
         return drawn
 
-    weighted = weighted_draws and hasattr(model, "_sample_weight")
+    has_draw_weights = weighted_draws and hasattr(model, "_sample_weight")
     seeds = [estimator.random_state for estimator in model.estimators_]
-    plain = all(isinstance(seed, (int, np.integer)) and 0 <= seed < 2**32 for seed in seeds)
-    if plain and not any(weight is not None for weight in weights):
+    seeds_are_integers = all(isinstance(seed, (int, np.integer)) and 0 <= seed < 2**32 for seed in seeds)
+    if seeds_are_integers and not any(weight is not None for weight in weights):
         from debias_adapters.sklearn.kernels import bootstrap
 
-        if np.array_equal(draw_compiled(0), draw(0)):  # else this version of scikit-learn draws in another way
-            return draw_compiled, weighted, True
-    return draw, weighted, False
+        if np.array_equal(draw_compiled(0), draw(0)):  # otherwise this version of scikit-learn draws in another way
+            return draw_compiled, has_draw_weights, True
+    return draw, has_draw_weights, False
 
 
 def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np.uint8]:
@@ -152,7 +152,7 @@ def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np
     from debias_adapters.sklearn.kernels import bootstrap
 
     bits = np.zeros((len(model.estimators_), (model._n_samples + 7) // 8), dtype=np.uint8)
-    over_parts(len(bits), lambda of: [bootstrap.bits_of(indices(k), bits[k]) for k in range(of.start, of.stop)])
+    over_parts(len(bits), lambda part: [bootstrap.bits_of(indices(k), bits[k]) for k in range(part.start, part.stop)])
     return bits
 
 
@@ -216,7 +216,7 @@ def _seeds(model: Any, kind: str) -> NDArray[np.int64]:
 def _draw_of_bagging(model: Any, seeds: NDArray[np.int64]) -> tuple[Callable[[int], NDArray[np.int64]], bool]:
     """Return a function that redraws one tree's sample, and whether weights are draw probabilities.
 
-    They are since scikit-learn 1.9. In older versions they are weights in the nodes.
+    Weights are draw probabilities since scikit-learn 1.9. In older versions they are weights in the nodes.
     """
     from sklearn.ensemble._bagging import _generate_bagging_indices as generate
 

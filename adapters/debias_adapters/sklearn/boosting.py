@@ -1,4 +1,4 @@
-"""Hooks for scikit-learn's GradientBoosting, scored on held-out rows; docs/methods.md says why not out of bag."""
+"""Hooks for scikit-learn's GradientBoosting, scored on held-out rows; docs/methods.md explains why not out of bag."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return the same for the user's rows."""
+    """Return the same as debias_predict_raw for the user's rows."""
     return _raw(model, X) if _is_mine(model) else None
 
 
@@ -114,7 +114,7 @@ def _base(model: Any, source: str) -> NDArray[np.float64]:
     if not isinstance(init, str) and (random or not isinstance(init, (DummyClassifier, DummyRegressor))):
         raise UnsupportedModelError(
             f"this {source} starts from init={type(init).__name__}, whose predictions are not one constant: what it "
-            "learned of each feature is in no tree. Only init=None, 'zero' and constant Dummy estimators are supported."
+            "learned about features is not in the trees. Supported are init=None, 'zero' and constant Dummy estimators."
         )
     base: NDArray[np.float64] = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))[0]
     return base.astype(np.float64)

@@ -34,10 +34,10 @@ def sources(transformer: Any, n_columns: int) -> NDArray[np.int64]:
         return np.arange(n_columns)
     if isinstance(transformer, str) and transformer == "drop":
         return np.zeros(0, dtype=np.int64)
-    for structure in (_composed, _one_input, _known):
-        found = structure(transformer, n_columns)
-        if found is not None:
-            return found
+    for trace in (_composed, _one_input, _by_type):
+        columns = trace(transformer, n_columns)
+        if columns is not None:
+            return columns
     raise UnsupportedModelError(
         f"the transformer {type(transformer).__name__} makes a column of several columns, or the source of a column is "
         "unknown: scores cannot be traced back to the columns of X. Score the model behind it on the transformed rows, "
@@ -51,23 +51,23 @@ def _composed(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
     from sklearn.pipeline import FeatureUnion, Pipeline
 
     if isinstance(transformer, Pipeline):
-        at = np.arange(n_columns)
+        columns = np.arange(n_columns)
         for _, step in transformer.steps:
-            at = at[sources(step, at.size)]
-        return at
+            columns = columns[sources(step, columns.size)]
+        return columns
     if isinstance(transformer, FeatureUnion):
-        return np.concatenate([sources(each, n_columns) for _, each in transformer.transformer_list])
+        return np.concatenate([sources(part, n_columns) for _, part in transformer.transformer_list])
     if isinstance(transformer, ColumnTransformer):
-        places = {
+        input_columns = {
             name: np.arange(n_columns)[transformer._transformer_to_input_indices[name]]
             for name, _, _ in transformer.transformers_
         }
         slices = transformer.output_indices_
-        out = np.full(max(part.stop for part in slices.values()), -1, dtype=np.int64)
-        for name, each, _ in transformer.transformers_:
+        columns_out = np.full(max(output_slice.stop for output_slice in slices.values()), -1, dtype=np.int64)
+        for name, part, _ in transformer.transformers_:
             if slices[name].stop > slices[name].start:
-                out[slices[name]] = places[name][sources(each, places[name].size)]
-        return out
+                columns_out[slices[name]] = input_columns[name][sources(part, input_columns[name].size)]
+        return columns_out
     return None
 
 
@@ -78,7 +78,7 @@ def _one_input(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
     return np.zeros(len(transformer.get_feature_names_out()), dtype=np.int64)
 
 
-def _known(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
+def _by_type(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
     """Return the sources for encoders, scalers, imputers and selectors."""
     from sklearn.base import OneToOneFeatureMixin
     from sklearn.feature_selection import SelectorMixin
@@ -93,31 +93,33 @@ def _known(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
         TargetEncoder,
     )
 
-    same = np.arange(n_columns)
+    columns = np.arange(n_columns)
     if isinstance(transformer, SelectorMixin):
         return np.flatnonzero(transformer.get_support())
     if isinstance(transformer, OneHotEncoder):
-        return np.repeat(same, transformer._n_features_outs)
+        return np.repeat(columns, transformer._n_features_outs)
     if isinstance(transformer, KBinsDiscretizer):
-        return same if transformer.encode == "ordinal" else np.repeat(same, transformer.n_bins_)
+        return columns if transformer.encode == "ordinal" else np.repeat(columns, transformer.n_bins_)
     if isinstance(transformer, SplineTransformer):
-        return np.repeat(same, transformer.n_features_out_ // n_columns)
+        return np.repeat(columns, transformer.n_features_out_ // n_columns)
     if isinstance(transformer, TargetEncoder):  # one column for each class if there are more than two
-        return np.repeat(same, len(transformer.get_feature_names_out()) // n_columns)
+        return np.repeat(columns, len(transformer.get_feature_names_out()) // n_columns)
     if isinstance(transformer, _BaseImputer):
         return _imputed(transformer, n_columns)
     if isinstance(transformer, MissingIndicator):
         return np.asarray(transformer.features_, dtype=np.int64)
     if isinstance(transformer, FunctionTransformer):
-        identity = transformer.func is None or transformer.feature_names_out == "one-to-one"
-        return same if identity else None
+        is_one_to_one = transformer.func is None or transformer.feature_names_out == "one-to-one"
+        return columns if is_one_to_one else None
     # Normalizer divides by the norm of the row, so each of its columns comes from all columns.
-    return same if isinstance(transformer, OneToOneFeatureMixin) and not isinstance(transformer, Normalizer) else None
+    is_one_to_one = isinstance(transformer, OneToOneFeatureMixin) and not isinstance(transformer, Normalizer)
+    return columns if is_one_to_one else None
 
 
 def _imputed(imputer: Any, n_columns: int) -> NDArray[np.int64]:
     """Return the columns an imputer keeps, followed by those of its indicators, by their names."""
     names = list(getattr(imputer, "feature_names_in_", [f"x{k}" for k in range(n_columns)]))
-    indicated = [] if getattr(imputer, "indicator_", None) is None else imputer.indicator_.features_.tolist()
-    kept = imputer.get_feature_names_out().tolist()
-    return np.array([names.index(name) for name in kept[: len(kept) - len(indicated)]] + indicated, dtype=np.int64)
+    indicator_columns = [] if getattr(imputer, "indicator_", None) is None else imputer.indicator_.features_.tolist()
+    names_out = imputer.get_feature_names_out().tolist()
+    kept_columns = [names.index(name) for name in names_out[: len(names_out) - len(indicator_columns)]]
+    return np.array(kept_columns + indicator_columns, dtype=np.int64)

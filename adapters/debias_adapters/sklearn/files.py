@@ -34,18 +34,19 @@ def require_sound(model: Any, source: str) -> None:
     Raises
     ------
     UnsupportedModelError
-        A tree claims more nodes than it has, has a child that is not behind its parent, or a feature out of range.
+        A tree claims more nodes than it has, has a child that does not come after its parent, or splits on a
+        feature out of range.
     """
-    compiled = getattr(sys.modules.get("sklearn.tree._tree"), "Tree", ())
-    of_histograms = getattr(sys.modules.get("sklearn.ensemble._hist_gradient_boosting.predictor"), "TreePredictor", ())
+    compiled_tree = getattr(sys.modules.get("sklearn.tree._tree"), "Tree", ())
+    histogram_tree = getattr(sys.modules.get("sklearn.ensemble._hist_gradient_boosting.predictor"), "TreePredictor", ())
     binner = getattr(sys.modules.get("sklearn.ensemble._hist_gradient_boosting.binning"), "_BinMapper", ())
-    for found in _reachable(model):
-        if isinstance(found, compiled):
-            fault = _fault_of_compiled(found)
-        elif isinstance(found, of_histograms):
-            fault = _fault_of_predictor(found)
-        elif isinstance(found, binner):
-            fault = _fault_of_binner(found)
+    for part in _reachable(model):
+        if isinstance(part, compiled_tree):
+            fault = _fault_of_compiled(part)
+        elif isinstance(part, histogram_tree):
+            fault = _fault_of_predictor(part)
+        elif isinstance(part, binner):
+            fault = _fault_of_binner(part)
         else:
             continue
         if fault:
@@ -54,20 +55,20 @@ def require_sound(model: Any, source: str) -> None:
 
 def _reachable(model: Any) -> Iterator[Any]:
     """Yield all objects that a model holds, each once, and the model first."""
-    waiting, seen = [model], {}
+    waiting, visited = [model], {}
     while waiting:
-        here = waiting.pop()
-        if id(here) in seen or isinstance(here, (str, bytes, bytearray, int, float, type)):
+        part = waiting.pop()
+        if id(part) in visited or isinstance(part, (str, bytes, bytearray, int, float, type)):
             continue
-        seen[id(here)] = here  # kept alive, so that no other object gets its id
-        yield here
-        if isinstance(here, np.ndarray):
-            waiting += here.ravel().tolist() if here.dtype == object else []
-        elif isinstance(here, dict):
-            waiting += [*here.keys(), *here.values()]
-        elif isinstance(here, (list, tuple, set, frozenset)):
-            waiting += here
-        waiting += getattr(here, "__dict__", {}).values()
+        visited[id(part)] = part  # kept alive, so that no other object gets its id
+        yield part
+        if isinstance(part, np.ndarray):
+            waiting += part.ravel().tolist() if part.dtype == object else []
+        elif isinstance(part, dict):
+            waiting += [*part.keys(), *part.values()]
+        elif isinstance(part, (list, tuple, set, frozenset)):
+            waiting += part
+        waiting += getattr(part, "__dict__", {}).values()
 
 
 def _fault_of_compiled(tree: Any) -> str | None:
@@ -81,37 +82,38 @@ def _fault_of_compiled(tree: Any) -> str | None:
 def _fault_of_predictor(tree: Any) -> str | None:
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 
-    nodes, sets = tree.nodes, tree.raw_left_cat_bitsets
+    nodes, raw_bitsets = tree.nodes, tree.raw_left_cat_bitsets
     if not isinstance(nodes, np.ndarray) or nodes.dtype != PREDICTOR_RECORD_DTYPE or nodes.ndim != 1 or not nodes.size:
         return "has nodes of another kind"
     split = nodes["is_leaf"] == 0
-    for each in (sets, tree.binned_left_cat_bitsets):
-        if not isinstance(each, np.ndarray) or each.dtype != np.uint32 or each.shape[1:] != (8,):
+    for bitsets in (raw_bitsets, tree.binned_left_cat_bitsets):
+        if not isinstance(bitsets, np.ndarray) or bitsets.dtype != np.uint32 or bitsets.shape[1:] != (8,):
             return "has sets of categories of another kind"
-        if (nodes["bitset_idx"][split & (nodes["is_categorical"] != 0)] >= len(each)).any():
+        if (nodes["bitset_idx"][split & (nodes["is_categorical"] != 0)] >= len(bitsets)).any():
             return "splits on a set of categories it does not have"
     return _fault(nodes["left"], nodes["right"], nodes["feature_idx"], split, MOST_FEATURES)
 
 
 def _fault_of_binner(binner: Any) -> str | None:
     """Return what is wrong with the categories of a binner; scikit-learn's loops need codes from 0 to 255."""
-    categorical, known = np.asarray(binner.is_categorical_), binner.bin_thresholds_
-    if categorical.dtype.kind not in "bu" or categorical.ndim != 1 or len(known) != categorical.size:
+    categorical, bins = np.asarray(binner.is_categorical_), binner.bin_thresholds_
+    if categorical.dtype.kind not in "bu" or categorical.ndim != 1 or len(bins) != categorical.size:
         return "has bins of other features"
-    codes = [np.asarray(known[k]) for k in np.flatnonzero(categorical)]
-    of_bits = all(each.dtype.kind in "iuf" and ((each >= 0) & (each < 256)).all() for each in codes)
-    return None if of_bits else "has categories that are no codes"
+    codes_by_feature = [np.asarray(bins[k]) for k in np.flatnonzero(categorical)]
+    are_codes = all(codes.dtype.kind in "iuf" and ((codes >= 0) & (codes < 256)).all() for codes in codes_by_feature)
+    return None if are_codes else "has categories that are not codes"
 
 
 def _fault(
     left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], split: NDArray[np.bool_], n_features: int
 ) -> str | None:
     """Return what is wrong with the links of a tree, or None."""
-    at = np.flatnonzero(split)
-    child = np.stack([left[at], right[at]]).astype(np.int64)
-    if not ((child > at) & (child < left.size)).all():
-        return "has a child that is not behind its parent"
-    if (np.bincount(child.ravel(), minlength=left.size)[1:] != 1).any():
+    splits = np.flatnonzero(split)
+    children = np.stack([left[splits], right[splits]]).astype(np.int64)
+    if not ((children > splits) & (children < left.size)).all():
+        return "has a child that does not come after its parent"
+    if (np.bincount(children.ravel(), minlength=left.size)[1:] != 1).any():
         return "has a node that is not the child of exactly one"
-    of = feature[at].astype(np.int64)
-    return "splits on a feature it does not have" if not ((of >= 0) & (of < n_features)).all() else None
+    split_feature = feature[splits].astype(np.int64)
+    in_range = (split_feature >= 0) & (split_feature < n_features)
+    return None if in_range.all() else "splits on a feature it does not have"

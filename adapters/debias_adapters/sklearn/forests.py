@@ -72,12 +72,12 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Average them for the user's rows, converted as predict and predict_proba convert them."""
+    """Average the predictions for the user's rows, converted as predict and predict_proba convert them."""
     if not _is_mine(model):
         return None
     with quiet():
-        read = model._validate_X_predict(X, *([] if hasattr(model, "estimators_") else [True]))
-    return _averaged(model, read)
+        converted = model._validate_X_predict(X, *([] if hasattr(model, "estimators_") else [True]))
+    return _averaged(model, converted)
 
 
 @debias.hookimpl
@@ -103,11 +103,13 @@ def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | 
     if not _is_mine(model):
         return None
     trees = [tree for tree in _trees(model) if tree.node_count > 1]
-    parts = over_parts(len(trees), lambda of: [tree.compute_feature_importances() for tree in trees[of]])
-    each = [importance for part in parts for importance in part]
-    if not each or not hasattr(model, "estimators_"):
+    importances_by_part = over_parts(
+        len(trees), lambda part: [tree.compute_feature_importances() for tree in trees[part]]
+    )
+    importances = [importance for importances_of_part in importances_by_part for importance in importances_of_part]
+    if not importances or not hasattr(model, "estimators_"):
         return model.feature_importances_, "mean decrease in impurity"
-    mean = np.mean(each, axis=0)
+    mean = np.mean(importances, axis=0)
     return mean / mean.sum(), "mean decrease in impurity"
 
 
@@ -143,7 +145,7 @@ def _is_mine(model: Any) -> bool:
 
 
 def _refuse(model: Any) -> None:
-    """Refuse ensembles whose trees know no response, or whose outputs are not sums over trees."""
+    """Refuse ensembles that are grown without a response, or whose outputs are not sums over trees."""
     ensemble = sys.modules.get("sklearn.ensemble")
     if ensemble is None:
         return
@@ -163,10 +165,10 @@ def _trees(model: Any) -> list[Any]:
 def _averaged(model: Any, X: Any) -> NDArray[np.float64]:
     trees, (_, class_sets) = _trees(model), _classes(model)
 
-    def part(of: slice) -> NDArray[np.float64]:
-        return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[of]), dtype=np.float64)
+    def sum_of(part: slice) -> NDArray[np.float64]:
+        return np.asarray(sum(_flat(tree.predict(X), class_sets) for tree in trees[part]), dtype=np.float64)
 
-    return np.asarray(sum(over_parts(len(trees), part)) / len(trees), dtype=np.float64)
+    return np.asarray(sum(over_parts(len(trees), sum_of)) / len(trees), dtype=np.float64)
 
 
 def _classes(model: Any) -> tuple[NDArray[Any] | None, tuple[NDArray[Any], ...] | None]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @debias.hookimpl
 def debias_extract(model: Any) -> TreeEnsemble | None:
-    """Concatenate the trees. They number categorical features first; leaf values include the learning rate."""
+    """Concatenate the trees. The trees number categorical features first; leaf values include the learning rate."""
     if not _is_mine(model):
         return None
     source = f"scikit-learn {type(model).__name__}"
@@ -62,19 +62,19 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict with the number of each node as its value: there is no public function that returns leaves."""
+    """Predict with trees whose node values are node numbers: no public function returns leaves."""
     if not _is_mine(model):
         return None
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
-    inner = np.ascontiguousarray(X[:, _user_order(model)])
-    known, mapping = model._bin_mapper.make_known_categories_bitsets()
+    reordered = np.ascontiguousarray(X[:, _user_order(model)])
+    known_bitsets, bitset_index = model._bin_mapper.make_known_categories_bitsets()
     leaves = np.empty((len(X), ensemble.n_trees), dtype=np.int32)
     for number, tree in enumerate(_trees(model)):
         nodes = tree.nodes.copy()
         nodes["value"] = np.arange(len(nodes))
         numbered = TreePredictor(nodes, tree.binned_left_cat_bitsets, tree.raw_left_cat_bitsets)
-        leaves[:, number] = numbered.predict(inner, known, mapping, 1)
+        leaves[:, number] = numbered.predict(reordered, known_bitsets, bitset_index, 1)
     return leaves
 
 
@@ -84,8 +84,8 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     raw = np.zeros((len(X), model.n_trees_per_iteration_), order="F") + model._baseline_prediction
-    inner = np.ascontiguousarray(X[:, _user_order(model)])
-    model._predict_iterations(inner, model._predictors, raw, False, 1)
+    reordered = np.ascontiguousarray(X[:, _user_order(model)])
+    model._predict_iterations(reordered, model._predictors, raw, False, 1)
     return raw
 
 
@@ -139,13 +139,23 @@ def _is_mine(model: Any) -> bool:
 
 
 def _require_categories(model: Any, splits: NDArray[Any], source: str) -> None:
-    """Refuse a damaged model that splits by categories on features that its bins take for numbers."""
-    n_features, binned = model.n_features_in_, np.asarray(model._bin_mapper.is_categorical_)
-    of_model = np.zeros(n_features, bool) if model.is_categorical_ is None else np.asarray(model.is_categorical_)
+    """Refuse a damaged model that splits by categories on features that its bins treat as numbers."""
+    n_features, categorical_in_bins = model.n_features_in_, np.asarray(model._bin_mapper.is_categorical_)
+    categorical_in_model = (
+        np.zeros(n_features, bool) if model.is_categorical_ is None else np.asarray(model.is_categorical_)
+    )
     on_codes = splits["feature_idx"][splits["is_categorical"] != 0]
-    whole = binned.shape == of_model.shape == (n_features,) and (on_codes < n_features).all()
-    if not whole or not binned[on_codes].all() or binned.sum() != of_model.sum():
-        raise UnsupportedModelError(f"this {source} is damaged: its splits on categories are not of its bins' features")
+    same_shape = (
+        categorical_in_bins.shape == categorical_in_model.shape == (n_features,) and (on_codes < n_features).all()
+    )
+    if (
+        not same_shape
+        or not categorical_in_bins[on_codes].all()
+        or categorical_in_bins.sum() != categorical_in_model.sum()
+    ):
+        raise UnsupportedModelError(
+            f"this {source} is damaged: a split on categories is on a feature with bins of numbers"
+        )
 
 
 def _trees(model: Any) -> list[Any]:
@@ -164,10 +174,10 @@ def _labels(model: Any) -> dict[int, NDArray[Any]] | None:
     """Return the labels of the codes of each categorical feature. None is a label like others, NaN is not."""
     if model.is_categorical_ is None:
         return None
-    found = model._preprocessor.named_transformers_["encoder"].categories_
+    categories = model._preprocessor.named_transformers_["encoder"].categories_
     return {
         int(k): labels[[label is None or label == label for label in labels.tolist()]]
-        for k, labels in zip(np.flatnonzero(model.is_categorical_), found, strict=True)
+        for k, labels in zip(np.flatnonzero(model.is_categorical_), categories, strict=True)
     }
 
 
@@ -176,8 +186,8 @@ def _category_sets(trees: list[Any], nodes: NDArray[Any]) -> dict[str, Any]:
 
     The model treats unknown codes as missing values; `category_labels` does the same.
     """
-    which = (nodes["is_categorical"] == 1) & (nodes["is_leaf"] == 0)
-    if not which.any():
+    is_category_split = (nodes["is_categorical"] == 1) & (nodes["is_leaf"] == 0)
+    if not is_category_split.any():
         return {}
     bitsets = []
     for tree in trees:
@@ -186,7 +196,7 @@ def _category_sets(trees: list[Any], nodes: NDArray[Any]) -> dict[str, Any]:
     words = np.ascontiguousarray(np.concatenate(bitsets), dtype="<u4")
     bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
     return {
-        "category_set": np.where(which, np.cumsum(which) - 1, -1),
+        "category_set": np.where(is_category_split, np.cumsum(is_category_split) - 1, -1),
         "category_start": np.r_[0, np.cumsum(bits.sum(axis=1, dtype=np.int64))],
         "category_codes": np.nonzero(bits)[1],
         "listed_left": np.ones(len(words), dtype=bool),

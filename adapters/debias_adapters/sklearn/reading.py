@@ -53,13 +53,13 @@ def common_arrays(trees: list[Any]) -> dict[str, Any]:
     start = np.cumsum([0] + [tree.node_count for tree in trees])
     joined = {name: np.empty(start[-1], dtype=dtype) for name, dtype in NODE_FIELDS.items()}
 
-    def part(of: slice) -> None:
-        for tree, begin, end in zip(trees[of], start[:-1][of], start[1:][of], strict=True):
+    def copy_part(part: slice) -> None:
+        for tree, begin, end in zip(trees[part], start[:-1][part], start[1:][part], strict=True):
             nodes = tree.__getstate__()["nodes"]  # tree by tree, while its nodes are in the cache
             for name, array in joined.items():
                 array[begin:end] = nodes[name]
 
-    over_parts(len(trees), part)
+    over_parts(len(trees), copy_part)
     np.maximum(joined["feature"], -1, out=joined["feature"])  # -2 at leaves
     return {
         "tree_start": start,
@@ -86,7 +86,7 @@ def names_of(model: Any) -> dict[str, Any]:
 
 
 def values_are_means(tree: Any) -> bool:
-    """Whether the node values of a tree are means of the response of its rows, so that they can prove y."""
+    """Return whether the node values of a tree are means of the response of its rows, so that they can prove y."""
     return str(tree.criterion) in MEAN_CRITERIA and getattr(tree, "monotonic_cst", None) is None
 
 
@@ -94,11 +94,11 @@ def apply_trees(trees: list[Any], X: NDArray[np.floating[Any]]) -> NDArray[np.in
     """Return the leaf of every row in every compiled tree, shape (n_rows, n_trees)."""
     leaves = np.empty((len(trees), len(X)), dtype=np.int32)
 
-    def part(of: slice) -> None:
-        for k in range(of.start, of.stop):
+    def apply_part(part: slice) -> None:
+        for k in range(part.start, part.stop):
             leaves[k] = trees[k].apply(X)
 
-    over_parts(len(trees), part)
+    over_parts(len(trees), apply_part)
     return leaves.T
 
 
@@ -107,12 +107,12 @@ def predicted(model: Any, X: Any) -> NDArray[np.float64]:
 
     Use one thread: there are only few rows.
     """
-    alone = copy(model)
+    single_threaded = copy(model)
     if hasattr(model, "n_jobs"):
-        alone.n_jobs = 1
+        single_threaded.n_jobs = 1
     with quiet():
-        found = alone.predict_proba(X) if hasattr(model, "classes_") else alone.predict(X)
-    joined = np.concatenate(found, axis=1) if isinstance(found, list) else np.asarray(found)
+        output = single_threaded.predict_proba(X) if hasattr(model, "classes_") else single_threaded.predict(X)
+    joined = np.concatenate(output, axis=1) if isinstance(output, list) else np.asarray(output)
     return joined.astype(np.float64).reshape(X.shape[0], -1)
 
 
@@ -137,8 +137,9 @@ def objective_of(loss: Any, n_outputs: int, quantile: float | None, source: str)
     if loss == "quantile" and quantile is not None:
         return Objective("quantile", (float(quantile),))
     if not isinstance(loss, str) or loss not in LOSSES:
-        why = "; its threshold changes in each stage, and the model keeps only the last one" if loss == "huber" else ""
+        of_huber = "; its threshold changes in each stage, and the model keeps only the last one"
+        reason = of_huber if loss == "huber" else ""
         raise UnsupportedModelError(
-            f"this {source} has loss={loss!r}{why}. Supported are log_loss, quantile, {', '.join(LOSSES)}."
+            f"this {source} has loss={loss!r}{reason}. Supported are log_loss, quantile, {', '.join(LOSSES)}."
         )
     return LOSSES[loss]

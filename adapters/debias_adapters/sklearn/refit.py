@@ -48,63 +48,63 @@ def fitted(
     return clean.fit(X, y) if sample_weight is None else clean.fit(X, y, sample_weight=sample_weight)
 
 
-def refit_pipeline(model: Any, again: RefitInputs) -> Any:
+def refit_pipeline(model: Any, inputs: RefitInputs) -> Any:
     """Fit the transformers, and refit the last step on the transformed rows."""
     name, last = model.steps[-1]
-    steps, seen = [], again.X
+    steps, transformed = [], inputs.X
     if len(model.steps) > 1:
-        before = fresh(model[:-1], again.seed, again.n_jobs)
-        seen = before.fit_transform(again.X, again.y)
-        steps = before.steps
-    new = copy(model)
-    new.steps = [*steps, (name, again.train(last, seen, again.y, 0))]
-    return new
+        transformers = fresh(model[:-1], inputs.seed, inputs.n_jobs)
+        transformed = transformers.fit_transform(inputs.X, inputs.y)
+        steps = transformers.steps
+    refitted = copy(model)
+    refitted.steps = [*steps, (name, inputs.train(last, transformed, inputs.y, 0))]
+    return refitted
 
 
-def refit_best(model: Any, again: RefitInputs) -> Any:
+def refit_best(model: Any, inputs: RefitInputs) -> Any:
     """Refit the best estimator of a search."""
-    return again.train(model.best_estimator_, again.X, again.y, 0)
+    return inputs.train(model.best_estimator_, inputs.X, inputs.y, 0)
 
 
-def refit_attribute(name: str, model: Any, again: RefitInputs) -> Any:
+def refit_attribute(name: str, model: Any, inputs: RefitInputs) -> Any:
     """Refit the one model inside, and keep the wrapper as it is."""
-    new = copy(model)
-    setattr(new, name, again.train(getattr(model, name), again.X, again.y, 0))
-    return new
+    refitted = copy(model)
+    setattr(refitted, name, inputs.train(getattr(model, name), inputs.X, inputs.y, 0))
+    return refitted
 
 
-def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, again: RefitInputs) -> Any:
+def refit_transformed_target(transform: Callable[[Any, Any], Any], model: Any, inputs: RefitInputs) -> Any:
     """Fit the transformer to the response, and refit the model on the transformed response."""
-    numbers = np.asarray(again.y, dtype=np.float64)
-    new = copy(model)
-    new.transformer_ = fresh(model.transformer_, again.seed, again.n_jobs).fit(numbers.reshape(len(numbers), -1))
-    new.regressor_ = again.train(model.regressor_, again.X, transform(new.transformer_, again.y), 0)
-    return new
+    numbers = np.asarray(inputs.y, dtype=np.float64)
+    refitted = copy(model)
+    refitted.transformer_ = fresh(model.transformer_, inputs.seed, inputs.n_jobs).fit(numbers.reshape(len(numbers), -1))
+    refitted.regressor_ = inputs.train(model.regressor_, inputs.X, transform(refitted.transformer_, inputs.y), 0)
+    return refitted
 
 
-def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, again: RefitInputs) -> Any:
+def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, inputs: RefitInputs) -> Any:
     """Refit each member on its own response."""
-    new = copy(model)
-    new.estimators_ = [
-        again.train(each, again.X, again.y if response is None else response(again.y), number)
-        for number, (each, response) in enumerate(zip(model.estimators_, responses, strict=True))
+    refitted = copy(model)
+    refitted.estimators_ = [
+        inputs.train(member, inputs.X, inputs.y if response is None else response(inputs.y), number)
+        for number, (member, response) in enumerate(zip(model.estimators_, responses, strict=True))
     ]
     if hasattr(model, "named_estimators_"):
-        new.named_estimators_ = copy(model.named_estimators_)
-        names = [name for name, each in model.named_estimators_.items() if not isinstance(each, str)]
-        new.named_estimators_.update(zip(names, new.estimators_, strict=True))
-    return new
+        refitted.named_estimators_ = copy(model.named_estimators_)
+        names = [name for name, member in model.named_estimators_.items() if not isinstance(member, str)]
+        refitted.named_estimators_.update(zip(names, refitted.estimators_, strict=True))
+    return refitted
 
 
-def refit_whole(model: Any, again: RefitInputs) -> Any:
+def refit_whole(model: Any, inputs: RefitInputs) -> Any:
     """Fit a clone of the wrapper as a whole, with its folds."""
     from sklearn.frozen import FrozenEstimator
 
-    new = fresh(model, again.seed, again.n_jobs)
-    if any(isinstance(part, FrozenEstimator) for part in new.get_params(deep=True).values()):
+    refitted = fresh(model, inputs.seed, inputs.n_jobs)
+    if any(isinstance(part, FrozenEstimator) for part in refitted.get_params(deep=True).values()):
         raise UnsupportedModelError(
             f"this {type(model).__name__} holds a FrozenEstimator, which would keep its trees: refit the frozen model"
         )
-    if again.sample_weight is None:
-        return new.fit(again.X, again.y)
-    return new.fit(again.X, again.y, sample_weight=again.sample_weight)
+    if inputs.sample_weight is None:
+        return refitted.fit(inputs.X, inputs.y)
+    return refitted.fit(inputs.X, inputs.y, sample_weight=inputs.sample_weight)

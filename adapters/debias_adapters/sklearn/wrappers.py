@@ -34,11 +34,11 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
 
 def _pipeline(model: Any) -> Unwrapped:
     name, last = model.steps[-1]
-    before, rewrap = model[:-1], partial(refit.refit_pipeline, model)
-    if not before.steps:
+    transformers, rewrap = model[:-1], partial(refit.refit_pipeline, model)
+    if not transformers.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
     names, named = _names(model)
-    inner = Inner(last, f"step {name!r}", transform=before.transform, columns=sources(before, len(names)))
+    inner = Inner(last, f"step {name!r}", transform=transformers.transform, columns=sources(transformers, len(names)))
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
 
@@ -63,8 +63,8 @@ def _elimination(model: Any) -> Unwrapped:
 
 def _calibrated(model: Any) -> Unwrapped:
     """Return the models that are calibrated: one, or one for each fold."""
-    parts = model.calibrated_classifiers_
-    inner = tuple(Inner(part.estimator, f"fold {k}", 1 / len(parts)) for k, part in enumerate(parts))
+    folds = model.calibrated_classifiers_
+    inner = tuple(Inner(fold.estimator, f"fold {k}", 1 / len(folds)) for k, fold in enumerate(folds))
     note = "scores are of the trees before their probabilities are calibrated"
     return Unwrapped("CalibratedClassifierCV", inner, note=note, rewrap=partial(refit.refit_whole, model))
 
@@ -78,30 +78,31 @@ def _transformed_target(model: Any) -> Unwrapped:
 
 def _multi_output(model: Any) -> Unwrapped:
     kind = type(model).__name__
-    parts = model.estimators_
+    models = model.estimators_
     inner = tuple(
-        Inner(part, f"response {k}", response=partial(_one_of, k, len(parts))) for k, part in enumerate(parts)
+        Inner(part, f"response {k}", response=partial(_response_column, k, len(models)))
+        for k, part in enumerate(models)
     )
-    rewrap = partial(refit.refit_members, [each.response for each in inner], model)
-    return Unwrapped(kind, inner, note=f"scores are sums over the {len(parts)} responses", rewrap=rewrap)
+    rewrap = partial(refit.refit_members, [member.response for member in inner], model)
+    return Unwrapped(kind, inner, note=f"scores are sums over the {len(models)} responses", rewrap=rewrap)
 
 
 def _vote(model: Any) -> Unwrapped:
     kind = type(model).__name__
-    classes = hasattr(model, "classes_")
-    if classes and model.voting != "soft":
+    is_classifier = hasattr(model, "classes_")
+    if is_classifier and model.voting != "soft":
         raise UnsupportedModelError(
             f"this {kind} has voting={model.voting!r}: it counts votes, and scores do not add up over votes. Score its "
             "members, model.estimators_, one by one."
         )
-    names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
+    names = [name for name, member in model.estimators if not (isinstance(member, str) and member == "drop")]
     weights = model._weights_not_none
-    share = np.full(len(names), 1.0) if weights is None else np.asarray(weights, dtype=np.float64)
-    share = share / share.sum()
-    response = partial(_coded, model.le_) if classes else None
+    shares = np.full(len(names), 1.0) if weights is None else np.asarray(weights, dtype=np.float64)
+    shares = shares / shares.sum()
+    response = partial(_encoded, model.le_) if is_classifier else None
     inner = tuple(
-        Inner(each, f"member {name!r}", float(w), response=response)
-        for name, each, w in zip(names, model.estimators_, share, strict=True)
+        Inner(member, f"member {name!r}", float(weight), response=response)
+        for name, member, weight in zip(names, model.estimators_, shares, strict=True)
     )
     note = f"scores are means over {len(inner)} members, by their weights in the vote"
     rewrap = partial(refit.refit_members, [response] * len(inner), model)
@@ -112,7 +113,7 @@ def _stack(model: Any) -> Unwrapped:
     kind = type(model).__name__
     final = model.final_estimator_
     coefficients = np.asarray(getattr(final, "coef_", np.zeros((0, 0))), dtype=np.float64)
-    names = [name for name, each in model.estimators if not (isinstance(each, str) and each == "drop")]
+    names = [name for name, member in model.estimators if not (isinstance(member, str) and member == "drop")]
     if hasattr(model, "classes_") or model.passthrough or coefficients.shape != (len(names),):
         raise UnsupportedModelError(
             f"this {kind} combines its members by {type(final).__name__}"
@@ -120,8 +121,8 @@ def _stack(model: Any) -> Unwrapped:
             "without passthrough, gives the members weights to add scores with. Score model.estimators_ one by one."
         )
     inner = tuple(
-        Inner(each, f"member {name!r}", float(w))
-        for name, each, w in zip(names, model.estimators_, coefficients, strict=True)
+        Inner(member, f"member {name!r}", float(coefficient))
+        for name, member, coefficient in zip(names, model.estimators_, coefficients, strict=True)
     )
     note = f"scores are sums over {len(inner)} members, times their coefficients"
     prefit = isinstance(model.cv, str)  # the members were fitted before: fitting the stack does not refit them
@@ -150,7 +151,7 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
 }
-"""Keys are modules that are loaded if the user has such a model, and names of classes in them."""
+"""Keys are modules and names of classes in them. A module is loaded if the user has a model of such a class."""
 
 
 def _require_fitted(model: Any) -> None:
@@ -164,7 +165,7 @@ def _require_fitted(model: Any) -> None:
 
 
 def _names(model: Any) -> tuple[tuple[str, ...], bool]:
-    """Return the names of the columns a model was fitted to, and whether it saw any: else they are numbered."""
+    """Return the names of the columns a model was fitted to, and whether it saw names. Without, they are numbered."""
     for _, step in getattr(model, "steps", []):  # a pipeline asks its first step, which may be None
         if step is not None and not isinstance(step, str):
             return _names(step)
@@ -180,12 +181,12 @@ def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:
     return changed[:, 0] if changed.ndim == 2 and changed.shape[1] == 1 else changed
 
 
-def _one_of(which: int, n_responses: int, y: Any) -> NDArray[Any]:
+def _response_column(which: int, n_responses: int, y: Any) -> NDArray[Any]:
     columns = np.asarray(y)
     if columns.ndim != 2 or columns.shape[1] != n_responses:
         raise debias.RowsError(f"y must have {n_responses} columns, as in training; it has shape {columns.shape}")
     return columns[:, which]
 
 
-def _coded(encoder: Any, y: Any) -> NDArray[Any]:
+def _encoded(encoder: Any, y: Any) -> NDArray[Any]:
     return np.asarray(encoder.transform(np.asarray(y)))

@@ -1,4 +1,4 @@
-"""Hook for models saved by skops, with a list of trusted types: the exact names of what tree models are made of."""
+"""Hook for models saved by skops. It trusts a fixed list of types: those that tree models consist of."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TRUSTED = frozenset(
         "xgboost.sklearn.XGBRegressor",
     }
 )
-"""Added to the types that skops trusts. Loading them runs no code from the file; their content is checked after."""
+"""Added to the types that skops trusts. Loading them runs no code from the file; their content is checked later."""
 MOST_EXPANDED = 100
 """Largest ratio of unpacked size to file size, beyond the first 100 MB; for real models it is about five."""
 
@@ -80,37 +80,37 @@ def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
     """Check the schema. Return the file, or a copy in memory with the checked classes if it holds Boosters."""
     with zipfile.ZipFile(path) as archive:
         schema = json.loads(archive.read("schema.json"))
-        if not _prepare(schema):
+        if not _check_and_replace(schema):
             return path
         copy = io.BytesIO()
-        with zipfile.ZipFile(copy, "w") as other:
+        with zipfile.ZipFile(copy, "w") as copied_archive:
             for name in set(archive.namelist()) - {"schema.json"}:
-                other.writestr(name, archive.read(name))
-            other.writestr("schema.json", json.dumps(schema))
+                copied_archive.writestr(name, archive.read(name))
+            copied_archive.writestr("schema.json", json.dumps(schema))
     return copy
 
 
-def _prepare(schema: Any) -> bool:
-    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there was one."""
-    found, meant = False, dict[Any, Any]()
+def _check_and_replace(schema: Any) -> bool:
+    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there were any."""
+    has_boosters, content_of_id = False, dict[Any, Any]()
     waiting = [schema]
     while waiting:
-        here = waiting.pop()
-        if isinstance(here, list):
-            waiting += here
-        if not isinstance(here, dict):
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        if not isinstance(node, dict):
             continue
-        waiting += here.values()
-        name = checked_boosters.INSTEAD_OF.get(f"{here.get('__module__')}.{here.get('__class__')}")
+        waiting += node.values()
+        name = checked_boosters.INSTEAD_OF.get(f"{node.get('__module__')}.{node.get('__class__')}")
         if name:
-            here["__module__"], here["__class__"] = checked_boosters.__name__, name
-            found = True
-        # skops builds one object for an id, from the first node that has it, and ignores what other nodes with it say.
-        if "__loader__" in here and "__id__" in here:
-            says = (here["__loader__"], here["content"] if here["__loader__"] == "JsonNode" else None)
-            if meant.setdefault(here["__id__"], says) != says:
-                raise UnsupportedModelError("an id in it stands for two values")
-        pool = here.get("pool_size")
+            node["__module__"], node["__class__"] = checked_boosters.__name__, name
+            has_boosters = True
+        # skops builds one object for an id, from the first node that has it. It ignores other nodes with the same id.
+        if "__loader__" in node and "__id__" in node:
+            content = (node["__loader__"], node["content"] if node["__loader__"] == "JsonNode" else None)
+            if content_of_id.setdefault(node["__id__"], content) != content:
+                raise UnsupportedModelError("an id in it has two values")
+        pool = node.get("pool_size")
         if pool is not None and not re.fullmatch(r"[0-9]{1,3}", str(isinstance(pool, dict) and pool.get("content"))):
             raise UnsupportedModelError("a generator of random numbers in it claims a large pool")
-    return found
+    return has_boosters

@@ -88,10 +88,10 @@ def checked_state(data: bytes, source: str) -> bytearray:
 
 def _parsed(data: bytes, source: str) -> Any:
     def only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        entries = dict(pairs)
+        if len(entries) != len(pairs):
             raise ValueError("a name occurs twice in one object")
-        return found
+        return entries
 
     try:
         return json.loads(data.decode(), object_pairs_hook=only_once)
@@ -128,9 +128,9 @@ class _Wrong(ValueError):
     """The document is not as XGBoost writes it."""
 
 
-def _require(holds: Any, what: str) -> None:
-    if not holds:
-        raise _Wrong(what)
+def _require(condition: Any, fault: str) -> None:
+    if not condition:
+        raise _Wrong(fault)
 
 
 def _check_document(document: dict[str, Any]) -> None:
@@ -143,30 +143,38 @@ def _check_document(document: dict[str, Any]) -> None:
     sizes = _check_sizes(learner["learner_model_param"])
     _check_texts(learner, sizes)
     _check_objective(learner["objective"], sizes)
-    grown = learner["gradient_booster"]
-    if grown["name"] == "gblinear":
+    gradient_booster = learner["gradient_booster"]
+    if gradient_booster["name"] == "gblinear":
         raise UnsupportedModelError("a model with booster='gblinear', which is linear and has no trees")
-    _require(grown["name"] in ("gbtree", "dart"), f"it has no booster {grown['name']!r}")
-    inner = grown["gbtree"] if grown["name"] == "dart" else grown
-    _require(inner["name"] == "gbtree" or inner is grown, "a booster inside a booster is not gbtree")
-    model = inner["model"]
+    _require(gradient_booster["name"] in ("gbtree", "dart"), f"it has an unknown booster {gradient_booster['name']!r}")
+    gbtree = gradient_booster["gbtree"] if gradient_booster["name"] == "dart" else gradient_booster
+    _require(gbtree["name"] == "gbtree" or gbtree is gradient_booster, "a booster inside a booster is not gbtree")
+    model = gbtree["model"]
     _check_model(model, sizes)
-    for holder in (grown, model):
+    for holder in (gradient_booster, model):
         if "weight_drop" in holder:
             drop = _reals(holder["weight_drop"], "weight_drop")
             _require(drop.size in (0, len(model["trees"])), "weight_drop does not have one entry for each tree")
             _require(np.isfinite(drop).all(), "weight_drop is not finite")
-    _require(grown["name"] != "dart" or "weight_drop" in grown or "weight_drop" in model, "it has no weight_drop")
+    _require(
+        gradient_booster["name"] != "dart" or "weight_drop" in gradient_booster or "weight_drop" in model,
+        "it has no weight_drop",
+    )
 
 
-def _check_sizes(of: dict[str, Any]) -> Sizes:
-    features = _whole(of, "num_feature", 0, MOST_FEATURES)
-    classes = _whole(of, "num_class", 0, MOST_OUTPUTS)
-    targets = _whole(of, "num_target", 0, MOST_OUTPUTS) if "num_target" in of else 1
+def _check_sizes(model_params: dict[str, Any]) -> Sizes:
+    features = _whole(model_params, "num_feature", 0, MOST_FEATURES)
+    classes = _whole(model_params, "num_class", 0, MOST_OUTPUTS)
+    targets = _whole(model_params, "num_target", 0, MOST_OUTPUTS) if "num_target" in model_params else 1
     sizes = Sizes(features, max(1, classes, targets), max(1, targets))
-    _require(of["boost_from_average"] in ("0", "1") if "boost_from_average" in of else True, "boost_from_average")
-    base = _numbers(of["base_score"], "base_score")
-    _require(len(base) in (1, sizes.outputs), f"base_score has {len(base)} entries for {sizes.outputs} outputs")
+    _require(
+        model_params["boost_from_average"] in ("0", "1") if "boost_from_average" in model_params else True,
+        "boost_from_average is not 0 or 1",
+    )
+    base_scores = _numbers(model_params["base_score"], "base_score")
+    _require(
+        len(base_scores) in (1, sizes.outputs), f"base_score has {len(base_scores)} entries for {sizes.outputs} outputs"
+    )
     return sizes
 
 
@@ -177,9 +185,9 @@ def _check_texts(learner: dict[str, Any], sizes: Sizes) -> None:
     for name in ("best_iteration", "best_score"):
         _require(len(attributes.get(name, "")) < 40, f"{name} is not a number")
     for name in ("feature_names", "feature_types"):
-        found = learner.get(name, [])
-        _require(type(found) is list and all(type(each) is str for each in found), f"its {name} are not texts")
-        _require(len(found) in (0, sizes.features), f"it has {len(found)} {name} for {sizes.features} features")
+        texts = learner.get(name, [])
+        _require(type(texts) is list and all(type(text) is str for text in texts), f"its {name} are not texts")
+        _require(len(texts) in (0, sizes.features), f"it has {len(texts)} {name} for {sizes.features} features")
 
 
 def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
@@ -201,31 +209,37 @@ def _check_objective(objective: dict[str, Any], sizes: Sizes) -> None:
             ):
                 _require(_is_whole(text), f"{key} of its objective is not a whole number")
             if key == "num_class":
-                _require(int(text) in (0, sizes.outputs), f"its objective is of {text} classes")
+                _require(int(text) in (0, sizes.outputs), f"its objective has {text} classes")
             if key == "quantile_alpha" or key == "expectile_alpha":
                 alpha = _numbers(text, key)
                 _require(len(alpha) == sizes.targets, f"{key} has {len(alpha)} entries for {sizes.targets} outputs")
 
 
 def _check_model(model: dict[str, Any], sizes: Sizes) -> None:
-    trees, of = model["trees"], model["gbtree_model_param"]
+    trees, model_params = model["trees"], model["gbtree_model_param"]
     _require(type(trees) is list, "its trees are not a list")
-    n_trees = _whole(of, "num_trees", 0, 2**31 - 1)
-    _require(n_trees == len(trees), f"it says that it has {n_trees} trees, and has {len(trees)}")
-    _whole(of, "num_parallel_tree", 0, max(1, n_trees))
-    if "size_leaf_vector" in of:
-        _whole(of, "size_leaf_vector", 0, sizes.outputs)
-    output = _wholes(model["tree_info"], "tree_info", np.int32)
-    _require(output.size == n_trees, f"tree_info has {output.size} entries for {n_trees} trees")
-    _require(((output >= 0) & (output < sizes.outputs)).all(), "tree_info names an output the model does not have")
-    first = _wholes(model["iteration_indptr"], "iteration_indptr", np.int32)
+    n_trees = _whole(model_params, "num_trees", 0, 2**31 - 1)
+    _require(n_trees == len(trees), f"num_trees is {n_trees}, but it has {len(trees)} trees")
+    _whole(model_params, "num_parallel_tree", 0, max(1, n_trees))
+    if "size_leaf_vector" in model_params:
+        _whole(model_params, "size_leaf_vector", 0, sizes.outputs)
+    tree_outputs = _wholes(model["tree_info"], "tree_info", np.int32)
+    _require(tree_outputs.size == n_trees, f"tree_info has {tree_outputs.size} entries for {n_trees} trees")
     _require(
-        first.size > 0 and first[0] == 0 and first[-1] == n_trees and (np.diff(first) >= 0).all(),
+        ((tree_outputs >= 0) & (tree_outputs < sizes.outputs)).all(),
+        "tree_info names an output the model does not have",
+    )
+    round_starts = _wholes(model["iteration_indptr"], "iteration_indptr", np.int32)
+    _require(
+        round_starts.size > 0
+        and round_starts[0] == 0
+        and round_starts[-1] == n_trees
+        and (np.diff(round_starts) >= 0).all(),
         f"iteration_indptr does not divide {n_trees} trees into rounds",
     )
-    found = [_check_tree(tree, number, sizes) for number, tree in enumerate(trees)]
-    if found:
-        _check_structure(found, sizes)
+    links = [_check_tree(tree, number, sizes) for number, tree in enumerate(trees)]
+    if links:
+        _check_structure(links, sizes)
     _check_labels(model.get("cats", {}), sizes)
 
 
@@ -241,49 +255,65 @@ class _Tree(NamedTuple):
 
 def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
     """Check the sizes that a tree claims, and the lengths of its arrays. Links of all trees are checked later."""
-    of, here = tree["tree_param"], f"of tree {number}"
-    _require(type(tree["id"]) is int and tree["id"] == number, f"the id {here} is {tree['id']!r}")
-    n_nodes = _whole(of, "num_nodes", 1, 2**31 - 1)
-    deleted = _whole(of, "num_deleted", 0, n_nodes - 1)
-    _require(_whole(of, "num_feature", 0, MOST_FEATURES) == sizes.features, f"num_feature {here} is not the model's")
-    width = _whole(of, "size_leaf_vector", 0, MOST_OUTPUTS)
-    _require(width <= 1 or width == sizes.outputs, f"size_leaf_vector {here} is {width} for {sizes.outputs} outputs")
+    tree_params, where = tree["tree_param"], f"of tree {number}"
+    _require(type(tree["id"]) is int and tree["id"] == number, f"the id {where} is {tree['id']!r}")
+    n_nodes = _whole(tree_params, "num_nodes", 1, 2**31 - 1)
+    n_deleted = _whole(tree_params, "num_deleted", 0, n_nodes - 1)
+    _require(
+        _whole(tree_params, "num_feature", 0, MOST_FEATURES) == sizes.features,
+        f"num_feature {where} differs from the model's",
+    )
+    width = _whole(tree_params, "size_leaf_vector", 0, MOST_OUTPUTS)
+    _require(width <= 1 or width == sizes.outputs, f"size_leaf_vector {where} is {width} for {sizes.outputs} outputs")
     arrays = {name: _wholes(tree[name], name, dtype) for name, dtype in _WHOLE.items()}
     for name, array in arrays.items():
-        _require(array.size == n_nodes, f"{name} {here} has {array.size} entries for {n_nodes} nodes")
+        _require(array.size == n_nodes, f"{name} {where} has {array.size} entries for {n_nodes} nodes")
     for name in _REAL:
         if name == "sum_hessian" and name not in tree and width > 1:
             continue  # XGBoost before 3.2 did not write it for vector leaves
-        _require(_reals(tree[name], name).size == n_nodes, f"{name} {here} does not have one entry for each node")
-    weights = _reals(tree["base_weights"], "base_weights").size
-    _require(weights in (n_nodes, n_nodes * max(1, width)), f"base_weights {here} has {weights} entries")
+        _require(_reals(tree[name], name).size == n_nodes, f"{name} {where} does not have one entry for each node")
+    n_base_weights = _reals(tree["base_weights"], "base_weights").size
+    _require(n_base_weights in (n_nodes, n_nodes * max(1, width)), f"base_weights {where} has {n_base_weights} entries")
     leaf = arrays["left_children"] == -1
     if width > 1:
-        leaves = _reals(tree["leaf_weights"], "leaf_weights").size
-        place = arrays["right_children"][leaf]
-        _require(leaves == width * leaf.sum(), f"leaf_weights {here} has {leaves} entries for {leaf.sum()} leaves")
-        _require(((place >= 0) & (place < leaf.sum())).all(), f"a leaf {here} has no place among leaf_weights")
+        n_leaf_weights = _reals(tree["leaf_weights"], "leaf_weights").size
+        leaf_number = arrays["right_children"][leaf]
+        _require(
+            n_leaf_weights == width * leaf.sum(),
+            f"leaf_weights {where} has {n_leaf_weights} entries for {leaf.sum()} leaves",
+        )
+        _require(
+            ((leaf_number >= 0) & (leaf_number < leaf.sum())).all(),
+            f"a leaf {where} has no valid position in leaf_weights",
+        )
     else:
-        _require((arrays["right_children"][leaf] == -1).all(), f"a node {here} has one child only")
+        _require((arrays["right_children"][leaf] == -1).all(), f"a node {where} has one child only")
     for name in ("split_type", "default_left"):
-        _require(np.isin(arrays[name], (0, 1)).all(), f"{name} {here} is not 0 or 1")
-    _check_sets(tree, arrays["split_type"], leaf, here)
-    return _Tree(arrays["left_children"], arrays["right_children"], arrays["parents"], arrays["split_indices"], deleted)
+        _require(np.isin(arrays[name], (0, 1)).all(), f"{name} {where} is not 0 or 1")
+    _check_sets(tree, arrays["split_type"], leaf, where)
+    return _Tree(
+        arrays["left_children"], arrays["right_children"], arrays["parents"], arrays["split_indices"], n_deleted
+    )
 
 
-def _check_sets(tree: dict[str, Any], kind: NDArray[Any], leaf: NDArray[np.bool_], here: str) -> None:
+def _check_sets(tree: dict[str, Any], kind: NDArray[Any], leaf: NDArray[np.bool_], where: str) -> None:
     """Check that each split on categories has one set of them, inside its array."""
     codes, nodes, begin, size = (_wholes(tree[name], name, dtype) for name, dtype in _SETS.items())
-    _require(nodes.size == begin.size == size.size, f"the sets of categories {here} are not as many as their nodes")
-    _require((nodes[1:] > nodes[:-1]).all(), f"categories_nodes {here} are not ascending")
-    _require(((nodes >= 0) & (nodes < kind.size)).all(), f"categories_nodes {here} name a node that is not there")
+    _require(
+        nodes.size == begin.size == size.size,
+        f"the number of sets of categories {where} differs from the number of their nodes",
+    )
+    _require((nodes[1:] > nodes[:-1]).all(), f"categories_nodes {where} are not ascending")
+    _require(((nodes >= 0) & (nodes < kind.size)).all(), f"categories_nodes {where} name a node that does not exist")
     wrong = (begin < 0) | (size < 0) | (begin > codes.size) | (size > codes.size - begin)
-    _require(not wrong.any(), f"a set of categories {here} is beyond their end")
-    _require(((codes >= 0) & (codes < MOST_CATEGORIES)).all(), f"a category {here} is not a code")
-    of_sets = np.zeros(kind.size, dtype=bool)
-    of_sets[nodes] = True
-    _require((of_sets | leaf)[kind == 1].all(), f"a split {here} is on categories but has no set of them")
-    _require((kind[nodes[~leaf[nodes]]] == 1).all(), f"a split {here} has a set of categories but is not on categories")
+    _require(not wrong.any(), f"a set of categories {where} ends beyond the array of categories")
+    _require(((codes >= 0) & (codes < MOST_CATEGORIES)).all(), f"a category {where} is not a valid code")
+    has_set = np.zeros(kind.size, dtype=bool)
+    has_set[nodes] = True
+    _require((has_set | leaf)[kind == 1].all(), f"a split {where} is on categories but has no set of them")
+    _require(
+        (kind[nodes[~leaf[nodes]]] == 1).all(), f"a split {where} has a set of categories but is not on categories"
+    )
 
 
 def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
@@ -293,90 +323,104 @@ def _check_structure(trees: list[_Tree], sizes: Sizes) -> None:
     tree = np.repeat(np.arange(len(trees)), np.diff(start))
     size = np.diff(start)[tree]
 
-    def of(wrong: NDArray[np.bool_]) -> str:
-        at = int(np.argmax(wrong))
-        return f"node {at - start[tree[at]]} of tree {tree[at]}"
+    def first_of(wrong: NDArray[np.bool_]) -> str:
+        node = int(np.argmax(wrong))
+        return f"node {node - start[tree[node]]} of tree {tree[node]}"
 
     split = left != -1
     for child in (left, right):
         wrong = split & ((child < 1) | (child >= size))
-        _require(not wrong.any(), f"{of(wrong)} has a child that is not in its tree")
+        _require(not wrong.any(), f"{first_of(wrong)} has a child that is not in its tree")
     wrong = ((parent < 0) | (parent >= size)) & ~np.isin(parent, NO_PARENT)
-    _require(not wrong.any(), f"{of(wrong)} has a parent that is not in its tree")
-    found, level = np.zeros(left.size, dtype=np.int64), start[:-1].copy()
+    _require(not wrong.any(), f"{first_of(wrong)} has a parent that is not in its tree")
+    n_visits, level = np.zeros(left.size, dtype=np.int64), start[:-1].copy()
     _require(np.isin(parent[level], NO_PARENT).all(), "a root has a parent")
     while level.size:
-        np.add.at(found, level, 1)
-        _require(found[level].max() == 1, "the nodes of a tree do not form a tree")
-        inner = level[split[level]]
-        begin = start[tree[inner]]
-        children = np.concatenate([begin + left[inner], begin + right[inner]])
+        np.add.at(n_visits, level, 1)
+        _require(n_visits[level].max() == 1, "the nodes of a tree do not form a tree")
+        splits = level[split[level]]
+        tree_start = start[tree[splits]]
+        children = np.concatenate([tree_start + left[splits], tree_start + right[splits]])
         _require(
-            (begin[:, None] + parent[children].reshape(2, -1).T == inner[:, None]).all(),
+            (tree_start[:, None] + parent[children].reshape(2, -1).T == splits[:, None]).all(),
             "a node names a parent that is not its own",
         )
         level = children
-    used = found == 1
+    used = n_visits == 1
     wrong = used & split & ((feature < 0) | (feature >= sizes.features))
-    _require(not wrong.any(), f"{of(wrong)} splits on a feature the model does not have")
-    unused = np.bincount(tree[~used], minlength=len(trees))
-    wrong_tree = unused != np.array([each.deleted for each in trees])
-    _require(not wrong_tree.any(), f"nodes of tree {np.argmax(wrong_tree)} hang together with no other")
+    _require(not wrong.any(), f"{first_of(wrong)} splits on a feature the model does not have")
+    n_unused = np.bincount(tree[~used], minlength=len(trees))
+    wrong_tree = n_unused != np.array([links.deleted for links in trees])
+    _require(not wrong_tree.any(), f"the number of deleted nodes of tree {np.argmax(wrong_tree)} is wrong")
 
 
 def _check_labels(cats: dict[str, Any], sizes: Sizes) -> None:
     """Check the labels of categorical columns, which XGBoost stores since 3.1."""
     encoded = cats.get("enc", [])
-    _require(type(encoded) is list and len(encoded) in (0, sizes.features), "labels are not of as many features")
+    _require(
+        type(encoded) is list and len(encoded) in (0, sizes.features),
+        "the number of lists of labels differs from the number of features",
+    )
     counts = []
-    for each in encoded:
-        values = each["values"]
+    for encoding in encoded:
+        values = encoding["values"]
         n_values = len(values)
-        if "offsets" in each:
+        if "offsets" in encoding:
             values = _wholes(values, "the text of labels", np.int16)
-            offsets = _wholes(each["offsets"], "offsets of labels", np.int32)
+            offsets = _wholes(encoding["offsets"], "offsets of labels", np.int32)
             ascending = (np.diff(offsets) >= 0).all() and (not offsets.size or offsets[0] == 0)
             _require(
-                ascending and (offsets[-1] if offsets.size else 0) == n_values, "offsets of labels are beyond them"
+                ascending and (offsets[-1] if offsets.size else 0) == n_values,
+                "offsets of labels do not match the text of labels",
             )
             counts.append(max(0, offsets.size - 1))
         else:
-            _require(type(each["type"]) is int and 0 <= each["type"] < 32, "labels are of an unknown type")
+            _require(type(encoding["type"]) is int and 0 <= encoding["type"] < 32, "labels are of an unknown type")
             _reals(values, "labels")
             counts.append(n_values)
-    ends = _wholes(cats.get("feature_segments", []), "feature_segments", np.int32)
-    order = _wholes(cats.get("sorted_idx", []), "sorted_idx", np.int32)
-    expected = np.cumsum([0, *counts]) if encoded else np.zeros(0)
-    _require(np.array_equal(ends, expected) or not (ends.size or sum(counts)), "feature_segments are not the labels'")
-    _require(order.size == sum(counts), "sorted_idx does not have one entry for each label")
-    for begin, n in zip(expected[:-1], counts, strict=True):
-        part = np.sort(order[int(begin) : int(begin) + n])
-        _require(np.array_equal(part, np.arange(n)), "sorted_idx is not an order of the labels")
+    segments = _wholes(cats.get("feature_segments", []), "feature_segments", np.int32)
+    sorted_index = _wholes(cats.get("sorted_idx", []), "sorted_idx", np.int32)
+    expected_segments = np.cumsum([0, *counts]) if encoded else np.zeros(0)
+    _require(
+        np.array_equal(segments, expected_segments) or not (segments.size or sum(counts)),
+        "feature_segments do not match the labels",
+    )
+    _require(sorted_index.size == sum(counts), "sorted_idx does not have one entry for each label")
+    for begin, n_labels in zip(expected_segments[:-1], counts, strict=True):
+        sorted_part = np.sort(sorted_index[int(begin) : int(begin) + n_labels])
+        _require(np.array_equal(sorted_part, np.arange(n_labels)), "sorted_idx is not an order of the labels")
 
 
 def _check_configuration(
-    config: Any, learner: dict[str, Any], of_model: tuple[str, ...] = ("learner_model_param",)
+    config: Any, learner: dict[str, Any], checked_sections: tuple[str, ...] = ("learner_model_param",)
 ) -> None:
     """Check that a configuration claims the sizes of its model, and a possible number of threads."""
-    there = config["learner"]
-    for name in of_model:
-        _require(there[name] == learner[name], f"{name} of the configuration is not the model's")
-    _require(there["objective"] == learner["objective"], "the objective of the configuration is not the model's")
-    grown, mine = there["gradient_booster"], learner["gradient_booster"]
-    _require(grown["name"] == mine["name"], "the booster of the configuration is not the model's")
-    grown, mine = (each["gbtree"] if each["name"] == "dart" else each for each in (grown, mine))
+    config_learner = config["learner"]
+    for name in checked_sections:
+        _require(config_learner[name] == learner[name], f"{name} of the configuration differs from the model's")
     _require(
-        grown["gbtree_model_param"] == mine["model"]["gbtree_model_param"],
-        "the trees of the configuration are not the model's",
+        config_learner["objective"] == learner["objective"],
+        "the objective of the configuration differs from the model's",
+    )
+    config_booster, model_booster = config_learner["gradient_booster"], learner["gradient_booster"]
+    _require(
+        config_booster["name"] == model_booster["name"], "the booster of the configuration differs from the model's"
+    )
+    config_booster, model_booster = (
+        booster["gbtree"] if booster["name"] == "dart" else booster for booster in (config_booster, model_booster)
+    )
+    _require(
+        config_booster["gbtree_model_param"] == model_booster["model"]["gbtree_model_param"],
+        "the number of trees of the configuration differs from the model's",
     )
     for name in ("nthread", "n_jobs"):
-        if name in there["generic_param"]:
-            _whole(there["generic_param"], name, -1, MOST_THREADS)
+        if name in config_learner["generic_param"]:
+            _whole(config_learner["generic_param"], name, -1, MOST_THREADS)
 
 
-def _whole(of: dict[str, Any], name: str, least: int, most: int) -> int:
+def _whole(section: dict[str, Any], name: str, least: int, most: int) -> int:
     """Return a whole number that is stored as text."""
-    text = of[name]
+    text = section[name]
     _require(type(text) is str and _is_whole(text), f"{name} is {str(text)[:40]!r}")
     number = int(text)
     _require(least <= number <= most, f"{name} is {number}")
@@ -394,14 +438,14 @@ def _numbers(text: Any, name: str) -> list[float]:
     _require(
         all(re.fullmatch(r"[-+]?[0-9.]+([eE][-+]?[0-9]{1,3})?", word) for word in words), f"{name} is {text[:40]!r}"
     )
-    found = [float(word) for word in words]
-    _require(np.isfinite(found).all(), f"{name} is {text[:40]!r}")
-    return found
+    numbers = [float(word) for word in words]
+    _require(np.isfinite(numbers).all(), f"{name} is {text[:40]!r}")
+    return numbers
 
 
-def _wholes(found: Any, name: str, dtype: Any) -> NDArray[Any]:
+def _wholes(stored: Any, name: str, dtype: Any) -> NDArray[Any]:
     """Return an array of whole numbers that fit into the type."""
-    array = _flat(found, name)
+    array = _flat(stored, name)
     _require(
         array.dtype.kind in "iu" or not array.size, f"{name} is not of whole numbers, or has one that is too large"
     )
@@ -410,14 +454,14 @@ def _wholes(found: Any, name: str, dtype: Any) -> NDArray[Any]:
     return array.astype(dtype)
 
 
-def _reals(found: Any, name: str) -> NDArray[np.float64]:
-    array = _flat(found, name)
+def _reals(stored: Any, name: str) -> NDArray[np.float64]:
+    array = _flat(stored, name)
     _require(array.dtype.kind in "iuf", f"{name} is not of numbers")
     return array.astype(np.float64)
 
 
-def _flat(found: Any, name: str) -> NDArray[Any]:
-    _require(isinstance(found, (list, np.ndarray)), f"{name} is not a list")
-    array = np.asarray(found)  # a list with anything but numbers becomes an array of another kind
+def _flat(stored: Any, name: str) -> NDArray[Any]:
+    _require(isinstance(stored, (list, np.ndarray)), f"{name} is not a list")
+    array = np.asarray(stored)  # a list with other values than numbers becomes an array of another dtype
     _require(array.ndim == 1, f"{name} is not a list of numbers")
     return array

@@ -1,4 +1,4 @@
-"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of each objective with a gradient for single rows."""
+"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of every objective with a gradient for each single row."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     booster = _booster(model)
     learner = reading.read_learner(booster, source)
     trees = reading.read_trees(learner, _n_rounds(model, booster), source)
-    own = _own_objective(model)
-    doubt = () if own else reading.doubt_of_objective(learner, trees, source)
-    objective = own or reading.read_objective(learner, source)
+    own_objective = _own_objective(model)
+    objective_notes = () if own_objective else reading.objective_notes(learner, trees, source)
+    objective = own_objective or reading.read_objective(learner, source)
     base = reading.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])
@@ -66,20 +66,20 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         cover=trees.cover,
         cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)
         native_node=trees.native_node,
-        trees_a_round=trees.a_round,
+        trees_a_round=trees.trees_a_round,
         rescaled=trees.rescaled,
         margin_replaces_base=True,
-        # Covers of such losses depend on response and weights: only all training rows together can be recognised.
+        # Covers of such losses depend on the response and weights: only all training rows together can be recognised.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*refit.notes(booster), *_notes(model, booster), *doubt),
+        notes=(*refit.notes(booster), *_notes(model, booster), *objective_notes),
         **trees.sets,
     )
 
 
 @debias.hookimpl
 def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
-    """Predict leaf indices. XGBoost numbers nodes with the pruned ones."""
+    """Predict leaf indices. XGBoost's numbers of nodes count pruned nodes too."""
     if not _is_mine(model):
         return None
     leaves = _predict(model, X, pred_leaf=True).reshape(len(X), -1).astype(np.int32)
@@ -100,7 +100,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
 
 @debias.hookimpl
 def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
-    """Return margins. A Booster gets a DMatrix of the rows, as its users make one."""
+    """Return margins. For a Booster, the rows are put into a DMatrix, as users do."""
     if not _is_mine(model):
         return None
     with warnings.catch_warnings():
@@ -118,8 +118,8 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_mine(model):
         return None
     booster = _booster(model)
-    trees = len(booster.get_dump()) if booster.num_boosted_rounds() == 1 else 0
-    if trees > 1:
+    n_trees = len(booster.get_dump()) if booster.num_boosted_rounds() == 1 else 0
+    if n_trees > 1:
         raise InBagUnavailableError(
             f"an XGBoost {type(model).__name__} of one round is a forest, but XGBoost does not keep its bags, and they "
             "cannot be redrawn outside it. Pass rows the model has not seen, with rows='held-out'."
@@ -159,7 +159,7 @@ def debias_refit(
         return refit.refit_wrapper(model, rounds, X, y, sample_weight, seed, params)
     source = "XGBoost Booster"
     learner = reading.read_learner(model, source)
-    reading.doubt_of_objective(learner, reading.read_trees(learner, rounds, source), source)
+    reading.objective_notes(learner, reading.read_trees(learner, rounds, source), source)
     return refit.refit_booster(model, rounds, X, y, sample_weight, seed, params)
 
 
@@ -215,17 +215,18 @@ def _n_rounds(model: Any, booster: Any) -> int:
 
 
 def _notes(model: Any, booster: Any) -> tuple[str, ...]:
-    best, used, there = booster.attr("best_iteration"), _n_rounds(model, booster), int(booster.num_boosted_rounds())
-    if best is None or there == int(best) + 1:
+    best_iteration = booster.attr("best_iteration")
+    n_used, n_rounds = _n_rounds(model, booster), int(booster.num_boosted_rounds())
+    if best_iteration is None or n_rounds == int(best_iteration) + 1:
         return ()
-    if used < there:
+    if n_used < n_rounds:
         return (
-            f"early stopping: scores are of the first {used} of {there} rounds, as predictions are; the reported "
+            f"early stopping: scores are of the first {n_used} of {n_rounds} rounds, as predictions are; the reported "
             "importance is of all rounds",
         )
     return (
-        f"early stopping: this Booster predicts with all its {there} rounds, and they are scored; the best was round "
-        f"{int(best) + 1} (slice the Booster to score that)",
+        f"early stopping: this Booster predicts with all its {n_rounds} rounds, so all are scored; the best was round "
+        f"{int(best_iteration) + 1} (slice the Booster to score that)",
     )
 
 
@@ -234,11 +235,11 @@ def _own_objective(model: Any) -> Objective | None:
     function = getattr(model, "objective", None)
     if not callable(function):
         return None
-    several = getattr(model, "n_classes_", 2) > 2
+    is_multiclass = getattr(model, "n_classes_", 2) > 2
 
     def gradient(y: NDArray[np.float64], margin: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = function(y.argmax(axis=1) if several else y, margin)[0]
-        return found
+        gradients: NDArray[np.float64] = function(y.argmax(axis=1) if is_multiclass else y, margin)[0]
+        return gradients
 
     return CustomObjective(gradient=gradient)
 
@@ -253,7 +254,7 @@ def _classes(model: Any, learner: dict[str, Any]) -> NDArray[Any] | None:
 
 
 def _missing(model: Any) -> float:
-    missing = model.missing if hasattr(model, "get_booster") else refit.given(model).get("missing")
+    missing = model.missing if hasattr(model, "get_booster") else refit.restored_params(model).get("missing")
     return np.nan if missing is None else float(missing)
 
 
@@ -261,18 +262,18 @@ def _user_matrix(booster: Any, X: Any) -> Any:
     """Return the user's rows as a DMatrix. An array gets the names and types of training."""
     import xgboost
 
-    framed = hasattr(X, "columns")
+    is_frame = hasattr(X, "columns")
     return xgboost.DMatrix(
         X,
         missing=_missing(booster),
-        feature_names=None if framed else booster.feature_names,
-        feature_types=None if framed else booster.feature_types,
+        feature_names=None if is_frame else booster.feature_names,
+        feature_types=None if is_frame else booster.feature_types,
         enable_categorical=True,
         nthread=1,
     )
 
 
-def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[Any]:
+def _predict(model: Any, X: NDArray[np.floating[Any]], **output: bool) -> NDArray[Any]:
     import xgboost
 
     booster = _booster(model)
@@ -283,5 +284,5 @@ def _predict(model: Any, X: NDArray[np.floating[Any]], **what: bool) -> NDArray[
         enable_categorical=True,
         nthread=1,  # there are few rows: starting several threads takes longer if cores are busy
     )
-    predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **what)
+    predicted: NDArray[Any] = booster.predict(data, iteration_range=(0, _n_rounds(model, booster)), **output)
     return predicted

@@ -42,7 +42,7 @@ PARAMETERS = {
 REFUSED = {
     "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
     "survival:cox": "the partial likelihood compares rows at risk, so a row has no gradient of its own",
-    "survival:aft": "its response is an interval, which y cannot give",
+    "survival:aft": "its response is an interval, and y has one number for each row",
 }
 
 
@@ -63,7 +63,7 @@ class Trees:
     native_node: NDArray[np.int32] | None
     sets: dict[str, Any]
     rescaled: bool
-    a_round: int
+    trees_a_round: int
 
 
 def read_learner(booster: Any, source: str) -> dict[str, Any]:
@@ -77,17 +77,17 @@ def read_learner(booster: Any, source: str) -> dict[str, Any]:
 
 def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     """Return the trees of the first rounds, without pruned nodes."""
-    grown = learner["gradient_booster"]
-    if grown["name"] == "gblinear":
+    gradient_booster = learner["gradient_booster"]
+    if gradient_booster["name"] == "gblinear":
         raise UnsupportedModelError(f"this {source} has booster='gblinear': it is linear and has no trees")
-    model = grown["gbtree"]["model"] if grown["name"] == "dart" else grown["model"]
-    first = model["iteration_indptr"]
-    n_trees = int(first[n_rounds]) if n_rounds < len(first) else len(model["trees"])
+    model = gradient_booster["gbtree"]["model"] if gradient_booster["name"] == "dart" else gradient_booster["model"]
+    first_tree_of_round = model["iteration_indptr"]
+    n_trees = int(first_tree_of_round[n_rounds]) if n_rounds < len(first_tree_of_round) else len(model["trees"])
     trees = model["trees"][:n_trees]
     if not trees:
         raise UnsupportedModelError(f"this {source} has no trees; train it first")
-    # Dropout scales whole trees. XGBoost 3.4 stores the factors in the model, earlier 'dart' boosters beside it.
-    scale = np.asarray(grown.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
+    # Dropout scales whole trees. XGBoost 3.4 stores the factors in the model, earlier versions in the 'dart' booster.
+    scale = np.asarray(gradient_booster.get("weight_drop", model.get("weight_drop", [])), dtype=np.float64)[:n_trees]
     scale = scale if scale.size else np.ones(n_trees)
     if "sum_hessian" not in trees[0]:
         raise UnsupportedModelError(
@@ -111,7 +111,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
         native_node=nodes.native_number(),
         sets=_category_sets(nodes, leaf),
         rescaled=bool((scale != 1).any()),
-        a_round=int(first[1]) if len(first) > 1 else 1,
+        trees_a_round=int(first_tree_of_round[1]) if len(first_tree_of_round) > 1 else 1,
     )
 
 
@@ -131,16 +131,18 @@ def read_objective(learner: dict[str, Any], source: str) -> Objective:
     return Objective(OBJECTIVES[name], tuple(float(part) for part in _numbers(learner["objective"][group][key])))
 
 
-def doubt_of_objective(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
-    """Refuse, or note, a model that was trained with an objective function but claims squared error.
+def objective_notes(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
+    """Refuse a model that claims squared error but was trained with an objective function, or return a note.
 
-    No model keeps such a function. XGBoost then stores its default objective, and a base score of 0.5 that is still to
-    be estimated. If hessians are not whole numbers, the loss was another one: refuse. If they are, the base score may
-    be 0.5 by chance (as many labels 0 as 1): return a note.
+    A model does not keep such a function. XGBoost then stores its default objective, and a base score of 0.5 that is
+    not yet estimated. If hessians are not whole numbers, the loss was another one: refuse. If they are, the base score
+    may be 0.5 by chance (as many labels 0 as 1): return a note.
     """
-    of = learner["learner_model_param"]
-    untouched = of.get("boost_from_average") == "1" and all(float(part) == 0.5 for part in _numbers(of["base_score"]))
-    if learner["objective"]["name"] != "reg:squarederror" or not untouched:
+    model_params = learner["learner_model_param"]
+    has_default_base = model_params.get("boost_from_average") == "1" and all(
+        float(part) == 0.5 for part in _numbers(model_params["base_score"])
+    )
+    if learner["objective"]["name"] != "reg:squarederror" or not has_default_base:
         return ()
     if np.array_equal(trees.cover, np.round(trees.cover)):
         return (
@@ -159,35 +161,35 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
 
     XGBoost stores it as float32 on the scale of the response, but as margins for softmax, logitraw and hinge.
     """
-    of = learner["learner_model_param"]
-    text = of["base_score"]
-    score = np.array([np.float32(part) for part in _numbers(text)]).astype(np.float64)
+    model_params = learner["learner_model_param"]
+    base_score = model_params["base_score"]
+    score = np.array([np.float32(part) for part in _numbers(base_score)]).astype(np.float64)
     if objective.name == "logistic" and learner["objective"]["name"] != "binary:logitraw":
         if score.min() <= 0 or score.max() >= 1:
-            raise UnsupportedModelError(f"this {source} has base_score {text}: it was trained on a single class")
+            raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
     elif objective.name in ("poisson", "gamma", "tweedie"):
         if score.min() <= 0:
-            raise UnsupportedModelError(f"this {source} has base_score {text}: it was trained on zeros only")
+            raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on zeros only")
         score = np.log(score)
-    n_outputs = max(1, int(of["num_class"]), int(of.get("num_target", 1)))
+    n_outputs = max(1, int(model_params["num_class"]), int(model_params.get("num_target", 1)))
     return np.broadcast_to(score, (n_outputs,)).copy()
 
 
 def category_labels(learner: dict[str, Any]) -> dict[int, NDArray[Any]]:
     """Return the labels of each categorical column of the training frame, by feature; XGBoost stores them since 3.1."""
-    grown = learner["gradient_booster"]
-    model = grown["gbtree"]["model"] if grown["name"] == "dart" else grown["model"]
-    found = {}
+    gradient_booster = learner["gradient_booster"]
+    model = gradient_booster["gbtree"]["model"] if gradient_booster["name"] == "dart" else gradient_booster["model"]
+    labels_by_feature = {}
     for k, encoded in enumerate(model.get("cats", {}).get("enc", [])):
-        labels: list[Any] = [each.item() for each in encoded["values"]]
+        labels: list[Any] = [value.item() for value in encoded["values"]]
         if "offsets" in encoded:
             text, ends = np.asarray(encoded["values"]).tobytes(), encoded["offsets"].tolist()
-            labels = [text[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+            labels = [text[begin:end].decode() for begin, end in zip(ends[:-1], ends[1:], strict=True)]
         if labels:
-            found[k] = np.empty(len(labels), dtype=object)
-            found[k][:] = labels
-    return found
+            labels_by_feature[k] = np.empty(len(labels), dtype=object)
+            labels_by_feature[k][:] = labels
+    return labels_by_feature
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,13 +223,13 @@ class Nodes:
         """Find the nodes that are in use."""
         stored = np.cumsum([0] + [tree["left_children"].size for tree in trees])
         tree = np.repeat(np.arange(len(trees)), np.diff(stored))
-        whole = cls(trees, source, stored, None, stored, tree)
-        pruned = np.array([int(each["tree_param"]["num_deleted"]) > 0 for each in trees])
+        unpruned = cls(trees, source, stored, None, stored, tree)
+        pruned = np.array([int(document["tree_param"]["num_deleted"]) > 0 for document in trees])
         if not pruned.any():
-            return whole
-        kept = whole._reachable() | ~pruned[tree]
+            return unpruned
+        kept = unpruned._reachable() | ~pruned[tree]
         start = np.concatenate(([0], np.cumsum(kept)[stored[1:] - 1]))
-        return whole if kept.all() else cls(trees, source, stored, kept, start, tree[kept])
+        return unpruned if kept.all() else cls(trees, source, stored, kept, start, tree[kept])
 
     def joined(self, name: str) -> NDArray[Any]:
         """Return a node array of all trees."""
@@ -243,42 +245,42 @@ class Nodes:
         return array if self.kept is None else array[self.kept]
 
     def children(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return both children of each node, numbered within its tree. Entries of leaves are those of the model."""
+        """Return both children of each node, numbered within its tree. Entries of leaves are unchanged."""
         left, right = self.joined("left_children"), self.joined("right_children")
         if self.kept is None:
             return left, right
-        split, place = left >= 0, np.cumsum(self.kept) - 1
-        old, new = self.stored[self.tree[split]], self.start[self.tree[split]]
+        split, new_position = left >= 0, np.cumsum(self.kept) - 1
+        old_start, new_start = self.stored[self.tree[split]], self.start[self.tree[split]]
         for child in (left, right):
-            child[split] = place[old + child[split]] - new
+            child[split] = new_position[old_start + child[split]] - new_start
         return left, right
 
     def place(self, tree: int, node: int) -> int:
         """Return the position of a node of a tree among the kept nodes; -1 if it was pruned."""
-        at = int(self.stored[tree]) + node
+        position = int(self.stored[tree]) + node
         if self.kept is None:
-            return at
-        return int(self.kept[:at].sum()) if self.kept[at] else -1
+            return position
+        return int(self.kept[:position].sum()) if self.kept[position] else -1
 
     def native_number(self) -> NDArray[np.int32] | None:
         """Return the model's number of each node within its tree; None if no node was pruned."""
         if self.kept is None:
             return None
-        at = np.flatnonzero(self.kept)
-        return (at - self.stored[self.tree]).astype(np.int32)
+        positions = np.flatnonzero(self.kept)
+        return (positions - self.stored[self.tree]).astype(np.int32)
 
     def _reachable(self) -> NDArray[np.bool_]:
         """Return the nodes that can be reached from a root, found level by level."""
         left, right = self.joined("left_children"), self.joined("right_children")
-        found = np.zeros(self.tree.size, dtype=bool)
+        reachable = np.zeros(self.tree.size, dtype=bool)
         level = self.stored[:-1]
         while level.size:
-            found[level] = True
+            reachable[level] = True
             split = level[left[level] >= 0]
-            begin = self.stored[self.tree[split]]
-            level = np.concatenate([begin + left[split], begin + right[split]])
-            level = level[~found[level]]  # a damaged model may have cycles
-        return found
+            tree_start = self.stored[self.tree[split]]
+            level = np.concatenate([tree_start + left[split], tree_start + right[split]])
+            level = level[~reachable[level]]  # a damaged model may have cycles
+        return reachable
 
 
 def _numbers(text: str) -> list[str]:
@@ -294,30 +296,30 @@ def _leaf_values(
     if width == 1:
         value[leaf, 0] = nodes.joined("split_conditions")[leaf]
     else:
-        weights = [tree["leaf_weights"] for tree in nodes.trees]
-        first = np.cumsum([0] + [each.size // width for each in weights])[nodes.tree[leaf]]
-        value[leaf] = np.concatenate(weights).reshape(-1, width)[first + right[leaf]]
+        weights_by_tree = [tree["leaf_weights"] for tree in nodes.trees]
+        first_leaf = np.cumsum([0] + [leaf_weights.size // width for leaf_weights in weights_by_tree])[nodes.tree[leaf]]
+        value[leaf] = np.concatenate(weights_by_tree).reshape(-1, width)[first_leaf + right[leaf]]
     return value * scale[nodes.tree, None]
 
 
 def _category_sets(nodes: Nodes, leaf: NDArray[np.bool_]) -> dict[str, Any]:
     """Return the sets of categories that go right, as arguments of TreeEnsemble; empty without such splits."""
-    which = np.full(leaf.size, -1, dtype=np.int32)
-    codes: list[NDArray[np.int32]] = []
-    for number, tree in enumerate(nodes.trees):
+    set_of_node = np.full(leaf.size, -1, dtype=np.int32)
+    sets: list[NDArray[np.int32]] = []
+    for tree_number, tree in enumerate(nodes.trees):
         if not tree["categories_nodes"].size:
             continue
         segments, sizes = tree["categories_segments"], tree["categories_sizes"]
         for node, begin, size in zip(tree["categories_nodes"], segments, sizes, strict=True):
-            at = nodes.place(number, int(node))
-            if at >= 0 and not leaf[at]:
-                which[at] = len(codes)
-                codes.append(np.unique(tree["categories"][begin : begin + size]).astype(np.int32))
-    if not codes:
+            position = nodes.place(tree_number, int(node))
+            if position >= 0 and not leaf[position]:
+                set_of_node[position] = len(sets)
+                sets.append(np.unique(tree["categories"][begin : begin + size]).astype(np.int32))
+    if not sets:
         return {}
     return {
-        "category_set": which,
-        "category_start": np.cumsum([0] + [each.size for each in codes]),
-        "category_codes": np.concatenate(codes),
-        "listed_left": np.zeros(len(codes), dtype=bool),
+        "category_set": set_of_node,
+        "category_start": np.cumsum([0] + [codes.size for codes in sets]),
+        "category_codes": np.concatenate(sets),
+        "listed_left": np.zeros(len(sets), dtype=bool),
     }

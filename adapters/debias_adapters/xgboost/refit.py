@@ -26,7 +26,7 @@ ALIASES = {
     "n_jobs": "nthread",
     "random_state": "seed",
 }
-OF_WRAPPERS = frozenset(
+WRAPPER_ONLY = frozenset(
     {
         "n_estimators",
         "early_stopping_rounds",
@@ -41,14 +41,15 @@ OF_WRAPPERS = frozenset(
     }
 )
 """Parameters of the scikit-learn wrappers that ``xgboost.train`` does not take."""
-OF_SOME = frozenset(
+SOMETIMES_STORED = frozenset(
     {
         *("rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"),
         *("huber_slope", "quantile_alpha", "expectile_alpha", "tweedie_variance_power", "max_delta_step"),
     }
 )
 """Parameters that a configuration contains only for the booster or objective they belong to."""
-ARE_KEPT = "debias_params"
+PARAMS_ATTRIBUTE = "debias_params"
+"""Attribute of a Booster in which the restored hyper-parameters are stored."""
 
 
 def refit_wrapper(
@@ -63,13 +64,13 @@ def refit_wrapper(
     """Fit a clone of a scikit-learn wrapper, with `rounds` rounds and without early stopping."""
     from sklearn.base import clone
 
-    _refuse_lost(model.get_booster(), params, type(model).__name__)
-    fresh = clone(model)
-    changed: dict[str, Any] = {"early_stopping_rounds": None, "callbacks": None}
+    _require_params(model.get_booster(), params, type(model).__name__)
+    clean = clone(model)
+    settings: dict[str, Any] = {"early_stopping_rounds": None, "callbacks": None}
     if not _is_forest(model):
-        changed["n_estimators"] = rounds
-    fresh.set_params(**{**changed, **(params or {}), **({} if seed is None else {"random_state": seed})})
-    return fresh.fit(X, y, sample_weight=sample_weight)
+        settings["n_estimators"] = rounds
+    clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
+    return clean.fit(X, y, sample_weight=sample_weight)
 
 
 def refit_booster(
@@ -84,19 +85,19 @@ def refit_booster(
     """Train a Booster with the settings of another one."""
     import xgboost
 
-    _refuse_lost(model, params, "Booster")
-    asked = given(model) | dict(params or {})
-    lost = {ALIASES.get(name, name): value for name, value in asked.items() if name not in OF_WRAPPERS}
-    lost = {name: value for name, value in lost.items() if value is not None}
-    settings = {**_settings(json.loads(model.save_config())["learner"]), **lost, "verbosity": 0}
+    _require_params(model, params, "Booster")
+    user_params = restored_params(model) | dict(params or {})
+    train_params = {ALIASES.get(name, name): value for name, value in user_params.items() if name not in WRAPPER_ONLY}
+    train_params = {name: value for name, value in train_params.items() if value is not None}
+    settings = {**_settings(json.loads(model.save_config())["learner"]), **train_params, "verbosity": 0}
     if seed is not None:
         settings["seed"] = seed
-    named = (
+    matrix_settings = (
         {} if hasattr(X, "columns") else {"feature_names": model.feature_names, "feature_types": model.feature_types}
     )
-    if asked.get("missing") is not None:
-        named["missing"] = asked["missing"]
-    data = xgboost.DMatrix(X, y, weight=sample_weight, enable_categorical=True, **named)
+    if user_params.get("missing") is not None:
+        matrix_settings["missing"] = user_params["missing"]
+    data = xgboost.DMatrix(X, y, weight=sample_weight, enable_categorical=True, **matrix_settings)
     return xgboost.train(settings, data, num_boost_round=rounds)
 
 
@@ -109,7 +110,7 @@ def restored(booster: Any, params: Any) -> Any:
     if isinstance(params, Mapping):
         require_known(copy, params)
         try:
-            copy.set_attr(**{ARE_KEPT: json.dumps(dict(params))})
+            copy.set_attr(**{PARAMS_ATTRIBUTE: json.dumps(dict(params))})
         except TypeError as error:
             raise RowsError(f"params must be names and plain values ({error}); pass an unfitted estimator") from None
         return copy
@@ -121,25 +122,25 @@ def restored(booster: Any, params: Any) -> Any:
     settings = params.get_params()
     require_known(copy, {**settings, "objective": None if callable(params.objective) else params.objective})
     fitted = type(params)(**settings)
-    copy.set_attr(**{ARE_KEPT: "{}"})
+    copy.set_attr(**{PARAMS_ATTRIBUTE: "{}"})
     try:
         fitted.load_model(bytearray(copy.save_raw("ubj")))
     except TypeError as error:
         raise RowsError(f"params is an {type(params).__name__}, but the model in the file is not: {error}") from None
     if not callable(params.objective):
-        del settings["objective"]  # the file has it: with many classes it is not the estimator's default
+        del settings["objective"]  # the file has the objective: with several classes it is not the estimator's default
     return fitted.set_params(**settings)  # load_model has changed some
 
 
-def given(booster: Any) -> dict[str, Any]:
+def restored_params(booster: Any) -> dict[str, Any]:
     """Return the hyper-parameters that were restored to a Booster."""
-    found: dict[str, Any] = json.loads(booster.attr(ARE_KEPT) or "{}")
-    return found
+    params: dict[str, Any] = json.loads(booster.attr(PARAMS_ATTRIBUTE) or "{}")
+    return params
 
 
 def notes(booster: Any) -> tuple[str, ...]:
     """Return a note if hyper-parameters were restored to a Booster."""
-    if booster.attr(ARE_KEPT) is None:
+    if booster.attr(PARAMS_ATTRIBUTE) is None:
         return ()
     return ("the file of this model kept no hyper-parameters: refits use those that the user passed",)
 
@@ -154,33 +155,40 @@ def require_known(booster: Any, params: Mapping[str, Any]) -> None:
     import xgboost
 
     learner = json.loads(booster.save_config())["learner"]
-    known = {*_names(learner), *xgboost.XGBModel().get_params(), *ALIASES, *ALIASES.values(), *OF_WRAPPERS, *OF_SOME}
+    known_names = {
+        *_names(learner),
+        *xgboost.XGBModel().get_params(),
+        *ALIASES,
+        *ALIASES.values(),
+        *WRAPPER_ONLY,
+        *SOMETIMES_STORED,
+    }
     for name in params:
-        if name not in known:
-            raise RowsError(f"XGBoost has no hyper-parameter {name!r}.{nearest(str(name), known)}")
+        if name not in known_names:
+            raise RowsError(f"XGBoost has no hyper-parameter {name!r}.{nearest(str(name), known_names)}")
     objective, stored = params.get("objective"), learner["objective"]["name"]
     # A classifier sets this objective by the number of classes.
-    of_classes = (objective, stored) == ("binary:logistic", "multi:softprob")
-    if isinstance(objective, str) and objective != stored and not of_classes:
-        raise RowsError(f"params say objective={objective!r}, but the model has {stored!r}")
-    limit = params.get("max_depth")
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
-        raise RowsError(f"params say max_depth={limit!r}, which is not a number")
-    if limit:
+    is_multiclass = (objective, stored) == ("binary:logistic", "multi:softprob")
+    if isinstance(objective, str) and objective != stored and not is_multiclass:
+        raise RowsError(f"params have objective={objective!r}, but the model has {stored!r}")
+    max_depth = params.get("max_depth")
+    if max_depth is not None and (isinstance(max_depth, bool) or not isinstance(max_depth, (int, float))):
+        raise RowsError(f"params have max_depth={max_depth!r}, which is not a number")
+    if max_depth:
         source = "XGBoost Booster"
         trees = reading.read_trees(reading.read_learner(booster, source), int(booster.num_boosted_rounds()), source)
-        if (found := _depth(trees.start, trees.left, trees.right)) > limit:
-            raise RowsError(f"params say max_depth={limit}, but the model has a tree of depth {found}")
+        if (depth := _depth(trees.start, trees.left, trees.right)) > max_depth:
+            raise RowsError(f"params have max_depth={max_depth}, but the model has a tree of depth {depth}")
 
 
-def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> None:
+def _require_params(booster: Any, params: Mapping[str, Any] | None, kind: str) -> None:
     """Refuse a model that was loaded from a file, which keeps the trees and the objective but no other setting.
 
     It is recognised by its evaluation metric: training sets one, loading does not. Other settings have their defaults.
     """
     if params is not None:
         require_known(booster, params)
-    elif not json.loads(booster.save_config())["learner"].get("metrics") and booster.attr(ARE_KEPT) is None:
+    elif not json.loads(booster.save_config())["learner"].get("metrics") and booster.attr(PARAMS_ATTRIBUTE) is None:
         raise UnsupportedModelError(
             f"this XGBoost {kind} was loaded from a file, which does not keep its hyper-parameters; pass them as "
             "params={...} (params={} if it was trained with the defaults)"
@@ -189,10 +197,10 @@ def _refuse_lost(booster: Any, params: Mapping[str, Any] | None, kind: str) -> N
 
 def _settings(learner: dict[str, Any]) -> dict[str, Any]:
     """Return the training parameters, which are spread over sections in the configuration of a Booster."""
-    grown = learner["gradient_booster"]
-    found: dict[str, Any] = {
+    gradient_booster = learner["gradient_booster"]
+    settings: dict[str, Any] = {
         **_section(learner, "tree_train_param"),
-        **(grown["dart_train_param"] if grown["name"] == "dart" else {}),
+        **(gradient_booster["dart_train_param"] if gradient_booster["name"] == "dart" else {}),
         **{
             name: value
             for section in learner["objective"].values()
@@ -200,19 +208,19 @@ def _settings(learner: dict[str, Any]) -> dict[str, Any]:
             for name, value in section.items()
         },
     }
-    found = {name: value for name, value in found.items() if name not in ALIASES and value not in ("", "()")}
-    found |= {name: learner["learner_train_param"][name] for name in ("booster", "objective", "multi_strategy")}
-    found |= {name: learner["generic_param"][name] for name in ("seed", "seed_per_iteration", "device", "nthread")}
-    found["tree_method"] = _section(learner, "gbtree_train_param")["tree_method"]
-    found["num_parallel_tree"] = _section(learner, "gbtree_model_param")["num_parallel_tree"]
+    settings = {name: value for name, value in settings.items() if name not in ALIASES and value not in ("", "()")}
+    settings |= {name: learner["learner_train_param"][name] for name in ("booster", "objective", "multi_strategy")}
+    settings |= {name: learner["generic_param"][name] for name in ("seed", "seed_per_iteration", "device", "nthread")}
+    settings["tree_method"] = _section(learner, "gbtree_train_param")["tree_method"]
+    settings["num_parallel_tree"] = _section(learner, "gbtree_model_param")["num_parallel_tree"]
     if learner["learner_model_param"]["boost_from_average"] == "0":
-        found["base_score"] = learner["learner_model_param"]["base_score"]
-    return found
+        settings["base_score"] = learner["learner_model_param"]["base_score"]
+    return settings
 
 
 def _gbtree(learner: dict[str, Any]) -> dict[str, Any]:
-    grown: dict[str, Any] = learner["gradient_booster"]
-    return grown.get("gbtree", grown)
+    gradient_booster: dict[str, Any] = learner["gradient_booster"]
+    return gradient_booster.get("gbtree", gradient_booster)
 
 
 def _section(learner: dict[str, Any], name: str) -> dict[str, Any]:
@@ -221,7 +229,7 @@ def _section(learner: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _is_forest(model: Any) -> bool:
-    """Whether `n_estimators` is the number of parallel trees, not of rounds."""
+    """Return whether `n_estimators` is the number of parallel trees, not of rounds."""
     import xgboost
 
     return isinstance(model, (xgboost.XGBRFRegressor, xgboost.XGBRFClassifier))
@@ -229,7 +237,9 @@ def _is_forest(model: Any) -> bool:
 
 def _names(section: dict[str, Any]) -> set[str]:
     """Return the names in all sections of a configuration."""
-    return {each for name, value in section.items() for each in (_names(value) if isinstance(value, dict) else {name})}
+    return {
+        entry for name, value in section.items() for entry in (_names(value) if isinstance(value, dict) else {name})
+    }
 
 
 def _depth(start: NDArray[np.int64], left: NDArray[np.int32], right: NDArray[np.int32]) -> int:

@@ -41,73 +41,75 @@ def read(data: bytes) -> Any:
     {'a': array([7, 9], dtype=uint8)}
     """
     try:
-        found, end = _READERS[data[0]](data, 1)
+        document, end = _READERS[data[0]](data, 1)
     except KeyError as error:
         raise ValueError(f"not UBJSON: {chr(error.args[0])!r} is not a marker") from None
     except (IndexError, struct.error, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not UBJSON, or truncated: {error}") from error
     if end != len(data):
         raise ValueError(f"not UBJSON as XGBoost writes it: {len(data) - end} bytes follow its end")
-    return found
+    return document
 
 
-def _count(data: bytes, at: int) -> tuple[int, int]:
+def _count(data: bytes, position: int) -> tuple[int, int]:
     """Read a length. Like every reader, return the value and the position after it."""
-    number = _COUNTS[data[at]]
-    (size,) = number.unpack_from(data, at + 1)
+    number = _COUNTS[data[position]]
+    (size,) = number.unpack_from(data, position + 1)
     if size < 0:
-        raise ValueError(f"not UBJSON: a length of {size} at byte {at}")
-    return size, at + 1 + number.size
+        raise ValueError(f"not UBJSON: a length of {size} at byte {position}")
+    return size, position + 1 + number.size
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _count(data, at)
-    if at + size > len(data):
-        raise ValueError(f"truncated UBJSON: a string of {size} bytes at byte {at}")
-    return data[at : at + size].decode(), at + size
+def _string(data: bytes, position: int) -> tuple[str, int]:
+    size, position = _count(data, position)
+    if position + size > len(data):
+        raise ValueError(f"truncated UBJSON: a string of {size} bytes at byte {position}")
+    return data[position : position + size].decode(), position + size
 
 
-def _array(data: bytes, at: int) -> tuple[Any, int]:
+def _array(data: bytes, position: int) -> tuple[Any, int]:
     kind = None
-    if data[at] == _TYPE:
-        kind, at = data[at + 1], at + 2
-        if data[at] != _COUNT:
-            raise ValueError(f"not UBJSON: a type without a count at byte {at}")
+    if data[position] == _TYPE:
+        kind, position = data[position + 1], position + 2
+        if data[position] != _COUNT:
+            raise ValueError(f"not UBJSON: a type without a count at byte {position}")
     items = []
-    if data[at] != _COUNT:
-        while data[at] != _ARRAY_ENDS:
-            item, at = _READERS[data[at]](data, at + 1)
+    if data[position] != _COUNT:
+        while data[position] != _ARRAY_ENDS:
+            item, position = _READERS[data[position]](data, position + 1)
             items.append(item)
-        return items, at + 1
-    size, at = _count(data, at + 1)
+        return items, position + 1
+    size, position = _count(data, position + 1)
     if kind in _DTYPES:
         dtype = _DTYPES[kind]
-        return np.frombuffer(data, dtype, size, at), at + size * dtype.itemsize
-    if size > len(data):  # typed nulls take no bytes
-        raise ValueError(f"not UBJSON: {size} items at byte {at}")
+        return np.frombuffer(data, dtype, size, position), position + size * dtype.itemsize
+    if size > len(data):  # items of type null take no bytes
+        raise ValueError(f"not UBJSON: {size} items at byte {position}")
     for _ in range(size):
-        item, at = _READERS[data[at]](data, at + 1) if kind is None else _READERS[kind](data, at)
+        item, position = (
+            _READERS[data[position]](data, position + 1) if kind is None else _READERS[kind](data, position)
+        )
         items.append(item)
-    return items, at
+    return items, position
 
 
-def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-    found = {}
-    while data[at] != _OBJECT_ENDS:
-        name, at = _string(data, at)
-        if name in found:  # one reader may take the first value, another the last
+def _object(data: bytes, position: int) -> tuple[dict[str, Any], int]:
+    entries = {}
+    while data[position] != _OBJECT_ENDS:
+        name, position = _string(data, position)
+        if name in entries:  # some readers take the first value, others the last
             raise ValueError(f"not UBJSON as XGBoost writes it: {name!r} occurs twice in one object")
-        found[name], at = _READERS[data[at]](data, at + 1)
-    return found, at + 1
+        entries[name], position = _READERS[data[position]](data, position + 1)
+    return entries, position + 1
 
 
-def _number(kind: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    number = _NUMBERS[kind]
-    return lambda data, at: (number.unpack_from(data, at)[0], at + number.size)
+def _number(marker: int) -> Callable[[bytes, int], tuple[Any, int]]:
+    number = _NUMBERS[marker]
+    return lambda data, position: (number.unpack_from(data, position)[0], position + number.size)
 
 
 def _constant(value: bool | None) -> Callable[[bytes, int], tuple[Any, int]]:
-    return lambda data, at: (value, at)
+    return lambda data, position: (value, position)
 
 
 _READERS = {

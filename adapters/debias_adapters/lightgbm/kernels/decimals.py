@@ -1,10 +1,10 @@
-"""Compiled reader of decimal numbers: it rounds correctly, or says that it cannot."""
+"""Compiled reader of decimal numbers: each is rounded correctly, or marked with NaN if that is in doubt."""
 
 import numpy as np
 from numba import njit
 
 DIGITS_AT_MOST = 18
-"""A number of so many digits fits into 63 bits."""
+"""A whole number of 18 digits fits into 63 bits."""
 UNSURE = 2.0**-94
 """Bound of the relative error of a number times a power of ten, where both are sums of two doubles."""
 
@@ -17,55 +17,55 @@ def read_numbers(data, high, low, values, begin, in_line):
     to `begin`, and the number of words of each line to `in_line`. `high` + `low` are the powers of ten from 10^-k to
     10^k.
     """
-    n, line, at, size = 0, 0, 0, data.size
-    while at < size:
-        if data[at] <= 32:
-            line += data[at] == 10
-            at += 1
+    n_words, line, position, size = 0, 0, 0, data.size
+    while position < size:
+        if data[position] <= 32:
+            line += data[position] == 10
+            position += 1
             continue
-        begin[n] = at
-        negative = data[at] == 45
-        at += data[at] == 45 or data[at] == 43
-        digits, n_digits, any_digit, exponent, after_point, plain = 0, 0, False, 0, False, True
-        while at < size and data[at] > 32:
-            c = data[at]
-            if 48 <= c <= 57:
-                n_digits += digits > 0 or c > 48
+        begin[n_words] = position
+        negative = data[position] == 45
+        position += data[position] == 45 or data[position] == 43
+        digits, n_digits, any_digit, exponent, after_point, is_plain = 0, 0, False, 0, False, True
+        while position < size and data[position] > 32:
+            character = data[position]
+            if 48 <= character <= 57:
+                n_digits += digits > 0 or character > 48
                 if n_digits > DIGITS_AT_MOST:
-                    plain = False
+                    is_plain = False
                     break
-                digits = digits * 10 + (c - 48)
+                digits = digits * 10 + (character - 48)
                 exponent -= after_point
                 any_digit = True
-            elif c == 46 and not after_point:
+            elif character == 46 and not after_point:
                 after_point = True
-            elif (c == 101 or c == 69) and any_digit:
-                at, shift, plain = _exponent(data, at + 1)
+            elif (character == 101 or character == 69) and any_digit:
+                position, shift, is_plain = _exponent(data, position + 1)
                 exponent += shift
                 break
             else:
-                plain = False
+                is_plain = False
                 break
-            at += 1
-        while at < size and data[at] > 32:  # skip the rest of a word that is not a plain number
-            plain = False
-            at += 1
-        value = _scaled(digits, exponent, high, low) if plain and any_digit else np.nan
-        values[n] = -value if negative else value
+            position += 1
+        while position < size and data[position] > 32:  # skip the rest of a word that is not a plain number
+            is_plain = False
+            position += 1
+        value = _scaled(digits, exponent, high, low) if is_plain and any_digit else np.nan
+        values[n_words] = -value if negative else value
         in_line[line] += 1
-        n += 1
+        n_words += 1
 
 
 @njit(cache=True, nogil=True)
-def _exponent(data, at):
+def _exponent(data, position):
     """Return the position after an exponent, the exponent, and whether it has one to three digits."""
-    negative = at < data.size and data[at] == 45
-    at += at < data.size and (data[at] == 45 or data[at] == 43)
-    first, shift = at, 0
-    while at < data.size and 48 <= data[at] <= 57 and at - first < 3:
-        shift = shift * 10 + (data[at] - 48)
-        at += 1
-    return at, -shift if negative else shift, at > first
+    negative = position < data.size and data[position] == 45
+    position += position < data.size and (data[position] == 45 or data[position] == 43)
+    first, shift = position, 0
+    while position < data.size and 48 <= data[position] <= 57 and position - first < 3:
+        shift = shift * 10 + (data[position] - 48)
+        position += 1
+    return position, -shift if negative else shift, position > first
 
 
 @njit(cache=True, nogil=True)
@@ -73,17 +73,20 @@ def _scaled(digits, exponent, high, low):
     """Return digits x 10^exponent, correctly rounded; NaN if the rounding is in doubt."""
     if digits == 0:
         return 0.0
-    at = exponent + high.size // 2
-    if not 0 <= at < high.size:
+    position = exponent + high.size // 2
+    if not 0 <= position < high.size:
         return np.nan
     a = np.float64(digits)
-    rest = np.float64(digits - np.int64(a))
-    p, q = high[at], low[at]
-    product = a * p
-    ah, ph = _upper_half(a), _upper_half(p)
-    al, pl = a - ah, p - ph
-    error = al * pl - (((product - ah * ph) - al * ph) - ah * pl)  # Dekker (1971): the product is now exact
-    error += a * q + rest * p
+    low_digits = np.float64(digits - np.int64(a))
+    power_high, power_low = high[position], low[position]
+    product = a * power_high
+    a_upper, power_upper = _upper_half(a), _upper_half(power_high)
+    a_lower, power_lower = a - a_upper, power_high - power_upper
+    # Dekker (1971): product + error is exact.
+    error = a_lower * power_lower - (
+        ((product - a_upper * power_upper) - a_lower * power_upper) - a_upper * power_lower
+    )
+    error += a * power_low + low_digits * power_high
     total = product + error
     error -= total - product
     doubt = abs(total) * UNSURE

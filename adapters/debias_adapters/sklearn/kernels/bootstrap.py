@@ -26,19 +26,19 @@ def draw(seed, n_rows, drawn):
     mask = highest
     for shift in (1, 2, 4, 8, 16):
         mask |= mask >> uint32(shift)
-    held = np.empty(624 + 1, dtype=np.int32)
-    n, wanted = 0, drawn.size
-    while n < wanted:
+    accepted = np.empty(624 + 1, dtype=np.int32)
+    n_drawn, n_wanted = 0, drawn.size
+    while n_drawn < n_wanted:
         _next(state, words)
-        kept = uint64(0)
+        n_accepted = uint64(0)
         for i in range(624):
             word = words[i] & mask
-            held[kept] = np.int32(word)
-            kept += uint64(word <= highest)
-        size = min(np.int64(kept), wanted - n)
+            accepted[n_accepted] = np.int32(word)
+            n_accepted += uint64(word <= highest)
+        size = min(np.int64(n_accepted), n_wanted - n_drawn)
         for i in range(size):
-            drawn[n + i] = held[i]
-        n += size
+            drawn[n_drawn + i] = accepted[i]
+        n_drawn += size
 
 
 @njit(cache=True, nogil=True)
