@@ -36,6 +36,20 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
+COLUMNS = {
+    "feature",
+    "reported",
+    "share",
+    "standard_error",
+    "z",
+    "p_value",
+    "p_adjusted",
+    "verdict",
+    "untested_because",
+}
+"""Columns of the table of an audit beside its scorers."""
+
+
 @in_threads
 def audit(
     model: Any,
@@ -133,15 +147,28 @@ def audit(
         n_jobs=n_jobs,
     )
     main_scorer = scorer(main)
-    chosen = [main_scorer, scorer("oob_loss")] if scorers is None else [scorer(expression) for expression in scorers]
-    if main_scorer.name not in [chosen_scorer.name for chosen_scorer in chosen]:
-        chosen.insert(0, main_scorer)
+    if isinstance(scorers, str):
+        raise CompositionError(f"scorers must be a list: pass [{scorers!r}]")
+    asked = [scorer(expression) for expression in (["oob_loss"] if scorers is None else scorers)]
+    chosen = asked if main_scorer in asked else [main_scorer, *asked]
     names = [chosen_scorer.name for chosen_scorer in chosen]
-    if len(set(names)) < len(names):
-        raise RowsError(f"scorers has a scorer twice: {', '.join(names)}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RowsError(f"{', '.join(twice)} is asked for twice: pass each scorer once, with a name of its own")
+    reserved = sorted(set(names) & COLUMNS)
+    if reserved:
+        raise CompositionError(f"a scorer cannot be called {reserved[0]!r} in an audit: its table has such a column")
     procedure = None if test is None else Procedure(test, alpha, error, n_permutations, budget, adaptive)
     if not isinstance(main_scorer, TreeScorer):
-        raise CompositionError(f"main={main_scorer.name!r} is not a scorer of trees: an audit needs one")
+        raise CompositionError(
+            f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
+            f"{main_scorer.name} as well, pass scorers=[{main_scorer.name!r}]"
+        )
+    if not main_scorer.needs_rows:
+        raise CompositionError(
+            f"main={main_scorer.name!r} uses no rows, so an audit cannot rest on it. To show it beside mdi_oob, pass "
+            f"scorers=[{main_scorer.name!r}]"
+        )
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
     if request.params is not None and not refit_scorers:
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
@@ -163,7 +190,7 @@ def audit(
         return with_reason(scores, reason) if procedure is None else prepared.test(scores, scored, procedure)
 
     other_scorers = [chosen_scorer for chosen_scorer in chosen if chosen_scorer not in refit_scorers]
-    where_defined = frozenset({"oob_loss"}) if scorers is None else frozenset[str]()
+    where_defined = frozenset({"oob_loss"} - {main_scorer.name}) if scorers is None else frozenset[str]()
     scores = evaluate(request, other_scorers, tested, beside=kept.beside, where_defined=where_defined)
     engine = Engine(n_jobs=request.n_jobs)
     for refit_scorer in refit_scorers:

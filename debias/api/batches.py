@@ -14,7 +14,7 @@ from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
-from debias.errors import CompositionError, RowsError
+from debias.errors import CompositionError, InBagUnavailableError, RowsError
 from debias.models.wrappers import is_wrapper, unwrap
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
@@ -237,6 +237,11 @@ class Stream:
         if rows == "auto" and not may_be:
             return None
         assert n_rows is not None
+        if ensemble.count is None:
+            raise InBagUnavailableError(
+                f"this {ensemble.source} does not store which rows its trees were grown on, so rows='oob' is not "
+                "possible. Pass rows the model has not seen, with rows='held-out'"
+            )
         trees = trees_to_prove(ensemble, n_rows)
         responses, weights, leaves = [], [], []
         for batch_of_rows in self._batches(ensemble):

@@ -87,6 +87,8 @@ def compare(
     >>> comparison.traits.loc["s1", "correlated_with"]
     's2'
     """
+    if isinstance(scorers, str):
+        raise CompositionError(f"scorers must be a list: pass [{scorers!r}, ...]")
     chosen = [scorer(expression) for expression in (DEFAULT if scorers is None else scorers)]
     names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(names) < 2 or len(set(names)) < len(names):

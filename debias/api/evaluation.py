@@ -12,8 +12,9 @@ import numpy as np
 from debias._version import __version__
 from debias.api.batches import prepared_batches
 from debias.data.groups import Grouping
-from debias.errors import CompositionError, RowsError, UnsupportedModelError
+from debias.errors import CompositionError, DebiasError, RowsError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer, TreeScorer, innermost
+from debias.hooks.scorers import figures_of
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
 from debias.parallel import Engine
 from debias.results.policy import PROVENANCE
@@ -73,10 +74,11 @@ class Prepared:
         """Return the scores of one scorer."""
         if isinstance(scorer, DataScorer):
             data: Data = self.rows.data
-            figures = scorer.score(data)
+            figures = figures_of(scorer, scorer.score(data), data)
             return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, data=data)
-        assert isinstance(scorer, TreeScorer)
-        figures = scorer.score(self.ensemble, self.rows)
+        if not isinstance(scorer, TreeScorer):
+            raise CompositionError(f"{scorer.name} cannot score a model: inherit from debias.TreeScorer or DataScorer")
+        figures = figures_of(scorer, scorer.score(self.ensemble, self.rows), self.ensemble)
         rows = self.rows if scorer.needs_rows else None
         return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
 
@@ -101,6 +103,9 @@ class Prepared:
                 "of centred covariances. mdi_oob is such a sum, also with shrinkage=, and with weights='in_bag' for a "
                 "model that stores in-bag counts"
             )
+        n_nodes = self.ensemble.n_nodes
+        if np.shape(weight) != (n_nodes,) or not np.isfinite(weight[self.ensemble.splits]).all():
+            raise DebiasError(f"node_weight of {scorer.name} must be {n_nodes} numbers, finite at the splits")
         return weight
 
 
@@ -175,7 +180,8 @@ def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
     model = None if is_wrapper(request.model) else request.model  # the columns of a wrapper are those of X
     ensemble, data = prepare_data(request, model, scorer, engine)
     grouping = Grouping.of(request.groups, data.feature_names)
-    return _scores(scorer, scorer.score(data), ensemble, grouping, WarningLog(), request.seed, data=data)
+    figures = figures_of(scorer, scorer.score(data), data)
+    return _scores(scorer, figures, ensemble, grouping, WarningLog(), request.seed, data=data)
 
 
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:

@@ -224,6 +224,8 @@ def contributions(
 
     request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, blocks=blocks, n_jobs=n_jobs)
     chosen = read_scorer(scorer)
+    if request.in_batches:
+        raise RowsError("contributions need all rows at once: pass X and y in memory")
     total: NDArray[np.float64] | None = None
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)

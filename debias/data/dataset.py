@@ -13,6 +13,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.table import column_order, rows_and_columns
 from debias.errors import RowsError
 from debias.hooks.contracts import DataScorer
+from debias.hooks.scorers import figures_of
 from debias.parallel import Engine
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class Data:
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number per feature, and details."""
         assert isinstance(scorer, DataScorer)
-        return scorer.score(self)
+        return figures_of(scorer, scorer.score(self), self)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the data and the version of debias."""

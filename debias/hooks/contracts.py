@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -41,11 +42,13 @@ class Scorer(Protocol):
     """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Unique name, with the options that differ from the defaults."""
         ...
 
     @property
+    @abstractmethod
     def unit(self) -> str:
         """Unit of the score."""
         ...
@@ -65,6 +68,7 @@ class Scorer(Protocol):
         """The scorer that this one wraps; None if it wraps none."""
         return None
 
+    @abstractmethod
     def with_options(self, **options: Any) -> Scorer:
         """Return this scorer with other options."""
         ...
@@ -84,6 +88,7 @@ class TreeScorer(Scorer, Protocol):
         """Whether it reads ``rows.running_loss``, the loss of boosted models tree by tree."""
         return False
 
+    @abstractmethod
     def score(self, ensemble: TreeEnsemble, rows: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number for each feature, and details.
 
@@ -113,6 +118,7 @@ class TreeScorer(Scorer, Protocol):
 class DataScorer(Scorer, Protocol):
     """A scorer that uses X and y alone, even if there is a model."""
 
+    @abstractmethod
     def score(self, data: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number for each feature, and details; `data` is :class:`debias.Data`. See :class:`TreeScorer`."""
         ...
@@ -131,6 +137,7 @@ class RefitScorer(Scorer, Protocol):
         """Always True; it distinguishes this kind from the others."""
         return True
 
+    @abstractmethod
     def score(self, problem: Any) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return one number for each feature, and details; `problem` is a `Problem`. See :class:`TreeScorer`."""
         ...
@@ -230,3 +237,12 @@ def innermost(scorer: Scorer) -> Scorer:
     while scorer.inner is not None:
         scorer = scorer.inner
     return scorer
+
+
+def how_to_write(plugin: Any) -> str:
+    """Return what an object lacks to be a scorer, and how to write one, for error messages."""
+    lacking = [
+        name for name in ("name", "unit", "options", "gives", "inner", "with_options") if not hasattr(plugin, name)
+    ]
+    what = f"It has no {', '.join(lacking)}. " if lacking and hasattr(plugin, "score") else ""
+    return f"{what}A scorer is an instance of a class that inherits from debias.TreeScorer or debias.DataScorer"

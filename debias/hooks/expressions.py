@@ -9,7 +9,7 @@ import ast
 from typing import Any
 
 from debias.errors import CompositionError, nearest
-from debias.hooks.contracts import MetaMethod, Scorer
+from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
 
 LONGEST = 5_000
 """Largest number of characters of an expression."""
@@ -133,10 +133,10 @@ def scorer(expression: str | Scorer, **options: Any) -> Scorer:
     """
     if isinstance(expression, str):
         parsed = parse(expression)
-    elif isinstance(expression, Scorer):
+    elif isinstance(expression, Scorer) and not isinstance(expression, type):
         parsed = expression
     else:
-        raise CompositionError(f"{expression!r} is not a scorer: pass a name, or an object with name, unit and score")
+        raise CompositionError(f"{expression!r} is not a scorer: pass a name or a scorer. {how_to_write(expression)}")
     return parsed.with_options(**options) if options else parsed
 
 

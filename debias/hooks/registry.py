@@ -15,6 +15,7 @@ import pluggy
 
 from debias.errors import CompositionError, PluginError, nearest
 from debias.hooks import specs as hookspecs
+from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
 from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from debias.hooks.contracts import MetaMethod, Scorer
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
 
@@ -104,7 +104,7 @@ def register(plugin: Any, name: str | None = None) -> None:
         manager.register(holder, name=name or getattr(plugin, "name", None))
         manager.check_pending()
         meta_methods(manager)
-    except (ValueError, pluggy.PluginValidationError, PluginError) as error:
+    except Exception as error:  # whatever a plugin of a user raises must leave the registry as it was
         if manager.is_registered(holder):
             manager.unregister(holder)
         raise PluginError(f"the plugin {name or plugin!r} cannot be registered: {error}") from error
@@ -160,12 +160,14 @@ def _by_name(
     scorer_of_name: dict[str, Scorer] = {}
     for offered in scorers:
         for scorer in offered:
+            _require_name(scorer, "scorer")
             if scorer.name in scorer_of_name:
                 raise PluginError(f"two scorers are called {scorer.name!r}; rename one, or disable its plugin")
             scorer_of_name[scorer.name] = scorer
     meta_of_name: dict[str, MetaMethod] = {}
     for offered_metas in meta_methods:
         for meta in offered_metas:
+            _require_name(meta, "meta-method")
             if meta.name in meta_of_name:
                 raise PluginError(f"two meta-methods are called {meta.name!r}; rename one, or disable its plugin")
             meta_of_name[meta.name] = meta
@@ -173,6 +175,14 @@ def _by_name(
     if both:
         raise PluginError(f"a scorer and a meta-method are both called {both[0]!r}; rename one, or disable its plugin")
     return dict(sorted(scorer_of_name.items())), dict(sorted(meta_of_name.items()))
+
+
+def _require_name(plugin: Any, kind: str) -> None:
+    """Raise a PluginError unless a scorer or meta-method is an instance with a name that can stand in expressions."""
+    if isinstance(plugin, type):
+        raise PluginError(f"{plugin.__name__} is a class: register an instance of it, {plugin.__name__}()")
+    if not isinstance(plugin.name, str) or not plugin.name.isidentifier():
+        raise PluginError(f"a {kind} has the name {plugin.name!r}: use letters, digits and _")
 
 
 def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
@@ -192,15 +202,15 @@ def _has_hooks(manager: pluggy.PluginManager, plugin: Any) -> bool:
 
 def _catalogue_of(plugin: Any) -> Any:
     """Return a plugin that offers a single scorer or meta-method."""
-    from debias.hooks.contracts import MetaMethod, Scorer
-
+    if isinstance(plugin, type):
+        raise PluginError(f"{plugin.__name__} is a class: register an instance of it, {plugin.__name__}()")
     if isinstance(plugin, Scorer):
         return _Catalogue([plugin], [])
     if isinstance(plugin, MetaMethod):
         return _Catalogue([], [plugin])
     raise PluginError(
         f"{plugin!r} has no function marked @debias.hookimpl and is not a scorer or meta-method: there is nothing to "
-        "register"
+        f"register. {how_to_write(plugin)}"
     )
 
 

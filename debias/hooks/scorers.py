@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.dataset import Data
-    from debias.hooks.contracts import Scorer
+    from debias.hooks.contracts import Problem, Scorer
     from debias.trees.ensemble import TreeEnsemble
 
     Figures = tuple[NDArray[np.float64], dict[str, Any]]
@@ -70,18 +70,6 @@ class _FunctionScorer:
         """Pickle by name if the module of the function has it, so that processes need no copy of the code."""
         return by_name(self) or (_made, (type(self), {name: getattr(self, name) for name in self.__dataclass_fields__}))
 
-    def _checked(self, result: Any, features: TreeEnsemble | Data) -> Figures:
-        values, details = result if isinstance(result, tuple) else (result, {})
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != (features.n_features,):
-            raise DebiasError(
-                f"the scorer {self.name} returned shape {values.shape} for {features.n_features} features"
-            )
-        if not np.isfinite(values).all():
-            bad = [features.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
-            raise DebiasError(f"the scorer {self.name} returned scores that are not finite, for {bad}")
-        return values, details
-
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionTreeScorer(_FunctionScorer):
@@ -93,7 +81,7 @@ class FunctionTreeScorer(_FunctionScorer):
 
     def score(self, ensemble: TreeEnsemble, rows: Any) -> Figures:
         """Call the function and check what it returns."""
-        return self._checked(self.function(ensemble, rows, **self.options), ensemble)
+        return figures_of(self, self.function(ensemble, rows, **self.options), ensemble)
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
         """Return the factor of the centred covariance of each node, or None; see :class:`debias.TreeScorer`."""
@@ -110,7 +98,7 @@ class FunctionDataScorer(_FunctionScorer):
 
     def score(self, data: Any) -> Figures:
         """Call the function and check what it returns."""
-        return self._checked(self.function(data, **self.options), data)
+        return figures_of(self, self.function(data, **self.options), data)
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
         """Return the mean score of each feature over permutations of its values; None if it is not known."""
@@ -213,3 +201,20 @@ def data_scorer_plugin(
 
 def _made(kind: type[_FunctionScorer], fields: dict[str, Any]) -> _FunctionScorer:
     return kind(**fields)
+
+
+def figures_of(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Problem) -> Figures:
+    """Return the values and details in what a scorer returned; raise a DebiasError if they are malformed."""
+    pair = result if isinstance(result, tuple) else (result, {})
+    if len(pair) != 2 or not isinstance(pair[1], dict):
+        raise DebiasError(f"the scorer {scorer.name} must return an array, or an array and a dict of details")
+    try:
+        values = np.asarray(pair[0], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DebiasError(f"the scorer {scorer.name} returned {pair[0]!r}, which is not an array of numbers") from None
+    if values.shape != (features.n_features,):
+        raise DebiasError(f"the scorer {scorer.name} returned shape {values.shape} for {features.n_features} features")
+    if not np.isfinite(values).all():
+        bad = [features.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
+        raise DebiasError(f"the scorer {scorer.name} returned scores that are not finite, for {bad}")
+    return values, pair[1]

@@ -96,6 +96,11 @@ def _require_comparable(rules: tuple[str, ...], audit: Audit, baseline: Audit | 
     for what, compared in (("the audit", audit), ("the baseline", baseline)):
         if (reason := _no_verdicts(compared)) is not None:
             raise PolicyError(f"{rules[0]} compares verdicts, but {what} has none: {reason}")
+    if audit.main_scorer != baseline.main_scorer:
+        raise PolicyError(
+            f"{rules[0]} compares scores, but the main scorers differ: {audit.main_scorer} now, {baseline.main_scorer} "
+            "in the baseline. Audit the old model again with the same main="
+        )
     tests = [compared.main.details["test"] for compared in (audit, baseline)]
     error_rates = [(test["alpha"], test.get("error")) for test in tests]
     if error_rates[0] != error_rates[1]:

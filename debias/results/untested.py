@@ -18,8 +18,12 @@ NO_VERDICT = "the test gave no verdict on these rows. Audit other rows that the 
 
 
 def with_reason(scores: Scores, reason: str) -> Scores:
-    """Return the scores with the reason why they were not tested: a clause, then sentences that say what to do."""
-    return replace(scores, details={**scores.details, "untested_because": reason.rstrip(".")})
+    """Return the scores with the reason why they were not tested: a clause, then sentences that say what to do.
+
+    A decision of the scorer itself is left out, since these scores have no verdict.
+    """
+    details = {**scores.details, "untested_because": reason.rstrip(".")}
+    return replace(scores, selected=None, threshold=None, p_value=None, p_adjusted=None, details=details)
 
 
 def unless_tested(scores: Scores, warnings: list[str]) -> Scores:

@@ -14,6 +14,7 @@ from debias.data.table import Table
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.registry import plugin_manager
+from debias.hooks.scorers import figures_of
 from debias.hooks.training_weights import TrainingWeights
 from debias.models.refitting import refit
 from debias.models.wrappers import Member, unwrap
@@ -226,7 +227,7 @@ class Experiment:
     def _member_scores(self, request: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
         """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""
         ensemble, rows, _ = prepare(request, member, [scorer], known=True, train_weight=_weights(self.training.weight))
-        values, _ = scorer.score(ensemble, rows)
+        values, _ = figures_of(scorer, scorer.score(ensemble, rows), ensemble)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
         elif ensemble.named:

@@ -6,7 +6,6 @@ series below z = a + 1, and by Legendre's continued fraction (with Lentz's metho
 
 import math
 
-import numpy as np
 from numba import njit
 
 
@@ -68,8 +67,3 @@ def quantile_1df(log_p: float) -> float:
 @njit(cache=True, nogil=True)
 def _log_tail_1df(x: float) -> float:
     return math.log(math.erfc(math.sqrt(x / 2))) if x < 100 else log_tail(x, 1.0)
-
-
-def log_tails(x: np.ndarray, df: np.ndarray) -> np.ndarray:
-    """Return `log_tail` of each pair, shape (n,)."""
-    return np.array([log_tail(float(statistic), float(d)) for statistic, d in zip(x, df, strict=True)])
