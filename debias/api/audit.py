@@ -170,6 +170,11 @@ def audit(
             f"scorers=[{main_scorer.name!r}]"
         )
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
+    if refit_scorers and (blocks is not None or base_margin is not None):
+        raise CompositionError(
+            f"{refit_scorers[0].name} refits the model on rows of its own: leave blocks and base_margin out, or score "
+            "it by itself"
+        )
     if request.params is not None and not refit_scorers:
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:
@@ -194,7 +199,7 @@ def audit(
     scores = evaluate(request, other_scorers, tested, beside=kept.beside, where_defined=where_defined)
     engine = Engine(n_jobs=request.n_jobs)
     for refit_scorer in refit_scorers:
-        scores[refit_scorer.name] = score_refits(request.without_blocks(), refit_scorer, engine)
+        scores[refit_scorer.name] = score_refits(request, refit_scorer, engine)
     return Audit.of(kept.reported, kept.kind, scores, kept.n_values, kept.fingerprints.to_dict(), main_scorer.name)
 
 

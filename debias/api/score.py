@@ -265,6 +265,8 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
             raise RowsError(f"{scorer.name} uses no model: leave `rows` and `train` out")
         if procedure is not None:
             raise CompositionError(f"{scorer.name} uses no model, so test={test!r} cannot test it: leave test out")
+        if request.blocks is not None or request.base_margin is not None:
+            raise CompositionError(f"{scorer.name} uses no model: leave blocks and base_margin out")
         if request.groups is not None:
             raise CompositionError(
                 f"the scores of {scorer.name} cannot be summed over the columns of a group: leave groups out"

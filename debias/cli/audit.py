@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 @click.command("audit", epilog="\b\nExample: debias audit model.ubj heldout.csv --target outcome --html report.html")
 @input_options()
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
+@click.option(
+    "--main", default="mdi_oob", show_default=True, metavar="EXPR", help="Scorer to test, and to compute shares from."
+)
+@click.option(
+    "--test",
+    default="auto",
+    show_default=True,
+    type=click.Choice(["auto", "permutation", "conservative", "naive", "none"]),
+    help="How to test the main scorer.",
+)
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
 @click.option(
     "--error",
@@ -37,6 +47,8 @@ def command(
     source: Source,
     form: str,
     scorers: tuple[str, ...],
+    main: str,
+    test: str,
     alpha: float,
     error: str,
     permutations: int,
@@ -54,7 +66,7 @@ def command(
         from debias.results.console import print_audit
 
         model, X, y, options = source.read()
-        options |= {"alpha": alpha, "error": error}
+        options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
         result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
         warn(result.warnings)
         if json_file:

@@ -93,10 +93,6 @@ class Request:
         """Return the request without evaluation rows."""
         return replace(self, X=None)
 
-    def without_blocks(self) -> Request:
-        """Return the request without blocks and margins, which a refit cannot use."""
-        return replace(self, blocks=None, base_margin=None)
-
 
 def whole_seed(seed: Any) -> int | None:
     """Return a seed as a number; raise a RowsError if it is not one."""

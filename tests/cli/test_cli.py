@@ -51,6 +51,18 @@ def test_audit_prints_the_table_and_says_what_was_left_out(files, model):
     assert "left out: spare" in done.stderr
 
 
+def test_the_main_scorer_and_the_test_are_options(files):
+    given = ("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight")
+    given = (*given, "--format", "json")
+    audit = debias.Audit.from_json(run(*given, "--main", "mdi_oob", "--test", "naive").stdout)
+    assert audit.main_scorer == "mdi_oob"
+    assert audit.main.details["test"]["method"] == "naive"
+    untested = debias.Audit.from_json(run(*given, "--test", "none").stdout)
+    assert set(untested.verdict) == {"untested"}
+    assert "main='mdi' uses no rows" in run(*given, "--main", "mdi").stderr
+    assert run(*given, "--test", "mirror").exit_code == 2
+
+
 @pytest.mark.parametrize("data", ["heldout.parquet", "heldout.feather"])
 def test_other_tables_give_the_same_numbers(files, data):
     given = ("--target", "outcome", "--weight", "weight", "--format", "csv")

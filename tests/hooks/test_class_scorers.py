@@ -146,3 +146,12 @@ def test_a_gate_compares_audits_of_one_main_scorer(forest, rows):
 def test_rows_in_batches_have_no_contributions(forest, rows):
     with pytest.raises(debias.RowsError, match="contributions need all rows at once"):
         debias.contributions(forest, [rows], None)
+
+
+@pytest.mark.parametrize(
+    ("call", "scorer"),
+    [(debias.audit, ["shadow(mdi)"]), (debias.score, "shadow(mdi)"), (debias.score, "gini_merit")],
+)
+def test_blocks_are_not_dropped_where_they_cannot_count(call, scorer, forest, rows):
+    with pytest.raises(debias.CompositionError, match="blocks (and|or) base_margin"):
+        call(forest, *rows, scorer, blocks=np.arange(120) // 2)
