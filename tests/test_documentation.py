@@ -1,4 +1,4 @@
-"""What the documentation says is there, and what it shows runs. The site itself is built in test_site.py."""
+"""Tests that the documentation names what exists and that its examples run; test_site.py builds the site."""
 
 import doctest
 import importlib

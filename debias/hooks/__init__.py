@@ -1,4 +1,4 @@
-"""What a plugin may offer, and how debias finds it.
+"""The interface of plugins: hooks, contracts of scorers and meta-methods, and the registry that finds them.
 
 - ``specs``: the hooks that a plugin may implement. An adapter of a library implements the hooks about models.
 - ``contracts``: what a scorer and a meta-method must offer (protocols), and the `Problem` of a meta-method.

@@ -1,4 +1,4 @@
-"""How an adapter describes a model around other models: the models inside, their columns, and how to refit it."""
+"""The description of a model around other models: the models inside, their columns, and a way to refit it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What users get: scores, audits, comparisons and gates, and how they are shown."""
+"""Results: scores, audits, comparisons and gates, with their tables, plots, pages and files."""

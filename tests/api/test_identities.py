@@ -1,4 +1,4 @@
-"""What must hold of the scores whatever the data: methods.md, "Facts to respect"."""
+"""Tests of identities that hold for the scores of any data: methods.md, "Facts to respect"."""
 
 from __future__ import annotations
 

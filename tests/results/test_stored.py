@@ -1,4 +1,4 @@
-"""What is read back from JSON: all of it is checked, and nothing that debias did not write is taken."""
+"""Tests of reading results from JSON: every field is checked, and other files are refused."""
 
 import dataclasses
 import json

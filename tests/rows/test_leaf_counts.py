@@ -1,4 +1,4 @@
-"""What recognition of training rows counts in the leaves, by brute force."""
+"""Tests of leaf counts against brute force."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is proven about rows, told of them or refused.
+"""Tests of what is proven about rows, of warnings about them, and of rows that are refused.
 
 One file, since all cases ask the same question of the same models.
 """

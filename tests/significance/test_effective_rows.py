@@ -1,4 +1,4 @@
-"""How many rows count: the number itself, which test it chooses, and the level where few count."""
+"""Tests of the effective number of rows, of the test it chooses, and of the level where few rows count."""
 
 from __future__ import annotations
 

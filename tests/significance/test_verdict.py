@@ -1,4 +1,4 @@
-"""What audits say of significance, and what is refused."""
+"""Tests of the verdicts of audits, and of requests that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `debias.testing.check_adapter` says of adapters broken in one way each, on the forest of a toy library."""
+"""Tests of `debias.testing.check_adapter` with adapters that are broken in one way each."""
 
 from dataclasses import fields, replace
 from types import SimpleNamespace
