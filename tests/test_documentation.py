@@ -22,7 +22,7 @@ from debias.hooks import specs as hookspecs
 from debias.hooks.registry import meta_methods, plugin_manager, scorers
 
 HERE = Path(__file__).parent.parent
-INTEGRATIONS = ("mlflow_evaluator", "skore_check")
+INTEGRATIONS = ("mlflow", "skore")
 """Modules that import what the default tests do without; their own tests run their pages."""
 DOCS = HERE / "docs"
 PAGES = sorted(str(path.relative_to(HERE)) for path in DOCS.rglob("*.md") if "gallery" not in path.parts)
