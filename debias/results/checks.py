@@ -96,5 +96,7 @@ def _check_test(main: Scores, at: str) -> None:
     alpha = test.get("alpha")
     if isinstance(alpha, bool) or not isinstance(alpha, (int, float)) or not 0 < alpha < 1:
         raise DebiasError(f"{at}.details.test.alpha is not an error rate: {alpha!r}")
+    if test.get("error") not in (None, "fwer", "fdr", "fdr_by"):
+        raise DebiasError(f"{at}.details.test.error is not a kind of error rate: {test['error']!r}")
     if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
         raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")

@@ -68,6 +68,7 @@ MALFORMED = [
     (f"{MAIN}.details.test", ..., "no details.test"),
     (f"{MAIN}.details.test.alpha", 5, "not an error rate"),
     (f"{MAIN}.details.test.alpha", "0.05", "not an error rate"),
+    (f"{MAIN}.details.test.error", "fwr", "not a kind of error rate"),
     (f"{MAIN}.details.test.alpha", 0.95, "selected contradicts p_adjusted"),
     (f"{MAIN}.standard_error", [-1.0, 0.1, 0.1, 0.1], "below 0"),
     (f"{MAIN}.p_adjusted", [0.02, 0.9, 0.9, 1.1], "outside 0 to 1"),
