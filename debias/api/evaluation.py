@@ -187,7 +187,8 @@ def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
     """Score with a meta-method, which refits the model."""
     observed = score_trees(replace(request, params=None), innermost(scorer))
-    values, details = scorer.score(Experiment.of(request, observed, engine))
+    experiment = Experiment.of(request, observed, engine)
+    values, details = figures_of(scorer, scorer.score(experiment), experiment)
     details, fields, warnings = _fields_of_scores(details)
     log = WarningLog(observed.warnings)
     for text in warnings:

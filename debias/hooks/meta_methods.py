@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from debias.errors import CompositionError, DebiasError, nearest
+from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import DataScorer, Gives, Scorer
 from debias.hooks.options import by_name, plain_options, shown_options
 
@@ -107,15 +107,8 @@ class _Wrapped:
         return cast("Self", self.meta.with_options(**options)(self.inner))
 
     def score(self, problem: Any) -> tuple[NDArray[np.float64], Details]:
-        """Call the function on a problem, and check what it returns."""
-        values, details = self.meta.function(self.inner, problem, **self.meta.options)
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != (problem.n_features,):
-            raise DebiasError(f"{self.name} returned shape {values.shape} for {problem.n_features} features")
-        if not np.isfinite(values).all():
-            bad = [problem.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
-            raise DebiasError(f"{self.name} returned scores that are not finite, for {bad}")
-        return values, details
+        """Call the function on a problem."""
+        return self.meta.function(self.inner, problem, **self.meta.options)
 
 
 @dataclass(frozen=True)

@@ -80,8 +80,8 @@ class FunctionTreeScorer(_FunctionScorer):
     node_weight_function: OfNodes | None = None
 
     def score(self, ensemble: TreeEnsemble, rows: Any) -> Figures:
-        """Call the function and check what it returns."""
-        return figures_of(self, self.function(ensemble, rows, **self.options), ensemble)
+        """Call the function; a result without details gets none."""
+        return _pair(self.function(ensemble, rows, **self.options))
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
         """Return the factor of the centred covariance of each node, or None; see :class:`debias.TreeScorer`."""
@@ -97,8 +97,8 @@ class FunctionDataScorer(_FunctionScorer):
     null_mean_function: OfFeatures | None = None
 
     def score(self, data: Any) -> Figures:
-        """Call the function and check what it returns."""
-        return figures_of(self, self.function(data, **self.options), data)
+        """Call the function; a result without details gets none."""
+        return _pair(self.function(data, **self.options))
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
         """Return the mean score of each feature over permutations of its values; None if it is not known."""
@@ -205,7 +205,7 @@ def _made(kind: type[_FunctionScorer], fields: dict[str, Any]) -> _FunctionScore
 
 def figures_of(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Problem) -> Figures:
     """Return the values and details in what a scorer returned; raise a DebiasError if they are malformed."""
-    pair = result if isinstance(result, tuple) else (result, {})
+    pair = _pair(result)
     if len(pair) != 2 or not isinstance(pair[1], dict):
         raise DebiasError(f"the scorer {scorer.name} must return an array, or an array and a dict of details")
     try:
@@ -218,3 +218,7 @@ def figures_of(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Prob
         bad = [features.feature_names[k] for k in np.flatnonzero(~np.isfinite(values))[:5]]
         raise DebiasError(f"the scorer {scorer.name} returned scores that are not finite, for {bad}")
     return values, pair[1]
+
+
+def _pair(result: Any) -> Any:
+    return result if isinstance(result, tuple) else (result, {})

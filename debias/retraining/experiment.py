@@ -192,7 +192,7 @@ class Experiment:
     def score(self, scorer: Scorer) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Return the scores of the model; it is refitted first if the experiment was changed."""
         if isinstance(scorer, RefitScorer):
-            return scorer.score(self)
+            return figures_of(scorer, scorer.score(self), self)
         assert isinstance(scorer, TreeScorer)
         if self.observed is not None:
             return self.observed.values, self.observed.details

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 _KNOWN = Provenance("train", "known", "debias has fitted the model itself on these rows")
-_BATCH = Provenance("held-out", "cannot be told", "one batch of rows that come in batches")
+_BATCH = Provenance("held-out", "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
 TRAIN_WARNING = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False, kw_only=True)
-class EvaluationRows:
+class EvaluationRows(ABC):
     """Evaluation rows, in memory or in batches: the attributes that every scorer of trees may read.
 
     Attributes
@@ -60,21 +61,22 @@ class EvaluationRows:
     n_jobs: int = 1
 
     @property
+    @abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def n_evaluated(self) -> int:
         """Number of rows with a weight above 0, without the rows that had no weight in training: these are not used."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def node_sums(self) -> NodeTotals:
         """Sums over these rows at every node; a row is used for a tree only if it was not in the bag of the tree."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def running_loss(self) -> NDArray[np.float64]:
         """Loss saved at the splits of each feature while margins run from F_0 to F_M; the last entry is by root steps.
 
@@ -86,7 +88,6 @@ class EvaluationRows:
             The objective is a function of the user, or the rows are out-of-bag rows: no row then has a margin of all
             trees.
         """
-        raise NotImplementedError
 
     def refuse_running_loss(self) -> NoReturn:
         """Raise a CompositionError that says why there is no running loss."""
