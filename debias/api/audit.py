@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from blake3 import blake3
 
 from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
@@ -244,15 +244,15 @@ class _Kept:
 
 
 class Fingerprints:
-    """SHA-256 of the trees of a model, and of the rows it was audited on.
+    """BLAKE3 digests of the trees of a model, and of the rows it was audited on.
 
     The fingerprint of trees does not depend on the object or file that holds them, and that of rows does not depend on
     their container. For a wrapper around several models, each is added in turn.
     """
 
     def __init__(self) -> None:
-        self._model = hashlib.sha256()
-        self._data = hashlib.sha256()
+        self._model = blake3()
+        self._data = blake3()
 
     def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
         """Add a model and its rows: X as the library of the model compares it, y as it was encoded, and the weights."""
@@ -263,4 +263,4 @@ class Fingerprints:
 
     def to_dict(self) -> dict[str, str]:
         """Return both as hexadecimal text."""
-        return {"model_sha256": self._model.hexdigest(), "data_sha256": self._data.hexdigest()}
+        return {"model_blake3": self._model.hexdigest(), "data_blake3": self._data.hexdigest()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from blake3 import blake3
 
 from debias.data.dask_rows import DaskRows
 from debias.data.response import Response, warn_of_codes
@@ -24,7 +24,7 @@ from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
 from debias.significance.streamed import EvidenceInBatches, Steps
-from debias.trees.fingerprint import trees_sha256
+from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLog, WarningLogOnce
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble)
     if len(request.members) > 1:
         kind = request.members[0].path[0]
         raise RowsError(f"this {kind} holds several models: make and score node sums of each")
-    if sums.trees_sha256 != trees_sha256(ensemble):  # this also finds a model that was refitted
+    if sums.trees_digest != trees_digest(ensemble):  # this also finds a model that was refitted
         raise RowsError("these node sums belong to another model, or to this model before it was refitted")
 
 
@@ -198,7 +198,7 @@ class Stream:
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Yield the rows of each batch, encoded."""
         assert self.source is not None
-        begin, encoder, digest = 0, self._encoder(ensemble), sha256()
+        begin, encoder, digest = 0, self._encoder(ensemble), blake3()
         for batch in self.source:
             in_bag_of_batch = None
             if in_bag is not None:

@@ -40,7 +40,7 @@ class Audit:
     n_values : array of int64 of shape (n_features,), or None
         Number of distinct values of each feature on these rows, without missing values.
     fingerprints : dict of str to str
-        SHA-256 digests: ``model_sha256`` of the trees, ``data_sha256`` of rows, response and weights.
+        BLAKE3 digests: ``model_blake3`` of the trees, ``data_blake3`` of rows, response and weights.
     main_scorer : str
         Name of the scorer that is tested, and from which the shares are computed.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.scores import Scores
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 DEEPEST = 50
 """Fields without a fixed form (details, settings, provenance) may be nested to this many levels."""
 AGREE = 1e-9

@@ -23,7 +23,7 @@ from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.node_totals import NodeTotals
 from debias.trees.ensemble import TreeEnsemble
-from debias.trees.fingerprint import trees_sha256
+from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from debias.rows.rows import Rows
 
-FORMAT = 3
+FORMAT = 4
 SEAL = "sha256"
 Pattern = tuple[Any, tuple[int | range, ...]]
 """Type of an array, or a regular expression for the name of its type; and its shape, with a range for a size that may
@@ -161,7 +161,7 @@ class NodeSums(NodeTotals):
             return NotImplemented
         both = self.empty()
         both.merge(self.state())
-        if other.ensemble is not self.ensemble and other.trees_sha256 != self.trees_sha256:
+        if other.ensemble is not self.ensemble and other.trees_digest != self.trees_digest:
             raise RowsError("node sums of two different ensembles cannot be added")
         both.merge(other.state())
         return both
@@ -304,9 +304,9 @@ class NodeSums(NodeTotals):
         return self._counter
 
     @cached_property
-    def trees_sha256(self) -> str:
-        """SHA-256 of the trees."""
-        return trees_sha256(self.ensemble)
+    def trees_digest(self) -> str:
+        """BLAKE3 digest of the trees."""
+        return trees_digest(self.ensemble)
 
 
 def _other_names(names: tuple[str, ...], before: tuple[str, ...]) -> str:
@@ -340,7 +340,7 @@ def write(path: str | Path, sums: NodeSums) -> None:
     """
     about = {
         "format": FORMAT,
-        "trees_sha256": sums.trees_sha256,
+        "trees_digest": sums.trees_digest,
         "running_loss": sums.running_loss is not None,
         "warnings": sums.notes.texts,
     }
@@ -382,7 +382,7 @@ def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, ND
                         f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
                         "file with the version that wrote it"
                     )
-                if about["trees_sha256"] != sums.trees_sha256:
+                if about["trees_digest"] != sums.trees_digest:
                     raise RowsError(f"{path} holds node sums of another model, not of this {sums.ensemble.source}")
                 patterns = _patterns(sums, bool(about["running_loss"]))
                 _refuse_others(members, patterns)
@@ -427,7 +427,7 @@ def _about(stored: ZipFile, members: dict[str, ZipInfo]) -> dict[str, Any]:
     except _Damage as damage:
         raise ValueError(damage) from None
     about = json.loads(line)
-    if not isinstance(about, dict) or not {"format", "trees_sha256", "running_loss", "warnings"} <= about.keys():
+    if not isinstance(about, dict) or not {"format", "trees_digest", "running_loss", "warnings"} <= about.keys():
         raise ValueError("the line about the node sums is not complete")
     texts = about["warnings"]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from blake3 import blake3
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,9 +37,9 @@ _OF_SPLITS = {"feature", "threshold", "left", "right", "missing_left", "zero_is_
 _OF_LEAVES = {"value", "averaging_weight", "weight", "count"}  # the entries of other nodes follow from the leaves
 
 
-def trees_sha256(ensemble: TreeEnsemble) -> str:
+def trees_digest(ensemble: TreeEnsemble) -> str:
     """Return the fingerprint of the trees alone; feature names do not change it."""
-    digest = hashlib.sha256()
+    digest = blake3()
     feed_trees(digest, ensemble)
     return digest.hexdigest()
 
@@ -66,13 +66,17 @@ def _feed_some(digest: Any, value: NDArray[Any], nodes: NDArray[Any]) -> None:
     """Add the entries of some nodes to a digest, in pieces that fit the cache."""
     digest.update(f"{value.dtype.str}{value.shape[1:]}{nodes.size}".encode())
     for begin in range(0, nodes.size, NODES_AT_ONCE):
-        digest.update(value.take(nodes[begin : begin + NODES_AT_ONCE], axis=0).data)
+        digest.update(_bytes_of(value.take(nodes[begin : begin + NODES_AT_ONCE], axis=0)))
 
 
 def feed(digest: Any, value: Any) -> None:
     """Add an array, or the representation of a plain value, to a digest."""
     if isinstance(value, np.ndarray):
         digest.update(f"{value.dtype.str}{value.shape}".encode())
-        digest.update(np.ascontiguousarray(value).data)
+        digest.update(_bytes_of(value))
     else:
         digest.update(repr(value).encode())
+
+
+def _bytes_of(value: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(value).reshape(-1).view(np.uint8)

@@ -595,9 +595,9 @@ def test_sums_of_an_older_format_say_what_to_do(tmp_path):
     forest = small_forest().fit(X, y)
     debias.NodeSums(forest).save(tmp_path / "s.npz")
     arrays = dict(np.load(tmp_path / "s.npz"))
-    arrays["about"] = np.array(str(arrays["about"]).replace('"format": 3', '"format": 2'))
+    arrays["about"] = np.array(str(arrays["about"]).replace('"format": 4', '"format": 3'))
     np.savez(tmp_path / "old.npz", **{name: arrays[name] for name in arrays if name != "sha256"})
-    with pytest.raises(debias.RowsError, match=r"of format 2.*Add the rows up again"):
+    with pytest.raises(debias.RowsError, match=r"of format 3.*Add the rows up again"):
         debias.NodeSums.load(tmp_path / "old.npz", forest)
 
 

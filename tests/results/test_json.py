@@ -70,9 +70,9 @@ def test_fingerprints_tell_models_and_rows_apart_but_not_containers(diabetes, mo
         again = debias.audit(loaded, X[300:][X.columns[::-1]], y[300:].tolist(), test=None)
     assert again.fingerprints == prints
     other = debias.audit(models("xgboost", n_estimators=39).fit(*train), *fresh, test=None).fingerprints
-    assert (other["model_sha256"] != prints["model_sha256"], other["data_sha256"]) == (True, prints["data_sha256"])
+    assert (other["model_blake3"] != prints["model_blake3"], other["data_blake3"]) == (True, prints["data_blake3"])
     with pytest.warns(debias.DebiasWarning, match="these rows differ from the training rows"):
         changed = debias.audit(model, fresh[0].assign(age=0.0), fresh[1], test=None).fingerprints
-    assert (changed["model_sha256"], changed["data_sha256"] != prints["data_sha256"]) == (prints["model_sha256"], True)
+    assert (changed["model_blake3"], changed["data_blake3"] != prints["data_blake3"]) == (prints["model_blake3"], True)
     weighted = debias.audit(model, *fresh, sample_weight=np.arange(1.0, 143), test=None).fingerprints
-    assert weighted["data_sha256"] != prints["data_sha256"]
+    assert weighted["data_blake3"] != prints["data_blake3"]

@@ -91,7 +91,7 @@ MALFORMED = [
     ("n_values", [1.5, 2, 3, 4], "n_values is not a whole number"),
     ("n_values", [2**70, 2, 3, 4], "n_values is not a whole number"),
     ("n_values", [1, 2], "n_values has shape"),
-    ("fingerprints", {"model_sha256": 3}, "fingerprints.model_sha256 is not text"),
+    ("fingerprints", {"model_blake3": 3}, "fingerprints.model_blake3 is not text"),
     ("share", [0.25, 0.25, 0.25, 0.25], "share does not follow"),
     ("share", [1.5, 0, 0, 0], "share does not follow"),
     ("share", "none", "share does not follow"),

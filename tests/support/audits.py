@@ -54,5 +54,5 @@ def made(names, seed=0, tested=True, reported=True, rows="oob", warnings=(), n_p
         "gain",
         {"mdi_oob": scores},
         rng.integers(2, 500, n),
-        {"model_sha256": "0" * 64, "data_sha256": "1" * 64},
+        {"model_blake3": "0" * 64, "data_blake3": "1" * 64},
     )

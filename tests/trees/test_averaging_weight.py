@@ -8,7 +8,7 @@ import pytest
 import debias
 from debias.hooks.registry import scorers
 from debias.testing.toy_forests import TASKS, toy_rows
-from debias.trees.fingerprint import trees_sha256
+from debias.trees.fingerprint import trees_digest
 from debias.trees.shapley import shapley_values
 
 OF_TREES = sorted(
@@ -37,7 +37,7 @@ def test_inner_nodes_are_plain_means_of_their_leaves(task):
 
 def test_the_trees_have_a_fingerprint_of_their_own():
     rows = toy_rows(TASKS[0])
-    assert trees_sha256(without(rows).ensemble) == trees_sha256(without(rows).ensemble)
+    assert trees_digest(without(rows).ensemble) == trees_digest(without(rows).ensemble)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -134,8 +134,8 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         },
         "seed": "none" if provenance["seed"] is None else provenance["seed"],
         "version of debias": provenance["debias_version"],
-        "fingerprint of the model": provenance.get("model_sha256", "not recorded"),
-        "fingerprint of the data": provenance.get("data_sha256", "not recorded"),
+        "fingerprint of the model": provenance.get("model_blake3", "not recorded"),
+        "fingerprint of the data": provenance.get("data_blake3", "not recorded"),
     }
     return [(name, str(value)) for name, value in facts.items()]
 

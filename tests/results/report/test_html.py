@@ -106,7 +106,7 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
         assert f">{escape(percent_in_table(row['share']))}<" in cells
         assert row["verdict"] in cells
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
-    assert audit.fingerprints["model_sha256"] in text
+    assert audit.fingerprints["model_blake3"] in text
     assert audit.test_summary() in text
     assert f"{audit.unsupported_share:.1%} of the reported importance belongs to" in text
 
