@@ -47,6 +47,7 @@ def parse(text: str) -> Scorer:
 def _scorer(node: ast.expr, line: str) -> Scorer:
     from debias.hooks.registry import find_scorer, meta_methods, scorers
 
+    metas = meta_methods()
     if isinstance(node, ast.Name):
         head, arguments, keywords = node, [], []
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -55,16 +56,16 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
         raise _pointing(line, _column(line, node), f"this is not a scorer; {_FORM}")
     name, at = head.id, _column(line, head)
     options = [_option(keyword, line) for keyword in keywords]
-    if name not in meta_methods():
+    if name not in metas:
         if arguments:
             is_scorer = name in scorers()
             problem = f"{name} is a scorer, and wraps no scorer" if is_scorer else f"there is no meta-method {name!r}"
-            raise _pointing(line, at, f"{problem}; the meta-methods are {', '.join(meta_methods())}")
+            raise _pointing(line, at, f"{problem}; the meta-methods are {', '.join(metas)}")
         plugin: Any = _located(line, at, find_scorer, name)
     else:
         if len(arguments) != 1:
             raise _pointing(line, at, f"{name} wraps one scorer, not {len(arguments)}: write {name}(mdi_oob)")
-        plugin = meta_methods()[name]
+        plugin = metas[name]
     options_set: set[str] = set()
     for keyword, (option, value) in zip(keywords, options, strict=True):
         if option in options_set:

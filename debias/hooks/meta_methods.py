@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 
 from debias.errors import CompositionError, nearest
-from debias.hooks.contracts import DataScorer, Gives, Scorer
+from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, is_a
 from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class _Wrapped:
         return self.meta.function(self.inner, problem, **self.meta.options)
 
 
+@is_a(DataScorer)
 @dataclass(frozen=True)
 class WrappedDataScorer(_Wrapped):
     """A scorer of data inside a meta-method, which scores changed data."""
@@ -120,6 +121,7 @@ class WrappedDataScorer(_Wrapped):
         return None
 
 
+@is_a(RefitScorer)
 @dataclass(frozen=True)
 class WrappedTreeScorer(_Wrapped):
     """A scorer of trees inside a meta-method, which refits the model."""

@@ -124,8 +124,8 @@ def meta_methods(manager: pluggy.PluginManager | None = None) -> dict[str, MetaM
 
 def find_scorer(name: str) -> Scorer:
     """Return the scorer with this name, or raise a CompositionError that lists the known names."""
-    known = scorers()
-    if name in meta_methods():
+    known, metas = _offered(plugin_manager())
+    if name in metas:
         raise CompositionError(f"{name} wraps a scorer: write {name}(mdi_oob)")
     if name not in known:
         raise CompositionError(f"there is no scorer {name!r}.{nearest(name, known)} There are: {', '.join(known)}")

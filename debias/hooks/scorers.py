@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
-from debias.hooks.contracts import Gives
+from debias.hooks.contracts import DataScorer, Gives, TreeScorer, is_a
 from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class _FunctionScorer:
         return by_name(self) or (_made, (type(self), {name: getattr(self, name) for name in self.__dataclass_fields__}))
 
 
+@is_a(TreeScorer)
 @dataclass(frozen=True, kw_only=True)
 class FunctionTreeScorer(_FunctionScorer):
     """A scorer of trees made from a function ``(ensemble, rows, *, options) -> array of shape (n_features,)``."""
@@ -90,6 +91,7 @@ class FunctionTreeScorer(_FunctionScorer):
         return self.node_weight_function(ensemble, rows, **self.options)
 
 
+@is_a(DataScorer)
 @dataclass(frozen=True, kw_only=True)
 class FunctionDataScorer(_FunctionScorer):
     """A scorer of data made from a function ``(data, *, options) -> array of shape (n_features,)``."""
