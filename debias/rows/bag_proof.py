@@ -153,32 +153,28 @@ def proof_of(
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_samples() == ensemble.count[roots]
-    at_root = _spread(ensemble, ROOTS_TO_CHECK)
+    at_root = set(_spread(ensemble, ROOTS_TO_CHECK).tolist())
+    column_of = {tree: column for column, tree in enumerate(trees.tolist())}
     root_weights, root_values, matched_counts, matched_values = [], [], [], []
-    features_of_wrong, features_of_right = [], []
-    for tree in np.union1d(at_root, trees):
-        weight = in_bag.draw(int(tree))
+    for tree in sorted(at_root | column_of.keys()):
+        weight = in_bag.draw(tree)
         if tree in at_root:
             root_weights.append(abs(weight.sum() / ensemble.weight[roots[tree]] - 1) < 1e-6)
             gap = np.abs(_mean(response, weight, ensemble) - ensemble.centred_value[roots[tree]])
             root_values.append(gap.max() <= tolerance)
-        if tree in trees:
-            reached, samples = leaves[:, np.searchsorted(trees, tree)], in_bag.samples(int(tree), weight)
-            counts, values, features = _compare_tree(ensemble, int(tree), reached, weight, samples, response, tolerance)
+        if tree in column_of:
+            reached, samples = leaves[:, column_of[tree]], in_bag.samples(tree, weight)
+            counts, values = _compare_tree(ensemble, tree, reached, weight, samples, response, tolerance)
             matched_counts.append(counts)
             matched_values.append(values)
-            features_of_wrong.append(features[0])
-            features_of_right.append(features[1])
-    wrong, right = np.concatenate(features_of_wrong), np.concatenate(features_of_right)
-    columns = np.unique(wrong)
-    telling = (~np.isin(right, columns)).sum() > wrong.size
+    counts, values = np.concatenate(matched_counts), np.concatenate(matched_values)
     return Proof(
         n_trees=int(trees.size),
         root_counts=min(float(root_counts.mean()), float(np.mean(root_weights))),
         root_values=float(np.mean(root_values)),
-        counts=float(np.concatenate(matched_counts).mean()),
-        values=float(np.concatenate(matched_values).mean()),
-        columns=[ensemble.feature_names[k] for k in columns] if telling else [],
+        counts=float(counts.mean()),
+        values=float(values.mean()),
+        columns=_columns_that_differ(ensemble, trees, counts & values if ensemble.mean_values else counts),
         values_prove=ensemble.mean_values,
         telling=_telling(response, ensemble.n_outputs) and _roots_vary(ensemble, tolerance),
     )
@@ -262,34 +258,38 @@ def _compare_tree(
     samples: NDArray[np.float64],
     response: Response,
     tolerance: float,
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Return which nodes have the stored count, which the stored value, and the features of wrong and right splits.
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which nodes of a tree have the stored count, and which the stored value."""
+    from debias.rows.kernels import proof as kernels
 
-    A wrong split holds its training rows and sends some of them to the other side.
-    """
-    from debias.trees.kernels import nodes as kernels
-
-    nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
-    left, right = ensemble.left[nodes], ensemble.right[nodes]
-    start = np.array([0, left.size])
-    at = leaves.astype(np.int64) + 1  # 0 where out of bag
-    counted = np.bincount(at, weights=samples, minlength=left.size + 1)[1:]
-    n = np.bincount(at, weights=weight, minlength=left.size + 1)[1:]
-    if response.values is None:
-        assert response.codes is not None
-        k = ensemble.n_outputs
-        s = np.bincount(at * k + response.codes, weights=weight, minlength=(left.size + 1) * k).reshape(-1, k)[1:]
-    else:
-        sums = [np.bincount(at, weights=weight * y, minlength=left.size + 1)[1:] for y in response.values.T]
-        s = np.stack(sums, axis=1)
-    kernels.sum_up(start, left, right, n, s, counted)
     assert ensemble.count is not None
-    counts = counted == ensemble.count[nodes]
-    mean = np.divide(s, n[:, None], out=np.full_like(s, np.inf), where=n[:, None] > 0)
-    values = np.all(np.abs(mean - ensemble.centred_value[nodes]) <= tolerance, axis=1)
-    split = np.flatnonzero(left >= 0)
-    agrees = counts & values if ensemble.mean_values else counts
-    split = split[agrees[split]]
-    children_agree = agrees[left[split]] & agrees[right[split]]
-    feature = ensemble.feature[nodes]
-    return counts, values, (feature[split[~children_agree]], feature[split[children_agree]])
+    nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+    counts, values = np.empty((2, nodes.stop - nodes.start), dtype=bool)
+    codes = response.codes if response.values is None else None
+    of_rows = (leaves, weight, samples, codes, response.values)
+    of_nodes = (ensemble.left[nodes], ensemble.right[nodes], ensemble.count[nodes], ensemble.centred_value[nodes])
+    kernels.compare_tree(*of_rows, *of_nodes, tolerance, counts, values)
+    return counts, values
+
+
+def _columns_that_differ(ensemble: TreeEnsemble, trees: NDArray[np.int64], agrees: NDArray[np.bool_]) -> list[str]:
+    """Return the names of the features at wrong splits; none if almost all features are among them.
+
+    A wrong split holds its training rows and sends some of them to the other side. `agrees` has the nodes of `trees`,
+    tree after tree.
+    """
+    if agrees.all():
+        return []
+    wrong, right, begin = [], [], 0
+    for tree in trees:
+        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+        end = begin + nodes.stop - nodes.start
+        left_child, right_child, feature = ensemble.left[nodes], ensemble.right[nodes], ensemble.feature[nodes]
+        of_tree, begin = agrees[begin:end], end
+        split = np.flatnonzero(of_tree & (left_child >= 0))
+        children_agree = of_tree[left_child[split]] & of_tree[right_child[split]]
+        wrong.append(feature[split[~children_agree]])
+        right.append(feature[split[children_agree]])
+    columns = np.unique(np.concatenate(wrong))
+    telling = (~np.isin(np.concatenate(right), columns)).sum() > sum(map(len, wrong))
+    return [ensemble.feature_names[k] for k in columns] if telling else []
