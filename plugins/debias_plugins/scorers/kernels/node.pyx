@@ -21,10 +21,11 @@ def sum_by_feature(
     double[::1] total,
 ):
     """Add the term of each split, times the scale of its tree, to the total of its feature."""
-    cdef int64_t j
+    cdef int64_t j, k
     with nogil:
         for j in range(splits.shape[0]):
-            total[feature[splits[j]]] += contributions[j] * scale[tree_of_split[j]]
+            k = feature[splits[j]]
+            total[k] += contributions[j] * scale[tree_of_split[j]]
 
 
 def centred_covariance(
