@@ -30,6 +30,7 @@ def route(
     cdef Room room = Room(X.shape[0], trees, ways)
     cdef int64_t j, g, n_leaves
     cdef uint64_t begin, i
+    cdef int32_t leaf
     with nogil:
         for j in range(trees.shape[0]):
             if skip.shape[0]:
@@ -37,8 +38,9 @@ def route(
             n_leaves = divide(X, trees[j], threshold, ways, skip, j, room)
             begin = 0
             for g in range(n_leaves):
+                leaf = room.leaf[g]
                 for i in range(begin, room.end[g]):
-                    leaves[j, room.rows[i]] = room.leaf[g]
+                    leaves[j, room.rows[i]] = leaf
                 begin = room.end[g]
 
 
@@ -240,10 +242,12 @@ cdef inline uint64_t part_missing_left(
     """
     cdef uint64_t n_left = 0, i
     cdef uint32_t r
+    cdef uint32_t* back = to + n - 1
     for i in range(n):
         r = source[i]
         to[n_left] = r
-        to[n - 1 - i + n_left] = r
+        back[n_left] = r
+        back -= 1
         n_left += not column[r * width] > t  # true where missing
     return n_left
 
@@ -254,10 +258,12 @@ cdef inline uint64_t part_missing_right(
     """Do the same as `part_missing_left`, with missing values going right."""
     cdef uint64_t n_left = 0, i
     cdef uint32_t r
+    cdef uint32_t* back = to + n - 1
     for i in range(n):
         r = source[i]
         to[n_left] = r
-        to[n - 1 - i + n_left] = r
+        back[n_left] = r
+        back -= 1
         n_left += column[r * width] <= t  # false where missing
     return n_left
 
@@ -277,10 +283,12 @@ cdef uint64_t part_by_rule(
     """Do the same as `part_missing_left`, at a split on categories or one that treats zeros as missing."""
     cdef uint64_t n_left = 0, i
     cdef uint32_t r
+    cdef uint32_t* back = to + n - 1
     for i in range(n):
         r = source[i]
         to[n_left] = r
-        to[n - 1 - i + n_left] = r
+        back[n_left] = r
+        back -= 1
         n_left += goes_left(
             column[r * width], t, missing_left, zero, which, nodes.set_start, nodes.set_codes, nodes.listed_left
         )
