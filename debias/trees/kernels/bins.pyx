@@ -6,7 +6,6 @@ the right child, for a few thousand rows at once. Processors do this for 16 to 6
 split of a tree costs less than following each row along its path.
 """
 
-cimport cython
 from cython cimport floating
 from libc.math cimport INFINITY, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -248,12 +247,14 @@ cdef const uint8_t* evaluate(
     return result
 
 
-# The compiler vectorises these loops because both results are read before one of them is chosen.
+# The compiler vectorises these loops because both results are read before one of them is chosen. A child is the result
+# of a step, or the number of a leaf.
 
 
 cdef void pick(
     const uint8_t* column, uint8_t code, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t size
 ) noexcept nogil:
+    """Choose between the results of two steps."""
     cdef int64_t i
     cdef uint8_t on_left, on_right
     for i in range(size):
@@ -264,6 +265,7 @@ cdef void pick(
 cdef void pick_or_right(
     const uint8_t* column, uint8_t code, const uint8_t* a, uint8_t right, uint8_t* result, int64_t size
 ) noexcept nogil:
+    """Choose between the result of a step and a leaf."""
     cdef int64_t i
     cdef uint8_t on_left
     for i in range(size):
@@ -274,6 +276,7 @@ cdef void pick_or_right(
 cdef void pick_or_left(
     const uint8_t* column, uint8_t code, uint8_t left, const uint8_t* b, uint8_t* result, int64_t size
 ) noexcept nogil:
+    """Choose between a leaf and the result of a step."""
     cdef int64_t i
     cdef uint8_t on_right
     for i in range(size):
@@ -284,6 +287,7 @@ cdef void pick_or_left(
 cdef void pick_leaf(
     const uint8_t* column, uint8_t code, uint8_t left, uint8_t right, uint8_t* result, int64_t size
 ) noexcept nogil:
+    """Choose between two leaves."""
     cdef int64_t i
     for i in range(size):
         result[i] = left if column[i] <= code else right

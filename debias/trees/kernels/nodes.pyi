@@ -28,9 +28,9 @@ def list_splits(
     first: int,
     left: NDArray[np.int32],
     right: NDArray[np.int32],
-    splits: NDArray[np.signedinteger[Any]],
-    children: NDArray[np.signedinteger[Any]],
-    tree_of_split: NDArray[np.signedinteger[Any]],
+    splits: NDArray[Any],
+    children: NDArray[Any],
+    tree_of_split: NDArray[Any],
 ) -> None: ...
 def round_down(values: NDArray[np.float64], rounded: NDArray[np.floating[Any]]) -> None: ...
 def sum_leaf_values(

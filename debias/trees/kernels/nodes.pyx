@@ -32,7 +32,17 @@ def check_trees(
     with nogil:
         for tree in range(start.shape[0] - 1):
             fault = check_tree(
-                start[tree], start[tree + 1], left, right, feature, threshold, value, weight, n_features, has_parent, &node
+                start[tree],
+                start[tree + 1],
+                left,
+                right,
+                feature,
+                threshold,
+                value,
+                weight,
+                n_features,
+                has_parent,
+                &node,
             )
             if node >= 0:
                 break

@@ -238,7 +238,8 @@ cdef inline uint64_t part_missing_left(
 ) noexcept nogil:
     """Write rows that go left to the front of `to` and the others to the back; return the number that go left.
 
-    The value of row r is `column[r * width]`. Each row is written to both ends, and the next one overwrites one of them.
+    The value of row r is `column[r * width]`. Each row is written to both ends, and the next one overwrites one of the
+    two.
     """
     cdef uint64_t n_left = 0, i
     cdef uint32_t r
