@@ -35,7 +35,7 @@ class Bins:
 
     cuts: NDArray[np.floating[Any]]
     cut_start: NDArray[np.int64]
-    steps: tuple[Any, ...]
+    steps: tuple[NDArray[np.int32], NDArray[np.int64], int, NDArray[np.int32], NDArray[np.int64]]
 
     @property
     def n_features(self) -> int:

@@ -1,0 +1,293 @@
+"""Compiled loops that route many rows through small trees, by bins.
+
+The thresholds of a feature, over all trees, divide its values into bins. With few bins a value fits into one byte. A
+small tree is evaluated from its leaves up: at every split, a loop without branches chooses the result of the left or
+the right child, for a few thousand rows at once. Processors do this for 16 to 64 rows in one step, so visiting every
+split of a tree costs less than following each row along its path.
+"""
+
+from cython cimport floating
+from libc.math cimport INFINITY, isnan
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
+
+import numpy as np
+
+cdef enum:
+    ROWS_AT_ONCE = 4096
+
+
+def compile_trees(
+    const int64_t[::1] start,
+    const int32_t[::1] left,
+    const int32_t[::1] right,
+    const int32_t[::1] feature,
+    const int64_t[::1] code,
+    const uint8_t[::1] missing_left,
+    int64_t n_features,
+    int32_t[:, ::1] steps,
+    int64_t[::1] step_start,
+    int32_t[::1] leaf,
+    int64_t[::1] leaf_start,
+):
+    """Write each tree as steps, one per split: a column of codes, the largest code that goes left, and three places.
+
+    The three places are those of the result, of the result of the left child, and of the result of the right child.
+    A place -1 - r stands for the leaf with number r within the tree. Children come before their parent, so the last
+    step of a tree gives the result. `leaf` lists the nodes of the leaves of each tree by their numbers. Return the
+    largest number of places that a tree needs.
+    """
+    cdef int64_t largest = np.diff(start).max(initial=0)
+    cdef int32_t[::1] place = np.empty(largest, dtype=np.int32), stack = np.empty(largest, dtype=np.int32)
+    cdef int32_t[::1] free = np.empty(largest, dtype=np.int32)
+    cdef uint8_t[::1] turn = np.empty(largest, dtype=np.uint8)
+    cdef int64_t tree, root, node, at, top, n_free, n_places, n_steps = 0, n_leaves = 0, most = 1
+    cdef int32_t[2] children
+    cdef int32_t child
+    with nogil:
+        for tree in range(start.shape[0] - 1):
+            root = start[tree]
+            for node in range(start[tree + 1] - root):
+                if left[root + node] < 0:
+                    place[node] = -1 - (n_leaves - leaf_start[tree])
+                    leaf[n_leaves] = node
+                    n_leaves += 1
+            leaf_start[tree + 1] = n_leaves
+            turn[:] = 0
+            stack[0], top = 0, 1
+            n_free = n_places = 0
+            while top:
+                node = stack[top - 1]
+                at = root + node
+                if left[at] >= 0 and turn[node] < 2:
+                    stack[top] = left[at] if turn[node] == 0 else right[at]
+                    turn[node] += 1
+                    top += 1
+                    continue
+                top -= 1
+                if left[at] < 0:
+                    continue
+                children[0], children[1] = place[left[at]], place[right[at]]
+                if n_free:
+                    n_free -= 1
+                    place[node] = free[n_free]
+                else:
+                    place[node] = n_places
+                    n_places += 1
+                steps[n_steps, 0] = feature[at] + (n_features if missing_left[at] else 0)
+                steps[n_steps, 1], steps[n_steps, 2] = code[at], place[node]
+                steps[n_steps, 3], steps[n_steps, 4] = children[0], children[1]
+                n_steps += 1
+                for child in children:
+                    if child >= 0:
+                        free[n_free] = child
+                        n_free += 1
+            step_start[tree + 1] = n_steps
+            most = max(most, n_places)
+    return most
+
+
+def encode(
+    const floating[:, ::1] X,
+    const floating[::1] cuts,
+    const int64_t[::1] cut_start,
+    const int64_t[::1] columns,
+    uint8_t[:, ::1] codes,
+):
+    """Write the number of cuts below each value to `codes` (2 * n_features, n_rows), for the features `columns`.
+
+    A value lies at or below cut k if its code is at most k. A missing value has the highest code in the first half,
+    which goes right at every split, and code 0 in the second half, which goes left at every split.
+    """
+    cdef int64_t n_rows = X.shape[0], n_features = X.shape[1], j, k, cut, n_cuts, begin, size, i
+    cdef int widest, width
+    cdef uint8_t[256] at
+    cdef floating[256] x
+    cdef floating[256] padded
+    with nogil:
+        for j in range(columns.shape[0]):
+            k = columns[j]
+            n_cuts = cut_start[k + 1] - cut_start[k]
+            for cut in range(256):
+                padded[cut] = cuts[cut_start[k] + cut] if cut < n_cuts else INFINITY
+            widest = 1
+            while 2 * widest <= n_cuts:
+                widest *= 2
+            for begin in range(0, n_rows, 256):
+                size = min(256, n_rows - begin)
+                for i in range(size):
+                    x[i] = X[begin + i, k]
+                    at[i] = 0
+                width = widest
+                while width:  # one step of bisection for all values at once, so that no value waits for another step
+                    halve(x, padded, width, at, size)
+                    width //= 2
+                for i in range(size):
+                    codes[k, begin + i] = 255 if isnan(x[i]) else at[i]
+                    codes[n_features + k, begin + i] = 0 if isnan(x[i]) else at[i]
+
+
+cdef inline void halve(const floating* x, const floating* cuts, int width, uint8_t* at, int64_t size) noexcept nogil:
+    """Add `width` to the code of each value that lies above as many more cuts."""
+    cdef int64_t i
+    for i in range(size):
+        at[i] += width if x[i] > cuts[at[i] + width - 1] else 0
+
+
+def route(
+    const uint8_t[:, ::1] codes,
+    const int64_t[::1] trees,
+    const int32_t[:, ::1] steps,
+    const int64_t[::1] step_start,
+    int64_t n_places,
+    const int32_t[::1] leaf,
+    const int64_t[::1] leaf_start,
+    int32_t[:, ::1] leaves,
+):
+    """Write the leaf of each row in each of `trees` to `leaves` (len(trees), n_rows)."""
+    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, i, first
+    cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef const uint8_t* reached
+    with nogil:
+        for block in range((n_rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
+            begin = block * ROWS_AT_ONCE
+            end = min(begin + ROWS_AT_ONCE, n_rows)
+            for j in range(trees.shape[0]):
+                reached = evaluate(codes, begin, end, steps, step_start[trees[j]], step_start[trees[j] + 1], places)
+                first = leaf_start[trees[j]]
+                for i in range(end - begin):
+                    leaves[j, begin + i] = leaf[first + reached[i]]
+
+
+def add_values(
+    const uint8_t[:, ::1] codes,
+    const int64_t[::1] trees,
+    const int32_t[:, ::1] steps,
+    const int64_t[::1] step_start,
+    int64_t n_places,
+    const int32_t[::1] leaf,
+    const int64_t[::1] leaf_start,
+    const int64_t[::1] tree_start,
+    const double[:, ::1] terms,
+    double[::1] n,
+    double[:, ::1] s,
+    double[::1] q,
+):
+    """Add rows to the sums at the leaves of trees that feed the same output.
+
+    `terms` (n_rows, 4) are the numbers that each row adds: its weight, the weight times the response, the weight times
+    the squared response, and 0. The 0 makes them four numbers, which the processor adds in one or two steps.
+    """
+    cdef int64_t n_rows = codes.shape[1], block, begin, end, j, tree, r, n_leaves, node
+    cdef uint8_t[:, ::1] places = np.empty((n_places, ROWS_AT_ONCE), dtype=np.uint8)
+    cdef const uint8_t* reached
+    cdef double[256][4] total
+    with nogil:
+        for block in range((n_rows + ROWS_AT_ONCE - 1) // ROWS_AT_ONCE):
+            begin = block * ROWS_AT_ONCE
+            end = min(begin + ROWS_AT_ONCE, n_rows)
+            for j in range(trees.shape[0]):
+                tree = trees[j]
+                reached = evaluate(codes, begin, end, steps, step_start[tree], step_start[tree + 1], places)
+                n_leaves = leaf_start[tree + 1] - leaf_start[tree]
+                for r in range(n_leaves):
+                    total[r][0] = total[r][1] = total[r][2] = total[r][3] = 0.0
+                add(reached, &terms[begin, 0], end - begin, total)
+                for r in range(n_leaves):
+                    node = tree_start[tree] + leaf[leaf_start[tree] + r]
+                    n[node] += total[r][0]
+                    s[node, 0] += total[r][1]
+                    q[node] += total[r][2]
+
+
+cdef inline void add(const uint8_t* reached, const double* terms, int64_t size, double[4]* total) noexcept nogil:
+    """Add the four terms of each row to the total of the leaf that it reaches."""
+    cdef int64_t i
+    cdef double* sums
+    cdef double a, b, c, d
+    for i in range(size):
+        sums = total[reached[i]]
+        a = sums[0] + terms[4 * i]
+        b = sums[1] + terms[4 * i + 1]
+        c = sums[2] + terms[4 * i + 2]
+        d = sums[3] + terms[4 * i + 3]
+        sums[0], sums[1], sums[2], sums[3] = a, b, c, d
+
+
+cdef const uint8_t* evaluate(
+    const uint8_t[:, ::1] codes,
+    int64_t begin,
+    int64_t end,
+    const int32_t[:, ::1] steps,
+    int64_t first_step,
+    int64_t last_step,
+    uint8_t[:, ::1] places,
+) noexcept nogil:
+    """Return the number of the leaf that each row from `begin` to `end` reaches in a tree."""
+    cdef int64_t size = end - begin, w
+    cdef int32_t a, b
+    cdef const uint8_t* column
+    cdef uint8_t* result = &places[0, 0]
+    cdef uint8_t code
+    if first_step == last_step:  # a tree of one leaf
+        memset(result, 0, size)
+    for w in range(first_step, last_step):
+        column = &codes[steps[w, 0], begin]
+        code = steps[w, 1]
+        result = &places[steps[w, 2], 0]
+        a, b = steps[w, 3], steps[w, 4]
+        if a >= 0 and b >= 0:
+            pick(column, code, &places[a, 0], &places[b, 0], result, size)
+        elif a >= 0:
+            pick_or_right(column, code, &places[a, 0], -1 - b, result, size)
+        elif b >= 0:
+            pick_or_left(column, code, -1 - a, &places[b, 0], result, size)
+        else:
+            pick_leaf(column, code, -1 - a, -1 - b, result, size)
+    return result
+
+
+# The compiler vectorises these loops because both results are read before one of them is chosen. A child is the result
+# of a step, or the number of a leaf.
+
+
+cdef void pick(
+    const uint8_t* column, uint8_t code, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t size
+) noexcept nogil:
+    """Choose between the results of two steps."""
+    cdef int64_t i
+    cdef uint8_t on_left, on_right
+    for i in range(size):
+        on_left, on_right = a[i], b[i]
+        result[i] = on_left if column[i] <= code else on_right
+
+
+cdef void pick_or_right(
+    const uint8_t* column, uint8_t code, const uint8_t* a, uint8_t right, uint8_t* result, int64_t size
+) noexcept nogil:
+    """Choose between the result of a step and a leaf."""
+    cdef int64_t i
+    cdef uint8_t on_left
+    for i in range(size):
+        on_left = a[i]
+        result[i] = on_left if column[i] <= code else right
+
+
+cdef void pick_or_left(
+    const uint8_t* column, uint8_t code, uint8_t left, const uint8_t* b, uint8_t* result, int64_t size
+) noexcept nogil:
+    """Choose between a leaf and the result of a step."""
+    cdef int64_t i
+    cdef uint8_t on_right
+    for i in range(size):
+        on_right = b[i]
+        result[i] = left if column[i] <= code else on_right
+
+
+cdef void pick_leaf(
+    const uint8_t* column, uint8_t code, uint8_t left, uint8_t right, uint8_t* result, int64_t size
+) noexcept nogil:
+    """Choose between two leaves."""
+    cdef int64_t i
+    for i in range(size):
+        result[i] = left if column[i] <= code else right
