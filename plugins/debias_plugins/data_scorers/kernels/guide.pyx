@@ -62,7 +62,7 @@ def unadjusted(
     cdef int32_t[::1] rows = np.arange(n_rows, dtype=np.int32)
     cdef _Tree tree = _Tree(codes, n_values, categorical, order, rows, y, n_classes, min_node_size)
     cdef double[::1] v = np.zeros(n_features), log_p = np.empty(n_features)
-    # begin, end and depth; of each level at most one node waits, and two of the last
+    # Begin, end and depth; of each level at most one node waits, and two of the last.
     cdef int64_t[:, ::1] stack = np.empty((min(levels, n_rows) + 2, 3), dtype=np.int64)
     cdef Py_ssize_t n_stack = 1, begin, middle, end, depth, best, k
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n_rows, 0
@@ -267,7 +267,7 @@ cdef class _Tree(Rows):
             self.sums[at, 0] += self.residual[row]
 
     cdef inline double _between(self, Py_ssize_t left, Py_ssize_t n_left, Py_ssize_t n) noexcept nogil:
-        """Return the decrease of the sum of squares in a node, plus a constant; for classes, n times the Gini decrease."""
+        """Return the decrease of the sum of squares, plus a constant; for classes, n times the Gini decrease."""
         cdef double between = 0.0, of_left, of_right
         cdef Py_ssize_t c
         for c in range(self.n_sums):

@@ -11,8 +11,10 @@ from debias_plugins.data_scorers.kernels.chi_square cimport log_tail
 import numpy as np
 
 cdef enum:
-    # Largest number of cells of a table of pairs that is counted in place. Larger tables are mostly empty: sort rows.
-    DENSE = 1 << 16
+    # Largest numbers of cells, and of columns for each row of the node, of a table of pairs that is counted in place.
+    # Larger tables are mostly empty: sort rows.
+    MOST_CELLS = 1 << 16
+    MOST_COLUMNS = 3
     # Largest number of groups of an ordinal feature: four quarters, and missing values.
     MOST_ORDINAL = 5
 
@@ -57,7 +59,7 @@ cdef class Rows:
         self.group = np.empty((n_features, n_rows), dtype=np.int32)
         self.group_and_z = np.empty((n_features, n_rows), dtype=np.int32)
         self.place = np.empty(n_rows, dtype=np.int32)
-        self.count = np.empty(max(DENSE, most_groups * n_z), dtype=np.int32)
+        self.count = np.empty(max(MOST_CELLS, most_groups * n_z), dtype=np.int32)
         self.of_value = np.empty(max(most_values, most_groups), dtype=np.int32)
         self.by_one = np.empty(n_rows, dtype=np.int32)
         self.by_both = np.empty(n_rows, dtype=np.int32)
@@ -207,7 +209,8 @@ cdef inline double _with_column(Rows of, Py_ssize_t a, double total, double stat
 
 cdef void _test_pairs(Rows of, Py_ssize_t begin, Py_ssize_t end, double[::1] log_p) noexcept nogil:
     """Test pairs of features for interaction (steps 6b, 6c); a feature with one value in the node is in no pair."""
-    cdef Py_ssize_t n_features = of.n_features, n = end - begin, first = -1, second = -1, width, i, j, k
+    cdef Py_ssize_t n_features = of.n_features, n = end - begin, n_columns, width, first = -1, second = -1
+    cdef Py_ssize_t i, j, k
     cdef double smallest = 0.0, log_p_of_pair
     for k in range(n_features):
         for i in range(n):
@@ -218,12 +221,14 @@ cdef void _test_pairs(Rows of, Py_ssize_t begin, Py_ssize_t end, double[::1] log
         for k in range(j + 1, n_features):
             if of.n_groups[k] < 2:
                 continue
-            width = of.n_groups[k] * of.n_z
-            if of.n_groups[j] * width <= DENSE:
-                of.count[: of.n_groups[j] * width] = 0
+            n_columns = of.n_groups[j] * of.n_groups[k]
+            if n_columns * of.n_z <= MOST_CELLS and n_columns <= MOST_COLUMNS * n:
+                for i in range(n_columns * of.n_z):
+                    of.count[i] = 0
+                width = of.n_groups[k] * of.n_z
                 for i in range(n):
                     of.count[of.group[j, i] * width + of.group_and_z[k, i]] += 1
-                log_p_of_pair = _log_p_of_table(of, of.n_groups[j] * of.n_groups[k])
+                log_p_of_pair = _log_p_of_table(of, n_columns)
             else:
                 log_p_of_pair = _log_p_of_large_table(of, j, k, begin, n)
             if log_p_of_pair < smallest * (1 + TIE):
@@ -233,8 +238,8 @@ cdef void _test_pairs(Rows of, Py_ssize_t begin, Py_ssize_t end, double[::1] log
 
 
 cdef double _log_p_of_large_table(Rows of, Py_ssize_t j, Py_ssize_t k, Py_ssize_t begin, Py_ssize_t n) noexcept nogil:
-    """Return log p of a pair's table that is too large to hold in memory, column by column from sorted rows."""
-    cdef Py_ssize_t n_columns = 0, total, i = 0
+    """Return log p of a pair's table that is large, column by column from sorted rows."""
+    cdef Py_ssize_t n_columns = 0, total, i
     cdef int32_t here, of_j, of_k
     cdef double statistic = 0.0
     for i in range(n):
