@@ -40,7 +40,9 @@ class OOBTree:
     impurity: NDArray[np.float64]
 
     @property
-    def links(self) -> tuple[NDArray[Any], ...]:
+    def links(
+        self,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
         """The arrays needed to route rows down the tree."""
         return self.feature, self.threshold, self.left, self.right, self.missing_left
 
