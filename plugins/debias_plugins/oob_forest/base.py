@@ -40,7 +40,9 @@ class OOBTree:
     impurity: NDArray[np.float64]
 
     @property
-    def links(self) -> tuple[NDArray[Any], ...]:
+    def links(
+        self,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
         """The arrays needed to route rows down the tree."""
         return self.feature, self.threshold, self.left, self.right, self.missing_left
 
@@ -145,8 +147,8 @@ class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 raise ValueError("all rows in the bag of a tree have weight 0: give more rows a positive weight")
             importance = np.zeros(n_features)
             data = (columns, codes, n_codes, response, value, weight, bag > 0, bag)
-            *nodes, leaf = kernels.grow(*data, options, seed, importance)
-            return OOBTree(int(seed), *nodes), importance, leaf
+            nodes = kernels.grow(*data, options, seed, importance)
+            return OOBTree(int(seed), *nodes[:-1]), importance, nodes[-1]
 
         sums, n_seen = np.zeros_like(value), np.zeros(n_rows)
         if again:

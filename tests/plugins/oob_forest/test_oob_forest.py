@@ -187,6 +187,15 @@ def test_out_of_bag_predictions_are_of_the_trees_that_did_not_see_the_row():
         assert forest.oob_prediction_[i] == pytest.approx(np.mean(seen) if seen else np.nan, nan_ok=True)
 
 
+def test_weights_so_different_that_a_row_has_all_of_the_weight():
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 3)), np.ones(60)
+    weight[5], weight[9] = 1e20, 1e-20
+    forest = OOBForestRegressor(30, random_state=0).fit(X, X[:, 0] + rng.normal(size=60), weight)
+    assert np.isfinite(forest.feature_importances_).all()
+    assert np.isfinite(forest.predict(X)).all()
+
+
 def test_labels_and_class_weights():
     X, latent = rows_of(200, 0)
     y = np.where(latent > 1.5, "yes", "no")

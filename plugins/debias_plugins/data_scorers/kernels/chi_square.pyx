@@ -1,21 +1,20 @@
-"""Logarithms of chi-square tail probabilities, also where the probabilities underflow. Importing this imports numba.
+"""Logarithms of chi-square tail probabilities, also where the probabilities underflow.
 
 With a = df / 2 and z = x / 2, the upper tail is Q(a, z), the regularised incomplete gamma function. It is computed by a
 series below z = a + 1, and by Legendre's continued fraction (with Lentz's method) above.
 """
 
-import math
-
-from numba import njit
+from libc.math cimport M_PI, erfc, exp, fabs, lgamma, log, log1p, sqrt
 
 
-@njit(cache=True, nogil=True)
-def log_tail(x: float, df: float) -> float:
+cpdef double log_tail(double x, double df) noexcept nogil:
     """Return log P(chi-square with `df` degrees of freedom >= x); 0 for x <= 0 or no degrees of freedom."""
-    a, z = df / 2, x / 2
+    cdef double a = df / 2, z = x / 2
+    cdef double front, term, total, n, b, c, d, fraction, step, change
+    cdef int i
     if z <= 0 or a <= 0:
         return 0.0
-    front = a * math.log(z) - z - math.lgamma(a)
+    front = a * log(z) - z - lgamma(a)
     if z < a + 1:
         term = total = 1 / a
         n = a
@@ -23,8 +22,7 @@ def log_tail(x: float, df: float) -> float:
             n += 1
             term *= z / n
             total += term
-        below = math.exp(front) * total
-        return math.log1p(-below)
+        return log1p(-exp(front) * total)
     b = z + 1 - a
     c, d = 1e300, 1 / b
     fraction = d
@@ -35,35 +33,35 @@ def log_tail(x: float, df: float) -> float:
         c = b + step / c
         change = c * d
         fraction *= change
-        if abs(change - 1) < 1e-15:
+        if fabs(change - 1) < 1e-15:
             break
-    return front + math.log(fraction)
+    return front + log(fraction)
 
 
-@njit(cache=True, nogil=True)
-def quantile_1df(log_p: float) -> float:
+cpdef double quantile_1df(double log_p) noexcept nogil:
     """Return the (1 - p)-quantile of chi-square with one degree of freedom, given log p <= 0.
 
     Newton's method on the logarithm of the tail needs a few steps: the logarithm is concave, and nearly linear for
     large x.
     """
+    cdef double x, tail, slope, new
+    cdef int i
     if log_p >= 0:
         return 0.0
     if log_p > -1e-8:  # p = 1 - 2 phi(0) sqrt(x) + ...
-        return (-log_p) ** 2 * math.pi / 2
-    x = max(-2 * log_p - math.log(max(-log_p, 0.1)) - 0.5, 0.25 * log_p * log_p) if log_p < -0.5 else log_p * log_p
-    for _ in range(60):
+        return log_p * log_p * M_PI / 2
+    x = max(-2 * log_p - log(max(-log_p, 0.1)) - 0.5, 0.25 * log_p * log_p) if log_p < -0.5 else log_p * log_p
+    for i in range(60):
         tail = _log_tail_1df(x)
-        slope = -math.exp(-x / 2 - 0.5 * math.log(2 * math.pi * x) - tail)  # -density / tail
+        slope = -exp(-x / 2 - 0.5 * log(2 * M_PI * x) - tail)  # -density / tail
         new = x - (tail - log_p) / slope
         if new <= 0:
             new = x / 4
-        if abs(new - x) <= 1e-14 * x:
+        if fabs(new - x) <= 1e-14 * x:
             return new
         x = new
     return x
 
 
-@njit(cache=True, nogil=True)
-def _log_tail_1df(x: float) -> float:
-    return math.log(math.erfc(math.sqrt(x / 2))) if x < 100 else log_tail(x, 1.0)
+cdef double _log_tail_1df(double x) noexcept nogil:
+    return log(erfc(sqrt(x / 2))) if x < 100 else log_tail(x, 1.0)
