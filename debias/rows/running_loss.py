@@ -99,7 +99,7 @@ def _add_loss(
         ensemble.objective.code,
         np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy(),
         np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes,
-        target,
+        np.ascontiguousarray(target),
         weight,
         np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin.copy(),
         drop,
