@@ -12,6 +12,18 @@ def add_log_loss(
     base: float,
     drop: NDArray[np.float64],
 ) -> None: ...
+def add_squared_error(
+    leaves: NDArray[np.int32],
+    start: NDArray[np.int64],
+    tree_output: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    left: NDArray[np.int32],
+    parent: NDArray[np.int32],
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    drop: NDArray[np.float64],
+) -> None: ...
 def add_weighted_log_loss(
     leaves: NDArray[np.int32],
     start: NDArray[np.int64],
