@@ -17,16 +17,14 @@ def count_distinct(const floating[::1] values):
         size *= 2
     cdef floating[::1] table = np.full(size, np.nan, dtype=np.float32 if floating is float else np.float64)
     cdef Py_ssize_t i, at, mask = size - 1, n = 0
-    cdef uint64_t code
+    cdef uint64_t code = 0
     cdef floating x
     with nogil:
         for i in range(values.shape[0]):
-            x = values[i]
+            x = values[i] + <floating> 0  # -0 becomes 0
             if x != x:
                 continue
-            code = 0
-            if x != 0:  # 0 and -0 are one value
-                memcpy(&code, &x, sizeof(x))
+            memcpy(&code, &x, sizeof(x))
             at = <Py_ssize_t> ((code * <uint64_t> 0x9E3779B97F4A7C15) >> 32) & mask
             while table[at] != x:
                 if table[at] != table[at]:

@@ -48,11 +48,15 @@ def overlap(const int32_t[:] a, const int32_t[:] b, const int64_t[::1] classes_a
 
 cdef double _contingency(const int64_t[:, ::1] table):
     """Return phi^2 = chi^2 / n of two partitions of the same rows; `table` has the number of rows in each pair."""
-    cdef const int64_t[::1] in_row = np.sum(table, axis=1)
-    cdef const int64_t[::1] in_column = np.sum(table, axis=0)
+    cdef int64_t[::1] in_row = np.zeros(table.shape[0], dtype=np.int64)
+    cdef int64_t[::1] in_column = np.zeros(table.shape[1], dtype=np.int64)
     cdef Py_ssize_t j, k
     cdef double n, total = 0.0
     with nogil:
+        for j in range(table.shape[0]):
+            for k in range(table.shape[1]):
+                in_row[j] += table[j, k]
+                in_column[k] += table[j, k]
         for j in range(table.shape[0]):
             for k in range(table.shape[1]):
                 if table[j, k]:

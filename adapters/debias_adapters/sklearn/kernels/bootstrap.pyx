@@ -12,9 +12,8 @@ def draw(uint32_t seed, Py_ssize_t n_rows, int32_t[::1] drawn):
     """Fill `drawn` (n_drawn,) of int32 with what ``RandomState(seed).randint(0, n_rows, n_drawn)`` returns."""
     cdef uint32_t state[624]
     cdef uint32_t words[624]
-    cdef int32_t accepted[624 + 1]
     cdef uint32_t word, mask, highest = <uint32_t> (n_rows - 1)
-    cdef Py_ssize_t i, size, n_accepted, n_drawn = 0, n_wanted = drawn.shape[0]
+    cdef Py_ssize_t i, n_drawn = 0, n_wanted = drawn.shape[0]
     if n_rows == 1:
         drawn[:] = 0
         return
@@ -27,15 +26,12 @@ def draw(uint32_t seed, Py_ssize_t n_rows, int32_t[::1] drawn):
             mask |= mask >> (1 << i)
         while n_drawn < n_wanted:
             _next(state, words)
-            n_accepted = 0
             for i in range(624):
+                if n_drawn == n_wanted:
+                    break
                 word = words[i] & mask
-                accepted[n_accepted] = <int32_t> word
-                n_accepted += word <= highest
-            size = min(n_accepted, n_wanted - n_drawn)
-            for i in range(size):
-                drawn[n_drawn + i] = accepted[i]
-            n_drawn += size
+                drawn[n_drawn] = <int32_t> word
+                n_drawn += word <= highest
 
 
 def bits_of(const int32_t[::1] drawn, uint8_t[::1] bits):
