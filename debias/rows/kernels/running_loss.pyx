@@ -1,11 +1,11 @@
 """Compiled loops of the running loss.
 
-The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). If
-the loss at F is subtracted, the first part becomes log(q + p e^v), with the probabilities p and q = 1 - p at F. A split
+The log-loss: let F be the margin before a tree. A node of value v gives the loss log(1 + e^(F + v)) - y (F + v). If the
+loss at F is subtracted, the first part becomes log(q + p e^v), with the probabilities p and q = 1 - p at F. A split
 saves the loss of its rows at the split minus their loss at its children. So two sums over rows at each node are enough:
-the sum of y, and the sum of the logarithms, which is kept as one product. Each leaf has a slot for each node on its path
-to the root. A row is multiplied into the slots of its leaf, which lie side by side; in the end, the slots of a node are
-multiplied together.
+the sum of y, and the sum of the logarithms, which is kept as one product. Each leaf has a slot for each node on its
+path to the root. A row is multiplied into the slots of its leaf, which lie side by side; in the end, the slots of a
+node are multiplied together.
 """
 
 import numpy as np
