@@ -431,15 +431,13 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     """
     from debias.data.kernels import columns as kernels
 
-    unsigned = np.dtype(f"u{X.dtype.itemsize}")
     by_group = np.argsort(grouping.index, kind="stable")
     edges = np.searchsorted(grouping.index[by_group], np.arange(len(grouping.names) + 1))
 
     def count(group: int) -> int:
         columns = by_group[edges[group] : edges[group + 1]]
         if columns.size == 1:
-            column = np.ascontiguousarray(X[:, columns[0]])
-            return int(kernels.count_distinct(column, column.view(unsigned)))
+            return kernels.count_distinct(np.ascontiguousarray(X[:, columns[0]]))
         codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # all missing values get one code
         if not codes:
             return 0

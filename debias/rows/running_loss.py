@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from debias.data.response import Response
     from debias.trees.ensemble import TreeEnsemble
 
-ROWS_AT_ONCE = 1024
-"""Number of rows in one partial sum, whatever the number of threads; their margins stay in the processor cache."""
+ROWS_AT_ONCE = 4096
+"""Largest number of rows in one partial sum, whatever the number of threads; their margins stay in the cache."""
 
 
 def running_loss(
@@ -44,16 +44,23 @@ def running_loss(
     array of shape (n_features + 1,)
         The last entry is that of the root steps.
     """
-    in_products = response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble)
+    if response.margin is None and ensemble.objective == LOGISTIC and _moderate(ensemble):
+        add = _add_log_loss
+    elif ensemble.objective.name == "squared_error" and ensemble.value.shape[1] == 1:
+        add = _add_squared_error
+    else:
+        add = _add_loss
 
-    def partial_sum(begin: int) -> NDArray[np.float64]:
-        part, drop = slice(begin, begin + ROWS_AT_ONCE), np.zeros(ensemble.n_features + 1)
-        add = _add_log_loss if in_products else _add_loss
+    def partial_sum(part: slice) -> NDArray[np.float64]:
+        drop = np.zeros(ensemble.n_features + 1)
         add(ensemble, response.part(part), weight[part], leaves[part], drop)
         return drop
 
+    n_rows = len(leaves)
+    n_parts = -(-n_rows // ROWS_AT_ONCE)
+    parts = [slice(n_rows * k // n_parts, n_rows * (k + 1) // n_parts) for k in range(n_parts)]
     with allowed(n_jobs) as threads:
-        drops = threads.map(partial_sum, range(0, len(leaves), ROWS_AT_ONCE))
+        drops = threads.map(partial_sum, parts)
     total: NDArray[np.float64] = np.sum([np.zeros(ensemble.n_features + 1), *drops], axis=0)
     return total
 
@@ -75,6 +82,32 @@ def _add_log_loss(
         kernels.add_log_loss(leaves, start, feature, ensemble.left, parent, value, y, base, drop)
     else:
         kernels.add_weighted_log_loss(leaves, start, feature, parent, value, y, weight, base, drop)
+
+
+def _add_squared_error(
+    ensemble: TreeEnsemble,
+    response: Response,
+    weight: NDArray[np.float64],
+    leaves: NDArray[np.int32],
+    drop: NDArray[np.float64],
+) -> None:
+    """Add the squared error of trees with one output."""
+    from debias.rows.kernels import running_loss as kernels
+
+    assert response.target is not None
+    margin = ensemble.base if response.margin is None else response.margin
+    kernels.add_squared_error(
+        leaves,
+        ensemble.tree_start,
+        ensemble.tree_output,
+        ensemble.feature,
+        ensemble.left,
+        ensemble.parent,
+        ensemble.value,
+        weight,
+        np.ascontiguousarray((response.target - margin).T),
+        drop,
+    )
 
 
 def _add_loss(
@@ -99,7 +132,7 @@ def _add_loss(
         ensemble.objective.code,
         np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy(),
         np.zeros(len(target), dtype=np.int64) if response.codes is None else response.codes,
-        target,
+        np.ascontiguousarray(target),
         weight,
         np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin.copy(),
         drop,

@@ -70,3 +70,15 @@ def test_products_neither_overflow_nor_vanish():
     expected = by_the_plain_loop(ensemble, response, np.ones(len(y)), leaves)
     assert np.isfinite(drop).all()
     np.testing.assert_allclose(drop, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
+
+
+def test_squared_errors_of_several_outputs():
+    X, y = drawn(900, 3)
+    responses = np.column_stack([y, -2.0 * y + X[:, 1]])
+    ensemble = debias.extract(XGBRegressor(n_estimators=6, max_depth=3, n_jobs=1).fit(X[:500], responses[:500]))
+    assert set(ensemble.tree_output.tolist()) == {0, 1}
+    response, leaves = encode(responses[500:], ensemble, 400), route(ensemble, X[500:].astype(ensemble.routing_dtype))
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, 400)
+    expected = by_the_plain_loop(ensemble, response, weight, leaves)
+    found = running_loss(ensemble, response, weight, leaves)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())

@@ -152,7 +152,12 @@ def _bits(model: Any, indices: Callable[[int], NDArray[np.int32]]) -> NDArray[np
     from debias_adapters.sklearn.kernels import bootstrap
 
     bits = np.zeros((len(model.estimators_), (model._n_samples + 7) // 8), dtype=np.uint8)
-    over_parts(len(bits), lambda part: [bootstrap.bits_of(indices(k), bits[k]) for k in range(part.start, part.stop)])
+
+    def set_bits(part: slice) -> None:
+        for k in range(part.start, part.stop):
+            bootstrap.bits_of(indices(k), bits[k])
+
+    over_parts(len(bits), set_bits)
     return bits
 
 
