@@ -1,0 +1,40 @@
+"""Kernels that are compiled twice: for every processor, and for those with AVX2. Both give the same numbers."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def suited(package: str, kernel: str) -> ModuleType:
+    """Return a kernel as it was compiled for this processor.
+
+    Parameters
+    ----------
+    package : str
+        The package of kernels, such as ``debias.trees.kernels``.
+    kernel : str
+        Name of the module; ``{kernel}_avx2`` has the same functions compiled for AVX2, if the build made it.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    AttributeError
+        There is no such kernel: this is what ``__getattr__`` of a package must raise.
+    """
+    # NumPy knows the processor. Its table is private: without it, kernels for every processor are used.
+    features: dict[str, bool] = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    for name in ([f"{kernel}_avx2"] if features.get("AVX2") else []) + [kernel]:
+        try:
+            return import_module(f"{package}.{name}")
+        except ModuleNotFoundError:
+            continue
+    raise AttributeError(f"module {package!r} has no attribute {kernel!r}")
