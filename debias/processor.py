@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import numpy as np
+import numpy
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -31,7 +31,7 @@ def suited(package: str, kernel: str) -> ModuleType:
         There is no such kernel: this is what ``__getattr__`` of a package must raise.
     """
     # NumPy knows the processor. Its table is private: without it, kernels for every processor are used.
-    features: dict[str, bool] = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    features: dict[str, bool] = getattr(numpy._core._multiarray_umath, "__cpu_features__", {})  # type: ignore[attr-defined]
     for name in ([f"{kernel}_avx2"] if features.get("AVX2") else []) + [kernel]:
         try:
             return import_module(f"{package}.{name}")

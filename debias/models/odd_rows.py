@@ -49,12 +49,12 @@ def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
 
 def _with_extremes(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return rows with missing or extreme values of columns; those with most of them come first."""
+    from debias.data.kernels import columns as kernels
+
     n_seen = max(1, min(table.n_rows, ROWS_SEEN, VALUES_SEEN // ensemble.n_features))
     seen = np.unique(np.linspace(0, table.n_rows - 1, n_seen).astype(np.int64))
     X = table.matrix(ensemble, seen)
-    missing = np.isnan(X)
-    above = np.where(missing, np.inf, X)
-    extremes = [above.argmin(axis=0), np.where(missing, -np.inf, X).argmax(axis=0), np.abs(above).argmin(axis=0)]
-    extremes.append(missing.argmax(axis=0)[missing.any(axis=0)])
-    rows, count = np.unique(np.concatenate(extremes), return_counts=True)
+    extremes = np.empty((4, ensemble.n_features), dtype=np.int64)
+    kernels.extremes(X, extremes)
+    rows, count = np.unique(extremes[extremes >= 0], return_counts=True)
     return seen[rows[np.argsort(-count, kind="stable")]]

@@ -3,7 +3,8 @@
 import numpy as np
 
 from cython cimport floating
-from libc.stdint cimport uint64_t
+from libc.math cimport fabs
+from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -33,3 +34,29 @@ def count_distinct(const floating[::1] values):
                     break
                 at = (at + 1) & mask
     return n
+
+
+def extremes(const floating[:, ::1] X, int64_t[:, ::1] rows):
+    """Write the first row with the smallest, the largest, the absolutely smallest and a missing value of each column.
+
+    `rows` has the shape (4, n_columns). Missing values are not compared. A row is 0 where all values are missing or
+    infinite, and -1 for a column without missing values.
+    """
+    cdef Py_ssize_t n_columns = X.shape[1], i, k
+    cdef floating[::1] low = np.full(n_columns, np.inf, dtype=np.asarray(X).dtype), high = -np.asarray(low)
+    cdef floating[::1] near = np.array(low)
+    cdef floating x
+    rows[:3] = 0
+    rows[3] = -1
+    with nogil:
+        for i in range(X.shape[0]):
+            for k in range(n_columns):
+                x = X[i, k]
+                if x < low[k]:
+                    low[k], rows[0, k] = x, i
+                if x > high[k]:
+                    high[k], rows[1, k] = x, i
+                if fabs(x) < near[k]:
+                    near[k], rows[2, k] = <floating> fabs(x), i
+                if x != x and rows[3, k] < 0:
+                    rows[3, k] = i
