@@ -267,7 +267,7 @@ class Paths(DividingSplits):
         first = np.zeros(self.ensemble.n_trees, dtype=np.int32) if tree_output is None else tree_output
         sums = np.empty((self.first_slot[-1], y.shape[1] if width is None else width))
         share = share.view(np.uint8) if share.dtype == bool else share
-        arrays = (self.slots, share, weight, y, first, self.start, self.slot_of_split, sums)
+        arrays: tuple[Any, ...] = (self.slots, share, weight, y, first, self.start, self.slot_of_split, sums)
         self._over_trees(lambda trees: path_kernels.sum_trees(*trees, *arrays))
         return sums
 
@@ -286,7 +286,15 @@ class Paths(DividingSplits):
         from debias.rows.kernels import paths as path_kernels
 
         squares = np.empty(self.first_slot[-1])
-        arrays = (self.slots, self.evaluated, self.weight, self.block, self.start, self.slot_of_split, squares)
+        arrays: tuple[Any, ...] = (
+            self.slots,
+            self.evaluated,
+            self.weight,
+            self.block,
+            self.start,
+            self.slot_of_split,
+            squares,
+        )
         self._over_trees(lambda trees: path_kernels.sum_squares_of_blocks(*trees, *arrays))
         return squares
 

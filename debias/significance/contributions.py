@@ -7,7 +7,7 @@ score is linear in the responses of the evaluation rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,8 +44,9 @@ def contributions(paths: Paths, rows: Rows, node_weight: NDArray[np.float64]) ->
 
     phi = np.zeros((paths.n_rows, rows.ensemble.n_features))
     of_rows = _of_rows(paths, rows, paths.factor(node_weight), rows.ensemble.feature[paths.splits])
+    arrays: tuple[Any, ...] = (*of_rows, phi)
     with allowed(rows.n_jobs) as threads:
-        threads.map(lambda part: path_kernels.contributions(*part, of_rows, phi), paths.parts)
+        threads.map(lambda part: path_kernels.contributions(*part, *arrays), paths.parts)
     in_row_order = np.zeros((rows.n_rows, phi.shape[1]))
     in_row_order[paths.order] = phi
     return in_row_order
@@ -78,7 +79,8 @@ def moments(
 
     def add(part: tuple[int, int]) -> NDArray[np.float64]:
         sums = np.zeros((POWERS, n_groups))
-        path_kernels.moments(*part, paths.block, of_rows, sums)
+        arrays: tuple[Any, ...] = (paths.block, *of_rows, sums)
+        path_kernels.moments(*part, *arrays)
         return sums
 
     with allowed(rows.n_jobs) as threads:
@@ -124,7 +126,8 @@ def influence_error(
 
     def add(part: tuple[int, int]) -> NDArray[np.float64]:
         sums = np.zeros((2, len(grouping.names)))
-        path_kernels.jackknife_moments(*part, paths.block, of_rows, in_bag, pull, mean, sums)
+        arrays: tuple[Any, ...] = (paths.block, *of_rows, in_bag, pull, mean, sums)
+        path_kernels.jackknife_moments(*part, *arrays)
         return sums
 
     with allowed(rows.n_jobs) as threads:
@@ -132,7 +135,7 @@ def influence_error(
     return spread(sums, paths.n_blocks)
 
 
-def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[np.generic]:
+def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:
     """Return the weights of rows in the bags, times the weights of their classes, shape (n_trees, n_rows)."""
     assert rows.in_bag is not None
     assert paths.in_bag is not None
@@ -153,9 +156,7 @@ def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     return np.sqrt(np.where(variance > 1e-20 * sums[1], variance, 0.0))
 
 
-def _of_rows(
-    paths: Paths, rows: Rows, factor: NDArray[np.float64], column: NDArray[np.int32]
-) -> tuple[NDArray[np.generic], ...]:
+def _of_rows(paths: Paths, rows: Rows, factor: NDArray[np.float64], column: NDArray[np.int32]) -> tuple[Any, ...]:
     """Return the arguments of the compiled loops over paths, with the node values of the model."""
     y = coded_response(rows)[paths.order]
     width, tree_output = rows.ensemble.value.shape[1] - (rows.response.values is None), rows.ensemble.tree_output

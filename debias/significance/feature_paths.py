@@ -73,10 +73,10 @@ class FeaturePaths:
         splits = (self._first_split, self._above, output)
         block = paths.block if paths.n_blocks < paths.n_rows else np.empty(0, dtype=np.int64)
         for section, lists in self._sections():
-            values = (factor, step, y, paths.weight, block, lanes, sums[section])
+            arrays = (*lists, *splits, factor, step, y, paths.weight, block, lanes, sums[section])
 
-            def add(task: tuple[NDArray[np.int64], int, int], lists: Lists = lists, values: Any = values) -> None:
-                feature_path_kernels.moments(*task, lists, *splits, *values)
+            def add(task: tuple[NDArray[np.int64], int, int], arrays: tuple[Any, ...] = arrays) -> None:
+                feature_path_kernels.moments(*task, *arrays)
 
             self.threads.map(add, self._tasks(section.stop - section.start))
         total: NDArray[np.float64] = sums.sum(axis=0)
@@ -120,7 +120,8 @@ class FeaturePaths:
 
         def fill(part: int) -> None:
             heads = (starts[0][:, part - first].copy(), starts[1][:, part - first].copy())
-            feature_path_kernels.list_visits(*self._walked(part), self._place, *heads, visits, rows, sizes)
+            lists: tuple[Any, ...] = (self._place, *heads, visits, rows, sizes)
+            feature_path_kernels.list_visits(*self._walked(part), *lists)
 
         self.threads.map(fill, range(first, last))
         return visits, rows, sizes, *starts
@@ -182,7 +183,7 @@ class FeaturePaths:
 
         above = np.empty(self.column.size, dtype=np.int32)
         splits = (self.paths.start, self.paths.slot_of_split, self.column)
-        arrays = (*splits, self.position, self._place, above)
+        arrays: tuple[Any, ...] = (*splits, self.position, self._place, above)
         shares = self.threads.shares(self.paths.ensemble.n_trees)
         self.threads.map(lambda trees: feature_path_kernels.places_above(*trees, *arrays), shares)
         return above

@@ -205,8 +205,7 @@ class _Statistic:
         self.along, self.rows, self.factor = along, rows, factor[along.splits]
         paths, bags = along.paths, rows.in_bag
         self.class_weight = None if bags is None else bags.class_weight
-        # Whole numbers are exact, so that contributions that should be 0 are 0, and they need less memory.
-        self.weight = np.ones(paths.n_rows, dtype=np.uint8) if (paths.weight == 1).all() else paths.weight
+        self.weight = np.empty(0) if (paths.weight == 1).all() else paths.weight
         self.response: NDArray[Any]
         if rows.response.values is not None:
             self.kind, self.response = step_kernels.VALUES, rows.response.values[paths.order]
@@ -238,27 +237,16 @@ class _Statistic:
         in_bag = np.empty((0, 0), dtype=np.uint8) if paths.in_bag is None else paths.in_bag
         n_in_bag = np.empty(0) if paths.in_bag is None else paths.in_bag_weight
         class_weight = self.class_weight if isinstance(self.class_weight, np.ndarray) else np.empty(0)
-        of_rows = (paths.slots, in_bag, paths.evaluated.view(np.uint8), self.weight, y, lanes, self.kind)
+        of_rows = (paths.slots, in_bag, paths.evaluated, self.weight, y, lanes, self.kind)
         of_trees = (self.rows.ensemble.tree_output * lanes, paths.start, paths.slot_of_split)
         of_slots = (n_in_bag, paths.evaluation_weight, class_weight, self.along.position)
-        sums_shape = (2 * int(np.diff(paths.start).max()) + 1, step.shape[2])
-        types = (_sum_type(in_bag, y), _sum_type(self.weight, y))
-
-        def write(trees: tuple[int, int]) -> None:
-            sums = [np.empty(sums_shape, dtype=sum_type) for sum_type in types]
-            step_kernels.write_steps(*trees, *of_rows, *of_trees, *of_slots, *sums, step)
-
-        threads.map(write, threads.shares(paths.ensemble.n_trees))
+        arrays: tuple[Any, ...] = (*of_rows, *of_trees, *of_slots, step)
+        threads.map(lambda trees: step_kernels.write_steps(*trees, *arrays), threads.shares(paths.ensemble.n_trees))
         return step
 
     @cached_property
     def _fixed_differences(self) -> NDArray[np.float64]:
         return fixed_differences(self.along.paths, self.width)[self.along.splits]
-
-
-def _sum_type(*arrays: NDArray[Any]) -> type[np.generic]:
-    """Return the type of sums of products of these arrays: integers if all of them are integers."""
-    return np.int32 if all(array.dtype == np.uint8 for array in arrays) else np.float64
 
 
 class _Responses:

@@ -130,11 +130,11 @@ class Steps(DividingSplits):
             for part, leaves in rows.leaf_blocks():
                 slots = np.zeros(leaves.T.shape, dtype=np.int32)
                 evaluated = (leaves.T >= 0) & (rows.weight[part] > 0)
-                path_kernels.look_up(leaves, self.ensemble.tree_start, self.slot_of_node, slots)
+                path_kernels.look_up(leaves.T, self.ensemble.tree_start, self.slot_of_node, slots)
                 positions = (slots, evaluated, self.start, self.slot_of_split, self.column)
                 values = (self.step, self.ensemble.tree_output, np.ascontiguousarray(y[part]), rows.weight[part])
                 for factor, sums in zip(self.factors, total, strict=True):
-                    path_kernels.moments(0, len(leaves), np.arange(len(leaves)), (*positions, factor, *values), sums)
+                    path_kernels.moments(0, len(leaves), np.arange(len(leaves)), *positions, factor, *values, sums)
         return total
 
 

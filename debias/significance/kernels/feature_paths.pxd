@@ -1,0 +1,8 @@
+"""What loops over permuted responses share."""
+
+from libc.math cimport fabs
+
+
+cdef inline double unless_rounding(double difference, double value) noexcept nogil:
+    """Return a difference, or 0 if it is so small relative to a value that was subtracted that it is rounding."""
+    return difference if fabs(difference) > 1e-13 * fabs(value) else 0.0
