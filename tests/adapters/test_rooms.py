@@ -84,7 +84,7 @@ def libraries():
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             if isinstance(node, ast.ImportFrom):
                 found.add((node.module or "").partition(".")[0])
-    ours = {"debias", "debias_adapters", "numba"}
+    ours = {"debias", "debias_adapters"}
     return found - ours - NOT_OF_MODELS - sys.stdlib_module_names
 
 
