@@ -2,12 +2,14 @@
 
 ``pip install`` of a checkout compiles the kernels. A machine that has only Python has no C compiler. There the build
 asks for the package ``ziglang`` and uses ``python -m ziglang cc``. A compiler that the machine has, or that the
-environment variable ``CC`` names, is always preferred.
+environment variable ``CC`` names, is always preferred. On Windows, CMake looks for Visual Studio by itself.
 """
 
+import importlib.util
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 
@@ -30,32 +32,47 @@ def get_requires_for_build_editable(config_settings=None):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Build a wheel."""
-    _choose_compiler()
+    _set_compiler()
     return _build.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """Build an editable wheel."""
-    _choose_compiler()
+    _set_compiler()
     return _build.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
 def _compiler_requirement():
-    return [] if _has_compiler() else [ZIG]
+    return [] if sys.platform == "win32" or _compiler() else [ZIG]
 
 
-def _choose_compiler():
-    if not _has_compiler():
-        os.environ["CC"] = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
+def _set_compiler():
+    """Set `CC` to the compiler to use; exit with what to do if there is none."""
+    if sys.platform == "win32":
+        return
+    compiler = _compiler()
+    if compiler is None:
+        if importlib.util.find_spec("ziglang") is None:  # only with --no-build-isolation
+            sys.exit("debias: there is no C compiler. Install one (gcc or clang), or: pip install ziglang")
+        compiler = f"{shlex.quote(sys.executable)} -m ziglang cc -mcpu=baseline"
         os.environ.setdefault("ZIG_LOCAL_CACHE_DIR", os.path.join(os.getcwd(), "build", "zig"))
+    os.environ["CC"] = compiler
 
 
-def _has_compiler():
-    """Return whether there is a C compiler: the one that `CC` names, that Python was built with, or a usual one."""
-    if os.environ.get("CC") or sys.platform == "win32":  # on Windows, CMake finds Visual Studio by itself
-        return True
+def _compiler():
+    """Return the compiler that `CC` names, else the one that Python was built with or a usual one, else None."""
+    named = os.environ.get("CC")
+    if named:
+        if shutil.which(shlex.split(named)[0]) is None:
+            sys.exit(f"debias: the C compiler that the variable CC names is not here: {named}. Correct CC, or unset it")
+        return named
     built_with = shlex.split(sysconfig.get_config_var("CC") or "")[:1]
-    found = next(filter(shutil.which, [*built_with, "cc", "gcc", "clang"]), None)
-    if found is not None:
-        os.environ["CC"] = found  # Python may have been built with a compiler that this machine does not have
-    return found is not None
+    return next(filter(_runs, [*built_with, "cc", "gcc", "clang"]), None)
+
+
+def _runs(program):
+    """Return whether a program runs; without its developer tools, macOS has a `cc` that does not."""
+    try:
+        return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False

@@ -1,3 +1,6 @@
+from hashlib import sha256
+from pathlib import Path
+
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
@@ -5,7 +8,21 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
+from debias import _cython_shared
+
+CHECKOUT = Path(__file__).parent.parent
+ROOMS = ("debias", "adapters/debias_adapters", "plugins/debias_plugins")
 collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: hooks/test_plugin_dist.py
+
+
+def pytest_sessionstart():
+    """Refuse to run on kernels that an editable install compiled from other sources than those of the checkout."""
+    compiled = Path(_cython_shared.__file__).with_name("kernels.sha256")  # beside what the build made
+    if compiled.exists():  # otherwise the install is not editable: a wheel
+        sources = [path for room in ROOMS for kind in ("*.pyx", "*.pxd") for path in (CHECKOUT / room).rglob(kind)]
+        digests = {path.relative_to(CHECKOUT).as_posix(): sha256(path.read_bytes()).hexdigest() for path in sources}
+        if digests != dict(reversed(line.split()) for line in compiled.read_text().splitlines()):
+            pytest.exit("kernels changed after they were compiled: run pip install -e .", returncode=1)
 
 
 @pytest.fixture(scope="session")
