@@ -1,9 +1,7 @@
 """The site: ``python -m sphinx -W --keep-going docs build/site``. Nothing is fetched while it is built."""
 
-import os
 import warnings
 
-os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 warnings.filterwarnings("ignore", message="The set_[a-z]* function will be deprecated")  # of matplotlib, in shap
 
 import debias  # noqa: E402
