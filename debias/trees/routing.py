@@ -208,7 +208,8 @@ def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
     -------
     tuple
         Arrays with one entry per node: parent, feature, left, right, threshold, and whether the threshold alone decides
-        unless the value is missing. Where it does not, :func:`debias.trees.kernels.routing.goes_left` decides. It takes
+        unless the value is missing. Where it does not, ``goes_left`` decides, which Cython code can ``cimport`` from
+        ``debias.trees.kernels.routing``. It takes
         the rest: where missing values go, whether zeros are missing, the number of the category set, and the category
         sets of the ensemble.
     """
