@@ -30,8 +30,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     model : object
     table : Table
     rows : array of int64, optional
-        The rows to compare. By default 64 evenly spaced rows, fewer if there are more than 50 trees, and up to 64
-        unusual rows of the table.
+        The rows to compare. By default up to 64 unusual rows of the table, and evenly spaced rows: as many as make up
+        64 rows together, fewer if there are more than 50 trees, but at least 16.
 
     Raises
     ------
@@ -41,7 +41,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
         The library does not predict for these rows.
     """
     if rows is None:
-        rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
+        unusual = odd_rows(table, ensemble)
+        rows = np.union1d(rows_to_check(ensemble, table.n_rows, unusual.size), unusual)
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     seen = as_the_adapter_wants(ensemble, X)
