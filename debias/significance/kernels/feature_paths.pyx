@@ -126,7 +126,7 @@ def list_visits(
 
 
 def moments(
-    const int64_t[::1] columns,
+    const int64_t[:] columns,
     Py_ssize_t begin,
     Py_ssize_t end,
     const place_type[::1] visits,
