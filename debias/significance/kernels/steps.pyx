@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 import numpy as np
 
 from debias.rows.kernels.paths cimport response_type, share_type, slot_type, sum_slots, sum_type
-from debias.significance.kernels.feature_paths cimport unless_rounding
+from debias.significance.kernels.rounding cimport unless_rounding
 
 VALUES, SHARES, WEIGHED = 0, 1, 2
 """Responses are numbers; one-hot columns of all classes but the first; or of all classes, with weights in the bags."""
