@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.errors import ExtractionError
 from debias.parallel import over_parts
+from debias.spread import spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -269,8 +270,7 @@ def rows_to_check(ensemble: TreeEnsemble, n_rows: int, n_others: int = 0) -> NDA
     `n_others` is the number of other rows that are checked too: so many fewer are chosen, but at least 16.
     """
     n_checked = min(ROWS_TO_CHECK, max(ROWS_AT_LEAST, LEAVES_TO_CHECK // ensemble.n_trees))
-    n_checked = min(n_rows, max(ROWS_AT_LEAST, n_checked - n_others))
-    return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
+    return spread(n_rows, max(ROWS_AT_LEAST, n_checked - n_others))
 
 
 REPORT = "Please report this with the library's version: scores of this model would be wrong."
