@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,9 @@ def suited(package: str, kernel: str) -> ModuleType:
     features: dict[str, bool] = getattr(numpy._core._multiarray_umath, "__cpu_features__", {})  # type: ignore[attr-defined]
     for name in ([f"{kernel}_avx2"] if features.get("AVX2") else []) + [kernel]:
         try:
-            return import_module(f"{package}.{name}")
+            module = import_module(f"{package}.{name}")
         except ModuleNotFoundError:
             continue
+        setattr(sys.modules[package], kernel, module)  # Python asks once
+        return module
     raise AttributeError(f"module {package!r} has no attribute {kernel!r}")

@@ -16,6 +16,7 @@ from debias.models.wrappers import unwrap
 from debias.parallel import Engine, in_threads
 from debias.results.comparison import Comparison
 from debias.rows.request import Request
+from debias.spread import spread
 from debias.text import feature_index
 from debias.warning_log import WarningLog
 
@@ -107,7 +108,7 @@ def compare(
                 raise
     ensemble = member.ensemble
     matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)
-    explained = matrix[np.unique(np.linspace(0, len(matrix) - 1, EXPLAINED).astype(np.int64))]
+    explained = matrix[spread(len(matrix), EXPLAINED)]
     return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained)))
 
 

@@ -94,7 +94,7 @@ def boosters(jobs: int, full: bool) -> Iterator[Case]:
             yield Case(f"{title}: mdi_oob", ours, "pred_leaf", routed, "")
             if threads == 1:
                 loss = partial(_score, model, fresh, labels, "oob_loss", n_jobs=threads)
-                yield Case(f"{title}: oob_loss", loss, "predict", partial(model.predict, fresh), "")
+                yield Case(f"{title}: oob_loss", loss, "predict", partial(model.predict, fresh), "1.0")
 
 
 def many_small_trees(full: bool) -> Iterator[Case]:

@@ -431,20 +431,17 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     """
     from debias.data.kernels import columns as kernels
 
-    by_group = np.argsort(grouping.index, kind="stable")
-    edges = np.searchsorted(grouping.index[by_group], np.arange(len(grouping.names) + 1))
-
-    def count(group: int) -> int:
-        columns = by_group[edges[group] : edges[group + 1]]
-        if columns.size == 1:
-            return kernels.count_distinct(np.ascontiguousarray(X[:, columns[0]]))
+    n_columns = np.bincount(grouping.index, minlength=len(grouping.names))
+    counts = np.zeros(len(grouping.names), dtype=np.int64)
+    single = np.flatnonzero(n_columns[grouping.index] == 1)
+    of_single = np.empty(single.size, dtype=np.int64)
+    over_parts(single.size, lambda part: kernels.count_distinct(X, single[part], of_single[part]))
+    counts[grouping.index[single]] = of_single
+    for group in np.flatnonzero(n_columns > 1):
+        columns = np.flatnonzero(grouping.index == group)
         codes = [np.unique(X[:, k], return_inverse=True)[1] for k in columns]  # all missing values get one code
-        if not codes:
-            return 0
-        return len(np.unique(np.column_stack(codes), axis=0))
-
-    counts = over_parts(len(grouping.names), lambda groups: [count(k) for k in range(groups.start, groups.stop)])
-    return np.array(sum(counts, []), dtype=np.int64)
+        counts[group] = len(np.unique(np.column_stack(codes), axis=0))
+    return counts
 
 
 def repeated_columns(X: Any) -> list[str]:

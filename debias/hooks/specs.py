@@ -100,6 +100,8 @@ def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any
 def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
     """Return the raw output of the library. The extracted trees must reproduce it.
 
+    It is asked for if ``debias_predict_native`` returns None, or other numbers than the extracted trees give.
+
     Parameters
     ----------
     model : object

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
     """Check that leaves and raw output of sample rows equal those of the library.
 
-    First the leaves and the output of encoded rows are compared. Then the output is compared with that of the library
-    for the same rows as the user passed them: only this shows mistakes of the encoding.
+    First the leaves of encoded rows are compared, then the output with that of the library for the same rows as the
+    user passed them: this shows mistakes of the encoding too. The library's output for encoded rows is asked for only
+    if it does not predict for the user's rows, or predicts otherwise: it then tells where the mistake is.
 
     Parameters
     ----------
@@ -30,8 +31,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     model : object
     table : Table
     rows : array of int64, optional
-        The rows to compare. By default 64 evenly spaced rows, fewer if there are more than 50 trees, and up to 64
-        unusual rows of the table.
+        The rows to compare. By default up to 64 unusual rows of the table, and evenly spaced rows: as many as make up
+        64 rows together, fewer if there are more than 50 trees, but at least 16.
 
     Raises
     ------
@@ -41,17 +42,14 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
         The library does not predict for these rows.
     """
     if rows is None:
-        rows = np.union1d(rows_to_check(ensemble, table.n_rows), odd_rows(table, ensemble))
+        unusual = odd_rows(table, ensemble)
+        rows = np.union1d(rows_to_check(ensemble, table.n_rows, unusual.size), unusual)
     X = table.matrix(ensemble, rows)
     ours = route(ensemble, X)
     seen = as_the_adapter_wants(ensemble, X)
     theirs = plugin_manager().hook.debias_leaves(model=model, ensemble=ensemble, X=seen)
-    expected = plugin_manager().hook.debias_predict_raw(model=model, X=seen)
-    if theirs is None or expected is None:
-        raise ExtractionError(
-            f"the adapter of this {ensemble.source} does not return the leaves or the raw output of the library, so "
-            "its trees cannot be checked"
-        )
+    if theirs is None:
+        raise _unchecked(ensemble)
     if ours.shape != theirs.shape or (ours != theirs).any():
         where = (
             f"row {rows[np.argwhere(ours != theirs)[0][0]]} in tree {np.argwhere(ours != theirs)[0][1]}"
@@ -63,13 +61,16 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
             f"({where}). {REPORT}"
         )
     output = raw_output(ensemble, ours)
-    gap = gaps(ensemble, output, expected)
-    if not (gap <= 1).all():
-        raise ExtractionError(
-            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
-            f"{_largest(output, expected):.3g}). {REPORT}"
-        )
-    _verify_native(ensemble, model, table, rows, output)
+    try:
+        expected = native_output(model, ensemble, table, rows)
+    except DebiasError:
+        _verify_raw(ensemble, model, seen, output)
+        raise
+    if expected is not None and (gaps(ensemble, output, expected) <= 1).all():
+        return
+    _verify_raw(ensemble, model, seen, output)
+    if expected is not None:
+        raise _read_otherwise(ensemble, rows, output, expected)
 
 
 def as_the_adapter_wants(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> Any:
@@ -134,22 +135,37 @@ def _takes(ensemble: TreeEnsemble, X: Any) -> bool:
     return ensemble.takes_tables or isinstance(X, np.ndarray) or hasattr(X, "tocsr") or hasattr(X, "iloc")
 
 
-def _verify_native(
-    ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64], output: NDArray[np.float64]
-) -> None:
-    expected = native_output(model, ensemble, table, rows)
+def _verify_raw(ensemble: TreeEnsemble, model: Any, seen: Any, output: NDArray[np.float64]) -> None:
+    """Raise an ExtractionError if our output of encoded rows is not that of the library."""
+    expected = plugin_manager().hook.debias_predict_raw(model=model, X=seen)
     if expected is None:
-        return
-    wrong = np.flatnonzero(~(gaps(ensemble, output, expected) <= 1))
-    if wrong.size:
-        first = wrong[0]
+        raise _unchecked(ensemble)
+    if not (gaps(ensemble, output, expected) <= 1).all():
         raise ExtractionError(
-            f"this {ensemble.source} predicts otherwise for X as it was passed than its trees do for the values that "
-            f"debias reads from X: in {wrong.size} of {rows.size} rows compared, the first being row {rows[first]} "
-            f"({_outputs(expected, first)} instead of {_outputs(output, first)}). The library reads some value of "
-            "these rows in another way, for example a missing label, a category given as a code, or a whole number "
-            "too large for a float. Pass X with the types the model was trained on"
+            f"the extracted trees of this {ensemble.source} predict otherwise than the library does (largest gap "
+            f"{_largest(output, expected):.3g}). {REPORT}"
         )
+
+
+def _unchecked(ensemble: TreeEnsemble) -> ExtractionError:
+    return ExtractionError(
+        f"the adapter of this {ensemble.source} does not return the leaves or the raw output of the library, so "
+        "its trees cannot be checked"
+    )
+
+
+def _read_otherwise(
+    ensemble: TreeEnsemble, rows: NDArray[np.int64], output: NDArray[np.float64], expected: NDArray[np.float64]
+) -> ExtractionError:
+    wrong = np.flatnonzero(~(gaps(ensemble, output, expected) <= 1))
+    first = wrong[0]
+    return ExtractionError(
+        f"this {ensemble.source} predicts otherwise for X as it was passed than its trees do for the values that "
+        f"debias reads from X: in {wrong.size} of {rows.size} rows compared, the first being row {rows[first]} "
+        f"({_outputs(expected, first)} instead of {_outputs(output, first)}). The library reads some value of "
+        "these rows in another way, for example a missing label, a category given as a code, or a whole number "
+        "too large for a float. Pass X with the types the model was trained on"
+    )
 
 
 def _outputs(output: NDArray[np.float64], row: int) -> str:

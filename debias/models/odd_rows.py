@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.spread import spread
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -51,8 +53,7 @@ def _with_extremes(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return rows with missing or extreme values of columns; those with most of them come first."""
     from debias.data.kernels import columns as kernels
 
-    n_seen = max(1, min(table.n_rows, ROWS_SEEN, VALUES_SEEN // ensemble.n_features))
-    seen = np.unique(np.linspace(0, table.n_rows - 1, n_seen).astype(np.int64))
+    seen = spread(table.n_rows, max(1, min(ROWS_SEEN, VALUES_SEEN // ensemble.n_features)))
     X = table.matrix(ensemble, seen)
     extremes = np.empty((4, ensemble.n_features), dtype=np.int64)
     kernels.extremes(X, extremes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.data.table import route_table
+from debias.spread import spread
 from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def trees_to_prove(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
     assert ensemble.count is not None
     in_bag = float(ensemble.count[ensemble.tree_start[:-1]].mean())
     rows_per_tree = max(in_bag, n_rows / 50, 1.0)  # rows to route; small bags take time too, since they are redrawn
-    return _spread(ensemble, max(4, int(ROW_TREES_TO_CHECK / rows_per_tree)))
+    return spread(ensemble.n_trees, max(4, int(ROW_TREES_TO_CHECK / rows_per_tree)))
 
 
 def proof_of(
@@ -153,7 +154,7 @@ def proof_of(
     roots = ensemble.tree_start[:-1]
     tolerance = _value_tolerance(ensemble, response)
     root_counts = in_bag.n_samples() == ensemble.count[roots]
-    at_root = set(_spread(ensemble, ROOTS_TO_CHECK).tolist())
+    at_root = set(spread(ensemble.n_trees, ROOTS_TO_CHECK).tolist())
     column_of = {tree: column for column, tree in enumerate(trees.tolist())}
     root_weights, root_values, matched_counts, matched_values = [], [], [], []
     for tree in sorted(at_root | column_of.keys()):
@@ -203,11 +204,6 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
             if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
                 return False
     return True
-
-
-def _spread(ensemble: TreeEnsemble, at_most: int) -> NDArray[np.int64]:
-    """Return trees spread evenly over the ensemble, including the first and the last."""
-    return np.unique(np.linspace(0, ensemble.n_trees - 1, min(ensemble.n_trees, at_most)).astype(np.int64))
 
 
 def _telling(response: Response, n_classes: int) -> bool:

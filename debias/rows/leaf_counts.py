@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.data.table import route_table
 from debias.errors import RowsError
+from debias.spread import spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -221,7 +222,7 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
         # With goss, LightGBM uses all rows at first, and fewer rows, chosen by gradient, later. Bags differ by a few
         # rows.
         trees = trees[at_root >= LIKE_THE_LARGEST * at_root.max()]
-    return trees[np.unique(np.linspace(0, trees.size - 1, min(TREES_AT_MOST, trees.size)).astype(np.int64))]
+    return trees[spread(trees.size, TREES_AT_MOST)]
 
 
 def _covers_count_rows(ensemble: TreeEnsemble) -> bool:

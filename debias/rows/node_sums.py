@@ -142,7 +142,7 @@ class NodeSums(NodeTotals):
         for part, router in rows.blocks_to_route(trees.size if by_leaf else 1):
             if by_leaf:
                 leaves, weight = router.leaves(trees), rows.weight[part]
-                self.add(leaves, rows.response, weight, part)
+                self.add(leaves, rows.response, weight, part, n_jobs=rows.n_jobs)
                 if self._squares is not None:
                     kernels.add_weights(leaves, trees, self.ensemble.tree_start, weight**2, self._squares)
                 if self._drop is not None and rows.can_run_loss:

@@ -40,6 +40,7 @@ class NodeTotals:
         weight: NDArray[np.float64],
         rows: slice = slice(None),
         trees: NDArray[np.int64] | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         """Add rows whose leaves are known to the sums.
 
@@ -53,27 +54,25 @@ class NodeTotals:
             The position of these rows in `response`.
         trees : array of int64, optional
             The trees of the columns of `leaves`; all by default.
+        n_jobs : int, optional
+            Number of threads, over trees; by default as many as are allowed. It does not change the sums.
         """
         from debias.rows.kernels import sums as kernels
 
         ensemble = self.ensemble
         trees = np.arange(ensemble.n_trees) if trees is None else trees
-        if self._one_hot:
-            assert response.codes is not None
-            kernels.add_codes(leaves, trees, ensemble.tree_start, response.codes[rows], weight, self._n, self._s)
-        else:
-            assert response.values is not None
-            kernels.add_values(
-                leaves,
-                trees,
-                ensemble.tree_start,
-                ensemble.tree_output,
-                response.values[rows],
-                weight,
-                self._n,
-                self._s,
-                self._q,
-            )
+        codes, values = response.codes, response.values
+
+        def add_part(part: slice) -> None:
+            where = (leaves[:, part], trees[part], ensemble.tree_start)
+            if self._one_hot:
+                assert codes is not None
+                kernels.add_codes(*where, codes[rows], weight, self._n, self._s)
+            else:
+                assert values is not None
+                kernels.add_values(*where, ensemble.tree_output, values[rows], weight, self._n, self._s, self._q)
+
+        over_parts(trees.size, add_part, n_jobs)
         self._summed_up = False
 
     def add_routed(

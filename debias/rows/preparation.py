@@ -119,7 +119,7 @@ def prepare(
         n_jobs=request.n_jobs,
         data=data,
         blocks=block,
-        with_running_loss=not ensemble.averaged and running_loss_needed(scorers),
+        in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
     return ensemble, rows, log
 
@@ -181,6 +181,11 @@ def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -
 def running_loss_needed(scorers: Iterable[Scorer]) -> bool:
     """Whether one of the scorers reads the running loss."""
     return any(isinstance(scorer, TreeScorer) and scorer.needs_running_loss for scorer in scorers)
+
+
+def _node_sums_needed(scorers: Iterable[Scorer]) -> bool:
+    """Whether one of the scorers may read node sums, of additive ensembles too."""
+    return any(isinstance(scorer, TreeScorer) and not scorer.needs_running_loss for scorer in scorers)
 
 
 def _data(request: Request, member: Member, ensemble: TreeEnsemble, weight: NDArray[np.float64] | None) -> Data:

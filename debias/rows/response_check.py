@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.spread import spread
 from debias.trees.routing import raw_output, route
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
     """
     if table.n_rows < ROWS_AT_LEAST:
         return
-    rows = np.unique(np.linspace(0, table.n_rows - 1, min(table.n_rows, ROWS_TO_LOOK_AT)).astype(np.int64))
+    rows = spread(table.n_rows, ROWS_TO_LOOK_AT)
     raw = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
     predicted = raw - ensemble.base
     if ensemble.averaged and response.values is not None:

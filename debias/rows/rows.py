@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -163,6 +163,8 @@ class Rows(EvaluationRows):
         The same rows for scorers of data, if there are such scorers in this run.
     blocks : array of int64 of shape (n_rows,), or None
         Block of each row, numbered from 0. Rows of one block depend on one another.
+    in_one_pass : bool
+        Whether scorers of this run need both node sums and the running loss, so that one pass computes both.
     """
 
     table: Table
@@ -170,7 +172,7 @@ class Rows(EvaluationRows):
     weight: NDArray[np.float64]
     data: Data | None = None
     blocks: NDArray[np.int64] | None = None
-    with_running_loss: bool = field(default=False)
+    in_one_pass: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -188,39 +190,38 @@ class Rows(EvaluationRows):
     @cached_property
     def node_sums(self) -> NodeTotals:
         """See :class:`EvaluationRows`; the sums are computed in one pass."""
-        return self._pass[0]
+        if self.in_one_pass and self.can_run_loss:
+            return self._sums_and_loss[0]
+        sums = NodeTotals(self.ensemble)
+        for rows, router in self.blocks_to_route():
+            sums.add_routed(router, self.response, self.weight[rows], rows)
+        return sums
 
     @cached_property
     def running_loss(self) -> NDArray[np.float64]:
-        """See :class:`EvaluationRows`; the loss is computed in the pass over the rows."""
+        """See :class:`EvaluationRows`; the loss is computed in one pass."""
         if not self.can_run_loss:
             self.refuse_running_loss()
-        self.with_running_loss = True
-        drop = self._pass[1]
-        if drop is None:  # the pass was made before a scorer needed the loss
-            del self.__dict__["_pass"]
-            drop = self._pass[1]
-        assert drop is not None
+        if self.in_one_pass:
+            return self._sums_and_loss[1]
+        drop = np.zeros(self.ensemble.n_features + 1)
+        for rows, leaves in self.leaf_blocks():
+            self.add_running_loss(leaves, rows, drop)
         return drop / self.weight.sum()
+
+    @cached_property
+    def _sums_and_loss(self) -> tuple[NodeTotals, NDArray[np.float64]]:
+        """Node sums and running loss from one pass: routing takes most of the time if the trees have no bins."""
+        sums, drop = NodeTotals(self.ensemble), np.zeros(self.ensemble.n_features + 1)
+        for rows, leaves in self.leaf_blocks():
+            sums.add(leaves, self.response, self.weight[rows], rows, n_jobs=self.n_jobs)
+            self.add_running_loss(leaves, rows, drop)
+        return sums, drop / self.weight.sum()
 
     @cached_property
     def paths(self) -> Paths:
         """Slot of every row in every tree, kept for later passes; it takes 2 or 4 bytes per row and tree."""
         return Paths.of(self)
-
-    @cached_property
-    def _pass(self) -> tuple[NodeTotals, NDArray[np.float64] | None]:
-        """Route every row once, in blocks of rows, and add up everything that the scorers of this run need."""
-        sums = NodeTotals(self.ensemble)
-        if not (self.with_running_loss and self.can_run_loss):
-            for rows, router in self.blocks_to_route():
-                sums.add_routed(router, self.response, self.weight[rows], rows)
-            return sums, None
-        drop = np.zeros(self.ensemble.n_features + 1)
-        for rows, leaves in self.leaf_blocks():
-            sums.add(leaves, self.response, self.weight[rows], rows)
-            self.add_running_loss(leaves, rows, drop)
-        return sums, drop
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if the model does not take some values, before the first of several blocks is added."""

@@ -10,6 +10,7 @@ from debias.errors import DebiasError
 from debias.hooks.registry import plugin_manager
 from debias.models.extraction import as_the_adapter_wants, gaps, native_output
 from debias.models.odd_rows import odd_rows
+from debias.spread import spread
 from debias.testing.promises import require
 from debias.trees.routing import raw_output, route
 
@@ -29,7 +30,7 @@ def varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
     X = table.matrix(ensemble)[:ROWS_TO_TRY]
     numeric = ensemble.splits if ensemble.category_set is None else np.flatnonzero(ensemble.category_set < 0)
     numeric = numeric[(ensemble.left[numeric] >= 0) & (abs(ensemble.threshold[numeric]) > NEARLY_ZERO)]
-    chosen = numeric[np.unique(np.linspace(0, len(numeric) - 1, min(SPLITS_TO_TRY, len(numeric))).astype(int))]
+    chosen = numeric[spread(len(numeric), SPLITS_TO_TRY)]
     at = ensemble.threshold[chosen].astype(X.dtype)
     added = []
     for values in (at, np.nextafter(at, X.dtype.type(-np.inf)), np.nextafter(at, X.dtype.type(np.inf))):

@@ -59,7 +59,6 @@ def toy_rows(task: str, order: NDArray[np.int64] | None = None, seed: int = 0) -
         in_bag=None if boosted else InBag.from_rows(bags, N_ROWS),
         provenance=Provenance("held-out" if boosted else "oob", "known", "a toy model of debias.testing"),
         seed=seed,
-        with_running_loss=boosted,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.errors import ExtractionError
 from debias.parallel import over_parts
+from debias.spread import spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 ROWS_TO_CHECK = 64
+ROWS_AT_LEAST = 16
 LEAVES_TO_CHECK = 3200
 """With many trees fewer rows are compared, but at least 16: a mistake of an adapter shows in most trees."""
 LEAVES_AT_ONCE = 2**23
@@ -208,9 +210,9 @@ def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
     -------
     tuple
         Arrays with one entry per node: parent, feature, left, right, threshold, and whether the threshold alone decides
-        unless the value is missing. Where it does not, :func:`debias.trees.kernels.routing.goes_left` decides. It takes
-        the rest: where missing values go, whether zeros are missing, the number of the category set, and the category
-        sets of the ensemble.
+        unless the value is missing. Where it does not, ``goes_left`` decides, which Cython code can ``cimport`` from
+        ``debias.trees.kernels.routing``. It takes the rest: where missing values go, whether zeros are missing, the
+        number of the category set, and the category sets of the ensemble.
     """
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     size = at.stop - at.start
@@ -262,10 +264,13 @@ def verify_bins(ensemble: TreeEnsemble, bins: Bins, X: NDArray[np.floating[Any]]
         )
 
 
-def rows_to_check(ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.int64]:
-    """Return the positions of sample rows, evenly spaced, for a check of one way of routing against another."""
-    n_checked = min(n_rows, ROWS_TO_CHECK, max(16, LEAVES_TO_CHECK // ensemble.n_trees))
-    return np.unique(np.linspace(0, n_rows - 1, n_checked).astype(np.int64))
+def rows_to_check(ensemble: TreeEnsemble, n_rows: int, n_others: int = 0) -> NDArray[np.int64]:
+    """Return the positions of sample rows, evenly spaced, for a check of one way of routing against another.
+
+    `n_others` is the number of other rows that are checked too: so many fewer are chosen, but at least 16.
+    """
+    n_checked = min(ROWS_TO_CHECK, max(ROWS_AT_LEAST, LEAVES_TO_CHECK // ensemble.n_trees))
+    return spread(n_rows, max(ROWS_AT_LEAST, n_checked - n_others))
 
 
 REPORT = "Please report this with the library's version: scores of this model would be wrong."

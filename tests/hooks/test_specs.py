@@ -69,7 +69,7 @@ def test_debias_predict_raw(plugin, forest, rows):
     def other(model, X):
         return toy.debias_predict_raw(model, X) + 1
 
-    plugin(**ADAPTER | {"debias_predict_raw": other})
+    plugin(**ADAPTER | {"debias_predict_raw": other, "debias_predict_native": lambda model, X: other(model, X)})
     with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
         debias.score(forest, *rows)
 

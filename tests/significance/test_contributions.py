@@ -177,6 +177,15 @@ def test_what_does_not_fit_in_memory_is_made_anew_and_is_the_same(monkeypatch):
         np.testing.assert_array_equal(again.main.null, first.main.null)
 
 
+def test_threads_take_several_columns_at_a_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 40))
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    model = RandomForestClassifier(**SMALL).fit(X, y)
+    first = debias.audit(model, X, y, seed=1, n_permutations=40)
+    assert debias.audit(model, X, y, seed=1, n_permutations=40, n_jobs=2).to_json() == first.to_json()
+
+
 def test_threads_and_the_number_of_permutations_side_by_side_change_nothing(monkeypatch):
     X, y = rows_of("3-class", 700)
     model = RandomForestClassifier(**SMALL).fit(X, y)

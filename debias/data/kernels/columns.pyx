@@ -5,34 +5,53 @@ import numpy as np
 from cython cimport floating
 from libc.math cimport fabs
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
+
+cdef enum:
+    COLUMNS_AT_ONCE = 16
 
 
-def count_distinct(const floating[::1] values):
-    """Return the number of distinct values that are not missing.
+def count_distinct(const floating[:, ::1] X, const int64_t[::1] columns, int64_t[::1] counts):
+    """Write the number of distinct values that are not missing of some columns to `counts` (len(columns),).
 
-    The values are put into a hash table with open addressing. NaN marks an empty place, since NaN is not counted.
+    The values of a column are put into a hash table with open addressing. NaN marks an empty place, since NaN is not
+    counted. Columns are copied together, as many as lie side by side in a cache line.
     """
-    cdef Py_ssize_t size = 16
-    while size < 2 * values.shape[0]:
+    cdef Py_ssize_t n_rows = X.shape[0], size = 16
+    while size < 2 * n_rows:
         size *= 2
-    cdef floating[::1] table = np.full(size, np.nan, dtype=np.float32 if floating is float else np.float64)
-    cdef Py_ssize_t i, at, mask = size - 1, n = 0
+    dtype = np.float32 if floating is float else np.float64
+    cdef floating[:, ::1] copied = np.empty((COLUMNS_AT_ONCE, n_rows), dtype=dtype)
+    cdef floating[::1] table = np.empty(size, dtype=dtype)
+    cdef Py_ssize_t begin = 0, at_once, j, i
+    with nogil:
+        while begin < columns.shape[0]:
+            at_once = min(COLUMNS_AT_ONCE, columns.shape[0] - begin)
+            for i in range(n_rows):
+                for j in range(at_once):
+                    copied[j, i] = X[i, columns[begin + j]]
+            for j in range(at_once):
+                counts[begin + j] = _n_distinct(copied, j, table)
+            begin += at_once
+
+
+cdef Py_ssize_t _n_distinct(const floating[:, ::1] copied, Py_ssize_t j, floating[::1] table) noexcept nogil:
+    cdef Py_ssize_t i, at, mask = table.shape[0] - 1, n = 0
     cdef uint64_t code = 0
     cdef floating x
-    with nogil:
-        for i in range(values.shape[0]):
-            x = values[i] + <floating> 0  # -0 becomes 0
-            if x != x:
-                continue
-            memcpy(&code, &x, sizeof(x))
-            at = <Py_ssize_t> ((code * <uint64_t> 0x9E3779B97F4A7C15) >> 32) & mask
-            while table[at] != x:
-                if table[at] != table[at]:
-                    table[at] = x
-                    n += 1
-                    break
-                at = (at + 1) & mask
+    memset(&table[0], 255, table.shape[0] * sizeof(floating))  # these bits are NaN
+    for i in range(copied.shape[1]):
+        x = copied[j, i] + <floating> 0  # -0 becomes 0
+        if x != x:
+            continue
+        memcpy(&code, &x, sizeof(x))
+        at = <Py_ssize_t> ((code * <uint64_t> 0x9E3779B97F4A7C15) >> 32) & mask
+        while table[at] != x:
+            if table[at] != table[at]:
+                table[at] = x
+                n += 1
+                break
+            at = (at + 1) & mask
     return n
 
 

@@ -10,10 +10,6 @@ ctypedef fused share_type:
     uint8_t
     double
 
-ctypedef fused weight_type:
-    uint8_t
-    double
-
 ctypedef fused response_type:
     uint8_t
     double
@@ -33,37 +29,34 @@ cdef inline void sum_slots(
     const int64_t[::1] start,
     const int32_t[::1] slot_of_split,
     int32_t[::1] rows,
-    int32_t[::1] slot_of_row,
-    weight_type[::1] weight_of_row,
     sum_type[:, ::1] sums,
     Py_ssize_t first_slot,
+    Py_ssize_t width,
 ) noexcept nogil:
     """Write the weighted sums of responses in the slots of one tree to the rows of `sums` from `first_slot` on.
 
     The weight of row i is ``share[tree, i] * weight[i]``, or ``share[tree, i]`` if `weight` is empty; its response
-    is as many columns of `y` as `sums` has, from `first_column` on. `rows`, `slot_of_row` and `weight_of_row` are
-    memory for the rows that count.
+    is as many columns of `y` as `sums` has, from `first_column` on. `rows` (n_rows,) is memory.
     """
-    cdef Py_ssize_t b, d, i, r, slot, n = 0, width = sums.shape[1]
+    cdef Py_ssize_t b, d, i, r, slot, n = 0
+    cdef double w
     for i in range(slots.shape[1]):
         # Every row is written, and the next one overwrites it if it does not count: a branch cannot be predicted.
         rows[n] = <int32_t> i
-        slot_of_row[n] = slots[tree, i]
-        if weight.shape[0] > 0:
-            weight_of_row[n] = <weight_type> (share[tree, i] * weight[i])
-        else:
-            weight_of_row[n] = <weight_type> share[tree, i]
-        n += weight_of_row[n] != 0
+        n += share[tree, i] != 0
     for slot in range(first_slot, first_slot + 2 * (start[tree + 1] - start[tree]) + 1):
         for b in range(width):
             sums[slot, b] = 0
     for r in range(n):
-        i, slot = rows[r], first_slot + slot_of_row[r]
-        for b in range(width):
-            if sum_type is int32_t:
-                sums[slot, b] += <uint16_t> (weight_of_row[r] * y[i, first_column + b])
-            else:
-                sums[slot, b] += weight_of_row[r] * y[i, first_column + b]
+        i = rows[r]
+        slot = first_slot + slots[tree, i]
+        if sum_type is int32_t:
+            for b in range(width):
+                sums[slot, b] += <uint16_t> (share[tree, i] * y[i, first_column + b])
+        else:
+            w = share[tree, i] * weight[i] if weight.shape[0] > 0 else share[tree, i]
+            for b in range(width):
+                sums[slot, b] += w * y[i, first_column + b]
     for d in range(start[tree + 1] - start[tree] - 1, -1, -1):
         slot = first_slot + slot_of_split[start[tree] + d]
         for b in range(width):

@@ -90,27 +90,18 @@ def sum_trees(
     Row i counts ``share[tree, i] * weight[i]``; its response is as many columns of `y` (n_rows, n_columns) as `sums`
     has, from ``tree_output[tree]`` on.
     """
-    cdef Py_ssize_t tree, n_rows = weight.shape[0]
+    cdef Py_ssize_t tree, first, first_slot, n_rows = weight.shape[0]
     cdef int32_t[::1] rows = np.empty(n_rows, dtype=np.int32)
-    cdef int32_t[::1] slot_of_row = np.empty(n_rows, dtype=np.int32)
-    cdef double[::1] weight_of_row = np.empty(n_rows)
     with nogil:
         for tree in range(begin, end):
-            sum_slots(
-                tree,
-                slots,
-                share,
-                weight,
-                y,
-                tree_output[tree],
-                start,
-                slot_of_split,
-                rows,
-                slot_of_row,
-                weight_of_row,
-                sums,
-                2 * start[tree] + tree,
-            )
+            first = tree_output[tree]
+            first_slot = 2 * start[tree] + tree
+            if sums.shape[1] == 1:
+                sum_slots(tree, slots, share, weight, y, first, start, slot_of_split, rows, sums, first_slot, 1)
+            else:
+                sum_slots(
+                    tree, slots, share, weight, y, first, start, slot_of_split, rows, sums, first_slot, sums.shape[1]
+                )
 
 
 def sum_squares_of_blocks(
@@ -263,18 +254,20 @@ cdef inline void _walk(
     At each split of its path a row adds weight x factor x (difference of the values of the children) x (its response
     minus the mean of the node).
     """
-    cdef Py_ssize_t tree, at, d, k, width = step.shape[2]
-    cdef double product
+    cdef Py_ssize_t tree, at, d, k, first_split, first, width = step.shape[2]
+    cdef double product, w = weight[i]
     for tree in range(start.shape[0] - 1):
         if not evaluated[tree, i]:
             continue
+        first_split = start[tree]
+        first = tree_output[tree]
         at = slots[tree, i]
         while at > 0:
-            d = start[tree] + ((at - 1) >> 1)
+            d = first_split + ((at - 1) >> 1)
             product = 0.0
             for k in range(width):
-                product += step[d, 0, k] * (y[i, tree_output[tree] + k] - step[d, 1, k])
-            phi[column[d]] += weight[i] * factor[d, (at - 1) & 1] * product
+                product += step[d, 0, k] * (y[i, first + k] - step[d, 1, k])
+            phi[column[d]] += w * factor[d, (at - 1) & 1] * product
             at = slot_of_split[d]
 
 
@@ -291,19 +284,21 @@ cdef inline void _walk_in_bags(
     double* phi,
 ) noexcept nogil:
     """Add to `phi` the effect of row i on the score through the in-bag means of the nodes."""
-    cdef Py_ssize_t tree, at, d, k, first_slot, width = pull.shape[1]
-    cdef double move
+    cdef Py_ssize_t tree, at, d, k, first_split, first_slot, width = pull.shape[1]
+    cdef double move, w
     for tree in range(start.shape[0] - 1):
         if in_bag[tree, i] <= 0:
             continue
-        first_slot = 2 * start[tree] + tree
+        w = in_bag[tree, i]
+        first_split = start[tree]
+        first_slot = 2 * first_split + tree
         at = slots[tree, i]
         while at > 0:
-            d = start[tree] + ((at - 1) >> 1)
+            d = first_split + ((at - 1) >> 1)
             move = 0.0
             for k in range(width):
                 move += pull[d, k] * (y[i, k] - mean[first_slot + at, k])
-            move *= in_bag[tree, i] / mean[first_slot + at, width]
+            move *= w / mean[first_slot + at, width]
             phi[column[d]] += -move if (at - 1) & 1 else move
             at = slot_of_split[d]
 

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 import numpy as np
 
 from debias.rows.kernels.paths cimport response_type, slot_type
+from debias.significance.kernels.rounding cimport unless_rounding
 
 
 cdef enum:
@@ -126,7 +127,7 @@ def list_visits(
 
 
 def moments(
-    const int64_t[::1] columns,
+    const int64_t[:] columns,
     Py_ssize_t begin,
     Py_ssize_t end,
     const place_type[::1] visits,

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 import numpy as np
 
 from debias.rows.kernels.paths cimport response_type, share_type, slot_type, sum_slots, sum_type
-from debias.significance.kernels.feature_paths cimport unless_rounding
+from debias.significance.kernels.rounding cimport unless_rounding
 
 VALUES, SHARES, WEIGHED = 0, 1, 2
 """Responses are numbers; one-hot columns of all classes but the first; or of all classes, with weights in the bags."""
@@ -71,38 +71,30 @@ def write_steps(
         Mean on the left minus mean on the right, and mean response of the evaluation rows, for every dividing split.
         Differences of SHARES are replaced by their ``contributions.class_product``.
     """
-    cdef Py_ssize_t tree, first_slot, n_rows = slots.shape[1], width = step.shape[2]
+    cdef Py_ssize_t tree, first, n_rows = slots.shape[1], width = step.shape[2]
     cdef Py_ssize_t n_slots = 2 * int(np.diff(start[begin : end + 1]).max(initial=0)) + 1
     cdef int32_t[::1] rows = np.empty(n_rows, dtype=np.int32)
-    cdef int32_t[::1] slot_of_row = np.empty(n_rows, dtype=np.int32)
-    cdef double[::1] weight_of_row = np.empty(n_rows)
     cdef double[:, ::1] sums = np.empty((n_slots, width))
-    # Whole numbers are exact, so that contributions that should be 0 are 0, and they need less memory.
-    cdef uint8_t[::1] whole_weight = np.empty(n_rows, dtype=np.uint8)
-    cdef int32_t[:, ::1] whole_sums = np.empty((n_slots, width), dtype=np.int32)
+    # Sums of whole numbers are exact, so that contributions that should be 0 are 0, and they need less memory.
+    cdef int32_t[:, ::1] int_sums = np.empty((n_slots, width), dtype=np.int32)
     cdef double[::1] no_weight = np.empty(0)
     cdef double[::1] total = np.empty(lanes)
     cdef double[::1] factor = np.empty(width)
     cdef double[:, ::1] n_weighed = np.empty((n_slots, lanes))
     with nogil:
         for tree in range(begin, end):
+            first = tree_output[tree]
             if in_bag.shape[0] > 0:
                 if share_type is uint8_t and response_type is uint8_t:
-                    sum_slots(
-                        tree, slots, in_bag, no_weight, y, tree_output[tree], start, slot_of_split,
-                        rows, slot_of_row, whole_weight, whole_sums, 0,
-                    )
+                    sum_slots(tree, slots, in_bag, no_weight, y, first, start, slot_of_split, rows, int_sums, 0, width)
                     if kind == AS_WEIGHED:
                         _write_weighed_differences(
-                            tree, whole_sums, start, position, lanes, class_weight, factor, n_weighed, step
+                            tree, int_sums, start, position, lanes, class_weight, factor, n_weighed, step
                         )
                     else:
-                        _write_differences(tree, whole_sums, start, position, n_in_bag, step)
+                        _write_differences(tree, int_sums, start, position, n_in_bag, step)
                 else:
-                    sum_slots(
-                        tree, slots, in_bag, no_weight, y, tree_output[tree], start, slot_of_split,
-                        rows, slot_of_row, weight_of_row, sums, 0,
-                    )
+                    sum_slots(tree, slots, in_bag, no_weight, y, first, start, slot_of_split, rows, sums, 0, width)
                     if kind == AS_WEIGHED:
                         _write_weighed_differences(
                             tree, sums, start, position, lanes, class_weight, factor, n_weighed, step
@@ -112,16 +104,10 @@ def write_steps(
                 if kind == AS_SHARES:
                     _make_products(tree, start, position, lanes, total, step)
             if response_type is uint8_t and weight.shape[0] == 0:
-                sum_slots(
-                    tree, slots, evaluated, no_weight, y, tree_output[tree], start, slot_of_split,
-                    rows, slot_of_row, whole_weight, whole_sums, 0,
-                )
-                _write_means(tree, whole_sums, start, slot_of_split, position, n_evaluated, step)
+                sum_slots(tree, slots, evaluated, no_weight, y, first, start, slot_of_split, rows, int_sums, 0, width)
+                _write_means(tree, int_sums, start, slot_of_split, position, n_evaluated, step)
             else:
-                sum_slots(
-                    tree, slots, evaluated, weight, y, tree_output[tree], start, slot_of_split,
-                    rows, slot_of_row, weight_of_row, sums, 0,
-                )
+                sum_slots(tree, slots, evaluated, weight, y, first, start, slot_of_split, rows, sums, 0, width)
                 _write_means(tree, sums, start, slot_of_split, position, n_evaluated, step)
 
 

@@ -5,8 +5,9 @@ precede children in every ensemble (TreeEnsemble checks it), so one reverse loop
 """
 
 from cython cimport floating
-from libc.math cimport INFINITY, isfinite, isnan, nextafter, nextafterf
+from libc.math cimport isfinite, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -163,12 +164,17 @@ def round_down(const double[::1] values, floating[::1] rounded):
     cdef int64_t i
     with nogil:
         for i in range(values.shape[0]):
-            rounded[i] = <floating>values[i]
-            if rounded[i] > values[i]:
-                if floating is float:
-                    rounded[i] = nextafterf(rounded[i], -INFINITY)
-                else:
-                    rounded[i] = nextafter(rounded[i], -INFINITY)
+            rounded[i] = _below(values[i]) if floating is float else values[i]
+
+
+cdef inline float _below(double value) noexcept nogil:
+    """Return the largest float that is not above a number, without a branch: every other one is rounded up."""
+    cdef float rounded = <float> value
+    cdef int32_t bits
+    memcpy(&bits, &rounded, sizeof(bits))
+    bits += (rounded > value) * (-1 - 2 * (bits >> 31))  # one less in size if positive, one more if negative
+    memcpy(&rounded, &bits, sizeof(bits))
+    return rounded
 
 
 def sum_leaf_values(

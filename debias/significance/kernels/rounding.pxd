@@ -1,4 +1,4 @@
-"""What loops over permuted responses share."""
+"""Rounding in loops over permuted responses."""
 
 from libc.math cimport fabs
 

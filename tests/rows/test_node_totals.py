@@ -1,0 +1,55 @@
+"""Node sums: the same with any number of threads, and made only for scorers that read them."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from xgboost import XGBClassifier
+
+import debias
+from debias.data.response import encode
+from debias.rows.node_totals import NodeTotals
+from debias.rows.rows import Rows
+from debias.trees.routing import route
+
+
+def drawn(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)).astype(np.float32)
+    return X, np.digitize(X[:, 0] + rng.normal(size=n_rows), [-0.5, 0.5])
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, XGBClassifier])
+def test_threads_do_not_change_sums_at_known_leaves(kind):
+    X, y = drawn(400)
+    ensemble = debias.extract(kind(n_estimators=7, max_depth=4, n_jobs=1).fit(X, y))
+    left_out = np.random.default_rng(1).random((ensemble.n_trees, len(X))) < 0.3
+    leaves = route(ensemble, X, in_bag=left_out)
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, len(X))
+    one, two = NodeTotals(ensemble), NodeTotals(ensemble)
+    one.add(leaves, encode(y, ensemble, len(X)), weight, n_jobs=1)
+    two.add(leaves, encode(y, ensemble, len(X)), weight, n_jobs=2)
+    for name in ("n", "s", "q"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    np.testing.assert_allclose(one.n_root, ~left_out @ weight)
+
+
+def test_the_running_loss_is_made_with_node_sums_only_if_a_scorer_reads_them(monkeypatch):
+    X, y = drawn(400)
+    model = XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y)
+    fresh, labels = drawn(300, seed=1)
+    passes = []
+    route_blocks = Rows.blocks_to_route
+    monkeypatch.setattr(Rows, "blocks_to_route", lambda *args: passes.append(1) or route_blocks(*args))
+    alone = {name: debias.score(model, fresh, labels, name, rows="held-out") for name in ("mdi_oob", "oob_loss")}
+    assert len(passes) == 2
+    both = debias.audit(model, fresh, labels, list(alone), rows="held-out", test=None)
+    assert len(passes) == 3
+    np.testing.assert_array_equal(both.scores["oob_loss"].values, alone["oob_loss"].values)
+    np.testing.assert_allclose(both.scores["mdi_oob"].values, alone["mdi_oob"].values, rtol=1e-9)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("no scorer reads node sums")
+
+    monkeypatch.setattr(NodeTotals, "add", refuse)
+    monkeypatch.setattr(NodeTotals, "add_routed", refuse)
+    debias.score(model, fresh, labels, "oob_loss", rows="held-out")
