@@ -17,7 +17,7 @@ from scikit_build_core import build as _build
 from scikit_build_core.build import *  # noqa: F403  # all hooks but the four below are those of scikit-build-core
 from scikit_build_core.build import build_sdist, get_requires_for_build_sdist  # noqa: F401
 
-ZIG = "ziglang>=0.14,<0.18"  # these versions were tried
+ZIG = "ziglang>=0.17,<0.18"  # the version that was tried
 
 
 def get_requires_for_build_wheel(config_settings=None):
