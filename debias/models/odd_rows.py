@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.spread import spread
+from debias.trees.routing import LEAVES_TO_CHECK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
 
-MOST = 64
-"""Largest number of rows that are chosen."""
+MOST, MOST_OF_MANY_TREES = 64, 32
+"""Largest number of rows that are chosen; fewer for more than 50 trees, because every row visits every tree."""
 VALUES_SEEN = 2**19
 """Largest number of values that are searched: all of a small table, and evenly spaced rows of a large one."""
 ROWS_SEEN = 2**14
@@ -41,11 +42,12 @@ def odd_rows(table: Table, ensemble: TreeEnsemble) -> NDArray[np.int64]:
     array of int64
         At most `MOST` rows, ascending; all of a small table.
     """
-    if table.n_rows <= MOST:
+    most = min(MOST, max(MOST_OF_MANY_TREES, LEAVES_TO_CHECK // ensemble.n_trees))
+    if table.n_rows <= most:
         return np.arange(table.n_rows)
-    with_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: MOST // 2]
+    with_labels = np.array(list(dict.fromkeys(table.special_labels.values())), dtype=np.int64)[: most // 2]
     with_extremes = _with_extremes(table, ensemble)
-    others = with_extremes[~np.isin(with_extremes, with_labels)][: MOST - with_labels.size]
+    others = with_extremes[~np.isin(with_extremes, with_labels)][: most - with_labels.size]
     return np.sort(np.concatenate([with_labels, others]))
 
 
