@@ -43,20 +43,24 @@ class _KindOfScorer(type(Protocol)):  # type: ignore[misc]  # mypy does not know
     """
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        declared = getattr(type(instance), "kind_of_scorer", None)
-        bases = type(instance).__mro__ if declared is None else (declared, *declared.__mro__)
+        bases = _KINDS.get(type(instance), type(instance)).__mro__
         if cls in bases:
             return True
-        if any(kind in bases for kind in (TreeScorer, DataScorer, RefitScorer)):
+        kinds = (TreeScorer, DataScorer, RefitScorer)
+        if cls in kinds and any(kind in bases for kind in kinds):
             return False
         return bool(super().__instancecheck__(instance))
+
+
+_KINDS: dict[type, type] = {}
+"""The kind of each class that `is_a` decorates."""
 
 
 def is_a(kind: type) -> Callable[[type[C]], type[C]]:
     """Return a decorator of classes that cannot inherit from their kind of scorer, such as those with fields."""
 
     def say(scorer_class: type[C]) -> type[C]:
-        scorer_class.kind_of_scorer = kind  # type: ignore[attr-defined]
+        _KINDS[scorer_class] = kind
         return scorer_class
 
     return say

@@ -1,5 +1,7 @@
 """Tests of scorers that are written as classes: what they must offer, and what is refused with which words."""
 
+from typing import Protocol, runtime_checkable
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -155,3 +157,26 @@ def test_rows_in_batches_have_no_contributions(forest, rows):
 def test_blocks_are_not_dropped_where_they_cannot_count(call, scorer, forest, rows):
     with pytest.raises(debias.CompositionError, match="blocks (and|or) base_margin"):
         call(forest, *rows, scorer, blocks=np.arange(120) // 2)
+
+
+def test_a_class_of_a_kind_may_meet_a_protocol_of_the_users_own():
+    @runtime_checkable
+    class Named(debias.TreeScorer, Protocol):
+        kind_of_scorer: str
+
+    class Mine(debias.TreeScorer):
+        name, unit, kind_of_scorer = "mine", "1", "text"
+
+        def score(self, ensemble, rows):
+            return np.zeros(ensemble.n_features), {}
+
+        def with_options(self, **options):
+            return self
+
+    assert isinstance(Mine(), Named)
+    assert isinstance(Mine(), debias.TreeScorer)
+    assert not isinstance(Mine(), debias.DataScorer)
+    kinds = {"mdi": debias.TreeScorer, "guide": debias.DataScorer, "response_permutation(mdi)": debias.RefitScorer}
+    for name, kind in kinds.items():
+        scorer = debias.scorer(name)
+        assert [isinstance(scorer, each) for each in kinds.values()] == [each is kind for each in kinds.values()]

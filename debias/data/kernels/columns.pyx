@@ -17,12 +17,12 @@ def count_distinct(const floating[:, ::1] X, const int64_t[::1] columns, int64_t
     The values of a column are put into a hash table with open addressing. NaN marks an empty place, since NaN is not
     counted. Columns are copied together, as many as lie side by side in a cache line.
     """
-    cdef Py_ssize_t n_rows = X.shape[0], size = 16
-    while size < 2 * n_rows:
-        size *= 2
+    cdef Py_ssize_t n_rows = X.shape[0], bits = 4
+    while (1 << bits) < 2 * n_rows:
+        bits += 1
     dtype = np.float32 if floating is float else np.float64
     cdef floating[:, ::1] copied = np.empty((COLUMNS_AT_ONCE, n_rows), dtype=dtype)
-    cdef floating[::1] table = np.empty(size, dtype=dtype)
+    cdef floating[::1] table = np.empty(1 << bits, dtype=dtype)
     cdef Py_ssize_t begin = 0, at_once, j, i
     with nogil:
         while begin < columns.shape[0]:
@@ -31,11 +31,13 @@ def count_distinct(const floating[:, ::1] X, const int64_t[::1] columns, int64_t
                 for j in range(at_once):
                     copied[j, i] = X[i, columns[begin + j]]
             for j in range(at_once):
-                counts[begin + j] = _n_distinct(copied, j, table)
+                counts[begin + j] = _n_distinct(copied, j, table, 64 - bits)
             begin += at_once
 
 
-cdef Py_ssize_t _n_distinct(const floating[:, ::1] copied, Py_ssize_t j, floating[::1] table) noexcept nogil:
+cdef Py_ssize_t _n_distinct(
+    const floating[:, ::1] copied, Py_ssize_t j, floating[::1] table, Py_ssize_t shift
+) noexcept nogil:
     cdef Py_ssize_t i, at, mask = table.shape[0] - 1, n = 0
     cdef uint64_t code = 0
     cdef floating x
@@ -45,7 +47,7 @@ cdef Py_ssize_t _n_distinct(const floating[:, ::1] copied, Py_ssize_t j, floatin
         if x != x:
             continue
         memcpy(&code, &x, sizeof(x))
-        at = <Py_ssize_t> ((code * <uint64_t> 0x9E3779B97F4A7C15) >> 32) & mask
+        at = <Py_ssize_t> ((code * <uint64_t> 0x9E3779B97F4A7C15) >> shift)  # the upper bits depend on all of x
         while table[at] != x:
             if table[at] != table[at]:
                 table[at] = x
