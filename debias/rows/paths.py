@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 512
 MOST_PARTS = 64
+LEAST_EXPONENT = -900
+"""Least power of 2 by which numbers are divided, so that its reciprocal is far from infinity."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -233,7 +235,7 @@ class Paths(DividingSplits):
         n = self.evaluation_weight
         n_inside, effective = n[self.inside], None
         if enlarged:
-            effective = np.maximum(n_inside**2 / self._squares_of_blocks[self.inside], 2.0)
+            effective = np.maximum(self._effective_blocks[self.inside], 2.0)
         n_root, n_left, n_right = n[self.first_slot[:-1]], n[self.to_left], n[self.to_left + 1]
         return self.side_factors(node_weight, n_root, n_inside, n_left, n_right, effective)
 
@@ -281,11 +283,13 @@ class Paths(DividingSplits):
         return list(zip(edges[:-1], edges[1:], strict=True))
 
     @cached_property
-    def _squares_of_blocks(self) -> NDArray[np.float64]:
-        """Sums of the squared evaluation weights of blocks in every slot of all trees, shape (n_slots,)."""
+    def _effective_blocks(self) -> NDArray[np.float64]:
+        """Effective number n'^2 / (sum of squared weights of blocks) in every slot of all trees, shape (n_slots,)."""
         from debias.rows.kernels import paths as path_kernels
 
-        squares = np.empty(self.first_slot[-1])
+        # Squares of weights below 1e-154 would be 0. A power of 2 that is about 1 / n' changes no other result.
+        n, squares = self.evaluation_weight, np.empty(self.first_slot[-1])
+        unit = np.ldexp(1.0, -np.maximum(np.frexp(n)[1], LEAST_EXPONENT))
         arrays: tuple[Any, ...] = (
             self.slots,
             self.evaluated,
@@ -293,10 +297,11 @@ class Paths(DividingSplits):
             self.block,
             self.start,
             self.slot_of_split,
+            unit,
             squares,
         )
         self._over_trees(lambda trees: path_kernels.sum_squares_of_blocks(*trees, *arrays))
-        return squares
+        return np.divide((n * unit) ** 2, squares, out=np.zeros_like(n), where=n > 0)
 
     def _over_trees(self, function: Callable[[tuple[int, int]], None]) -> None:
         with allowed(self.n_jobs) as threads:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import RowsError
 from debias.parallel import allowed
+from debias.rows.paths import LEAST_EXPONENT
 from debias.significance.effective_rows import POWERS
 
 if TYPE_CHECKING:
@@ -73,9 +75,8 @@ def moments(
     from debias.rows.kernels import paths as path_kernels
 
     column, n_groups = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32), len(grouping.names)
-    width = rows.ensemble.value.shape[1] - (rows.response.values is None)
-    unit = units(factor, fixed_differences(paths, width), column, n_groups)
-    of_rows = _of_rows(paths, rows, factor / unit[column][:, None], column)
+    factor, unit = in_units(paths, rows, factor, column, n_groups)
+    of_rows = _of_rows(paths, rows, factor, column)
 
     def add(part: tuple[int, int]) -> NDArray[np.float64]:
         sums = np.zeros((POWERS, n_groups))
@@ -111,7 +112,7 @@ def influence_error(
     from debias.rows.kernels import paths as path_kernels
 
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    factor = paths.factor(node_weight)
+    factor, unit = in_units(paths, rows, paths.factor(node_weight), column, len(grouping.names))
     of_rows = _of_rows(paths, rows, factor, column)
     y, one = coded_response(rows)[paths.order], np.ones(paths.n_rows)
     in_bag = _weights_in_bag(paths, rows)
@@ -132,7 +133,7 @@ def influence_error(
 
     with allowed(rows.n_jobs) as threads:
         sums = np.sum(threads.map(add, paths.parts), axis=0)
-    return spread(sums, paths.n_blocks)
+    return unit * spread(sums, paths.n_blocks)
 
 
 def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:
@@ -147,8 +148,13 @@ def _weights_in_bag(paths: Paths, rows: Rows) -> NDArray[Any]:
 def spread(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """Return sqrt(n) times the standard deviation of n contributions.
 
-    ``sums[0]`` is their sum and ``sums[1]`` their sum of squares.
+    ``sums[0]`` is their sum and ``sums[1]`` their sum of squares. Sums that are not finite are refused.
     """
+    if not np.isfinite(sums).all():
+        raise RowsError(
+            "a score has no standard error, because contributions of rows or their powers are outside the range of "
+            "floats: their weights or responses differ by too many orders of magnitude"
+        )
     if n < 2:
         return np.zeros(sums.shape[1:])
     variance = np.maximum(sums[1] - sums[0] ** 2 / n, 0.0) * (n / (n - 1))
@@ -207,22 +213,39 @@ def class_product(difference: NDArray[np.float64]) -> NDArray[np.float64]:
     return difference + difference.sum(axis=1, keepdims=True)
 
 
+def in_units(
+    paths: Paths, rows: Rows, factor: NDArray[np.float64], column: NDArray[np.int32], n_columns: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the factor divided by the unit of each split's column, and the units; see :func:`units`."""
+    width = rows.ensemble.value.shape[1] - (rows.response.values is None)
+    n = paths.evaluation_weight
+    weight = np.minimum(np.stack([n[paths.to_left], n[paths.to_left + 1]], axis=1), paths.weight.max())
+    unit = units(factor, fixed_differences(paths, width), weight, column, n_columns)
+    return factor / unit[column][:, None], unit
+
+
 def units(
-    factor: NDArray[np.float64], difference: NDArray[np.float64], column: NDArray[np.int32], n_columns: int
+    factor: NDArray[np.float64],
+    difference: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    column: NDArray[np.int32],
+    n_columns: int,
 ) -> NDArray[np.float64]:
     """Return powers of 2 about as large as the contributions to each column would be for a response of size 1.
 
-    Contributions are products of the response and node values. In these units, their fourth powers are within the range
-    of floats if those of the response are.
+    Contributions are products of weight, response and node values. In these units, their fourth powers are within the
+    range of floats if those of the response are.
 
     Parameters
     ----------
     factor : array of shape (n_dividing, 2)
     difference : array of shape (n_dividing, width)
         Difference of the values of the two children.
+    weight : array of shape (n_dividing, 2)
+        About the weight of a row on either side of each split.
     column : array of int32 of shape (n_dividing,)
     n_columns : int
     """
     largest = np.zeros(n_columns)
-    np.maximum.at(largest, column, np.abs(factor).max(axis=1) * np.abs(difference).max(axis=1))
-    return np.ldexp(1.0, np.frexp(np.where(largest > 0, largest, 1.0))[1])
+    np.maximum.at(largest, column, (weight * np.abs(factor)).max(axis=1) * np.abs(difference).max(axis=1))
+    return np.ldexp(1.0, np.maximum(np.frexp(np.where(largest > 0, largest, 1.0))[1], LEAST_EXPONENT))

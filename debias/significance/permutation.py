@@ -20,7 +20,7 @@ import numpy as np
 from debias import p_values
 from debias.errors import CompositionError, RowsError
 from debias.parallel import allowed
-from debias.significance.contributions import fixed_differences, influence_error, one_hot, spread
+from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
 
@@ -173,7 +173,8 @@ def permutation_draws(
     column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
     with allowed(rows.n_jobs) as threads:
         along = FeaturePaths(paths, column, len(grouping.names), threads)
-        statistic = _Statistic(along, rows, paths.factor(node_weight))
+        factor, _ = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
+        statistic = _Statistic(along, rows, factor)
         responses = _Responses(paths, statistic.response, seed)
         drawn = np.empty((0, along.n_columns))
         ahead = threads.begin(partial(responses.draw, min(lanes, 1 + n_permutations)))

@@ -107,18 +107,25 @@ class Steps(DividingSplits):
         steps.step[:, 0] = fixed_differences(steps, mean.shape[1])
         steps.step[:, 1] = mean
         steps.factors.extend(steps._factor(sums, *version) for version in versions)
-        steps.unit[:] = units(steps.factors[0], steps.step[:, 0], steps.column, steps.n_groups)
+        weight = np.minimum(np.stack(steps._weight_of_sides(sums), axis=1), sums.total_weight / sums.n_rows)
+        steps.unit[:] = units(steps.factors[0], steps.step[:, 0], weight, steps.column, steps.n_groups)
         for factor in steps.factors:
             factor /= steps.unit[steps.column][:, None]
         return steps
 
     def _factor(self, sums: NodeSums, node_weight: NDArray[np.float64], enlarged: bool) -> NDArray[np.float64]:
-        ensemble, n = self.ensemble, sums.n
-        begin = np.repeat(ensemble.tree_start[:-1], np.diff(self.start))
-        n_left, n_right = n[begin + ensemble.left[self.splits]], n[begin + ensemble.right[self.splits]]
-        n_inside = n[self.splits]
-        effective = np.maximum(n_inside**2 / sums.squares[self.splits], 2.0) if enlarged else None
+        n_left, n_right = self._weight_of_sides(sums)
+        n_inside = sums.n[self.splits]
+        effective = None
+        if enlarged:
+            squares = sums.squares[self.splits]  # 0 if all weights are below 1e-162: then the least number is taken
+            effective = np.maximum(np.divide(n_inside**2, squares, out=np.zeros_like(squares), where=squares > 0), 2.0)
         return self.side_factors(node_weight, sums.n_root, n_inside, n_left, n_right, effective)
+
+    def _weight_of_sides(self, sums: NodeSums) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ensemble = self.ensemble
+        begin = np.repeat(ensemble.tree_start[:-1], np.diff(self.start))
+        return sums.n[begin + ensemble.left[self.splits]], sums.n[begin + ensemble.right[self.splits]]
 
     def moments(self, batches: Iterable[Rows]) -> NDArray[np.float64]:
         """Return sums of the first four powers of contributions, in units, shape (n_versions, 4, n_groups)."""

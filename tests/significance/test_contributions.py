@@ -11,6 +11,7 @@ from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomFore
 from sklearn.tree import DecisionTreeClassifier
 
 import debias
+from debias.significance.contributions import spread
 from support import oracle, simulated
 from support.agreement import assert_agree
 
@@ -252,3 +253,82 @@ def test_the_standard_error_is_the_jackknife_of_reweighted_rows(kind):
     influence = np.array([(score(i, 1 + step) - score(i, 1 - step)) / (2 * step) for i in range(40)])
     found = debias.audit(model, X, y, n_permutations=19).main.standard_error
     np.testing.assert_allclose(found, np.sqrt(40) * influence.std(axis=0, ddof=1), rtol=1e-6)
+
+
+# --- weights of very different size --------------------------------------------------------------------
+
+
+def assert_same_tests(one, other):
+    for name in ("values", "standard_error", "z", "p_value"):
+        # A row of weight 1e-150 among rows of weight 1 changes nothing, except in what only such rows decide.
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-14)
+    assert (one.standard_error > 0).all()
+
+
+@pytest.mark.parametrize("how", ["naive", "permutation", "batches"])
+def test_rows_of_tiny_weight_count_as_rows_of_weight_0(how):
+    model = RandomForestRegressor(6, random_state=0).fit(*rows_of("regression", 120))
+    X, y = rows_of("regression", 120, seed=1)
+    tiny = np.random.default_rng(0).random(len(X)) < 0.5
+
+    def scored(size):
+        weight = np.where(tiny, size, 1.0)
+        if how != "batches":
+            return debias.score(model, X, y, rows="held-out", sample_weight=weight, test=how)
+        parts = [(X[i : i + 40], y[i : i + 40], weight[i : i + 40]) for i in (0, 40, 80)]
+        return debias.score(model, parts, rows="held-out", test="naive")
+
+    zero = scored(0.0)
+    for size in (1e-150, 1e-160, 1e-165, 1e-200, 1e-300, 5e-324):
+        assert_same_tests(scored(size), zero)
+
+
+@pytest.mark.filterwarnings("ignore:test=.naive. on out-of-bag rows:debias.DebiasWarning")
+@pytest.mark.parametrize("test", ["naive", "conservative", "permutation"])
+def test_the_size_of_tiny_weights_does_not_matter_out_of_bag(test):
+    X, y = rows_of("regression", 120)
+    tiny = np.random.default_rng(0).random(len(X)) < 0.5
+    weights = [np.where(tiny, size, 1.0) for size in (1e-100, 1e-150, 1e-200, 1e-300)]
+    model = RandomForestRegressor(30, random_state=0).fit(X, y, sample_weight=weights[-1])
+    first, *others = (debias.score(model, X, y, sample_weight=weight, test=test) for weight in weights)
+    for other in others:
+        assert_same_tests(first, other)
+
+
+@pytest.mark.parametrize("test", ["naive", "permutation"])
+def test_a_feature_that_only_rows_of_tiny_weight_reach_is_tested(test):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 200), rng.normal(size=200)]).astype(float)
+    y = np.where(X[:, 0] == 1, X[:, 1], 9.0) + np.where(X[:, 0] == 1, rng.normal(size=200), 0)
+    model = RandomForestRegressor(5, max_features=None, max_depth=3, random_state=0).fit(X, y)
+    drawn = X[rng.permutation(200)]
+    response = np.where(drawn[:, 0] == 1, drawn[:, 1], 9.0) + rng.normal(size=200)
+
+    def of(size):
+        weight = np.where(drawn[:, 0] == 1, size, 1.0)
+        score = debias.score(model, drawn, response, rows="held-out", sample_weight=weight, test=test)
+        return score.z, score.p_value, score.values / size, score.standard_error / size
+
+    expected = of(1e-20)
+    assert (expected[0] > 3).all()
+    for size in (1e-80, 1e-100, 1e-160, 1e-200, 1e-300):
+        np.testing.assert_allclose(of(size), expected, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:test=.naive. on out-of-bag rows:debias.DebiasWarning")
+@pytest.mark.parametrize("test", ["naive", "conservative", "permutation"])
+def test_the_unit_of_weights_does_not_matter(test):
+    X, y = rows_of("regression", 120)
+    model = RandomForestRegressor(30, random_state=0).fit(X, y)
+    plain, *others = (
+        debias.score(model, X, y, sample_weight=some_weight(120) * unit, test=test) for unit in (1.0, 1e-99, 1e99)
+    )
+    for other in others:
+        for name in ("values", "standard_error", "z", "p_value"):
+            np.testing.assert_allclose(getattr(plain, name), getattr(other, name), rtol=1e-9)
+
+
+def test_sums_that_are_not_finite_give_no_standard_error():
+    for value in (np.nan, np.inf):
+        with pytest.raises(debias.RowsError, match="no standard error"):
+            spread(np.array([[1.0, 2.0], [3.0, value]]), 5)

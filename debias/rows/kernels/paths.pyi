@@ -42,6 +42,7 @@ def sum_squares_of_blocks(
     block: NDArray[np.int64],
     start: NDArray[np.int64],
     slot_of_split: NDArray[np.int32],
+    unit: NDArray[np.float64],
     squares: NDArray[np.float64],
 ) -> None: ...
 def contributions(

@@ -113,16 +113,19 @@ def sum_squares_of_blocks(
     const int64_t[::1] block,
     const int64_t[::1] start,
     const int32_t[::1] slot_of_split,
+    const double[::1] unit,
     double[::1] squares,
 ):
     """Write the sums of the squared weights of blocks in every slot of trees begin..end to `squares` (n_slots of all,).
 
     Only evaluation rows count. The rows of a block must be together; `block` (n_rows,) has the block of each row.
+    Weights are multiplied by `unit` (n_slots of all,) before they are squared, or squares of tiny weights would be 0.
     """
     most = int(np.diff(start[begin : end + 1]).max(initial=0))
     cdef double[::1] total = np.empty(2 * most + 1)
     cdef int64_t[::1] row_in_block = np.empty(2 * most + 1, dtype=np.int64)  # a row of the block in `total`
     cdef Py_ssize_t tree, i, slot, at, first_slot, n_slots
+    cdef double of_block
     with nogil:
         for tree in range(begin, end):
             first_slot = 2 * start[tree] + tree
@@ -137,13 +140,15 @@ def sum_squares_of_blocks(
                 at = slots[tree, i]
                 while at >= 0:
                     if row_in_block[at] >= 0 and block[row_in_block[at]] != block[i]:
-                        squares[first_slot + at] += total[at] * total[at]
+                        of_block = total[at] * unit[first_slot + at]
+                        squares[first_slot + at] += of_block * of_block
                         total[at] = 0.0
                     row_in_block[at] = i
                     total[at] += weight[i]
                     at = slot_of_split[start[tree] + ((at - 1) >> 1)] if at > 0 else -1
             for slot in range(n_slots):
-                squares[first_slot + slot] += total[slot] * total[slot]
+                of_block = total[slot] * unit[first_slot + slot]
+                squares[first_slot + slot] += of_block * of_block
 
 
 def contributions(

@@ -137,6 +137,9 @@ class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         seeds = check_random_state(self.random_state).randint(SEEDS, size=self.n_estimators)[len(old) :]
         weight = np.ones(n_rows) if sample_weight is None else sample_weight
         weight = weight if class_factor is None else weight * class_factor
+        # Products of four weights and responses must not overflow or underflow. Powers of 2 change no other result.
+        weight, weight_exponent = scaled(weight)
+        response, exponent = scaled(response)
         columns = np.ascontiguousarray(X.T)
         codes, n_codes = _ranks(columns)
         options = (max_features, max_depth, self.min_samples_leaf)
@@ -148,7 +151,9 @@ class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             importance = np.zeros(n_features)
             data = (columns, codes, n_codes, response, value, weight, bag > 0, bag)
             nodes = kernels.grow(*data, options, seed, importance)
-            return OOBTree(int(seed), *nodes[:-1]), importance, nodes[-1]
+            n, impurity, leaf = nodes[-3:]
+            tree = OOBTree(int(seed), *nodes[:-3], np.ldexp(n, weight_exponent), np.ldexp(impurity, 2 * exponent))
+            return tree, np.ldexp(importance, 2 * exponent), leaf
 
         sums, n_seen = np.zeros_like(value), np.zeros(n_rows)
         if again:
@@ -182,6 +187,12 @@ class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         max_features = roots[wanted] if wanted in ("sqrt", "log2", None) else _share(wanted, n_features, "max_features")
         n_drawn = n_rows if self.max_samples is None else _share(self.max_samples, n_rows, "max_samples")
         return max(1, int(max_features)), -1 if self.max_depth is None else int(self.max_depth), n_drawn
+
+
+def scaled(array: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
+    """Return an array divided by a power of 2, so that its largest absolute value is about 1, and the exponent."""
+    exponent = int(np.frexp(np.abs(array).max(initial=0.0))[1])
+    return np.ldexp(array, -exponent), exponent
 
 
 def _share(wanted: Any, n: int, name: str) -> int:

@@ -16,12 +16,15 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree
+from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree, scaled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["OOBForestClassifier", "OOBForestRegressor", "OOBTree"]
+
+LARGEST_Y = 1e150
+"""Largest size of y; its reciprocal is the smallest range. Beyond these, importances overflow or underflow."""
 
 
 class OOBForestClassifier(ClassifierMixin, BaseOOBForest):  # type: ignore[misc]
@@ -125,7 +128,7 @@ class OOBForestClassifier(ClassifierMixin, BaseOOBForest):  # type: ignore[misc]
         mean = self._grow(X, one_hot, np.ascontiguousarray(response - response.mean(axis=0)), weight, by_row)
         self.oob_decision_function_ = mean
         seen = ~np.isnan(mean[:, 0])
-        of_seen = None if weight is None else weight[seen]
+        of_seen = None if weight is None else scaled(weight)[0][seen]
         scored = seen.any() and (of_seen is None or of_seen.any())
         predicted = mean[seen].argmax(axis=1)
         self.oob_score_ = float(accuracy_score(codes[seen], predicted, sample_weight=of_seen)) if scored else np.nan
@@ -193,14 +196,17 @@ class OOBForestRegressor(RegressorMixin, BaseOOBForest):  # type: ignore[misc]
         """Grow the forest."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True)
         y = column_or_1d(y, warn=True).astype(np.float64)
+        _refuse_out_of_range(y)
         weight = None if sample_weight is None else _weights(sample_weight, X)
         self._class_factor = None
         mean = self._grow(X, y[:, None], (y - y.mean())[:, None], weight, None)[:, 0]
         self.oob_prediction_ = mean
         seen = ~np.isnan(mean)
-        of_seen = None if weight is None else weight[seen]
-        scored = seen.sum() > 1 and (of_seen is None or of_seen.any())
-        self.oob_score_ = float(r2_score(y[seen], mean[seen], sample_weight=of_seen)) if scored else np.nan
+        of_seen = None if weight is None else scaled(weight)[0][seen]
+        has_score = seen.sum() > 1 and (of_seen is None or of_seen.any())
+        unit = np.ldexp(1.0, scaled(y)[1])
+        both = y[seen] / unit, mean[seen] / unit
+        self.oob_score_ = float(r2_score(*both, sample_weight=of_seen)) if has_score else np.nan
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
@@ -212,4 +218,21 @@ def _weights(sample_weight: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
     weight: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
         raise ValueError("sample_weight is 0 for all rows")
+    largest = float(weight.max())
+    if not np.isfinite(largest * len(weight)):
+        raise ValueError(
+            f"the largest sample_weight is {largest:.3g}, and a float64 cannot hold sums of weights. Divide all "
+            "weights by it; the forest stays the same"
+        )
     return weight
+
+
+def _refuse_out_of_range(y: NDArray[np.float64]) -> None:
+    """Raise a ValueError if the square of y is outside the range of floats."""
+    largest = float(np.abs(y).max())
+    spread = float(np.ptp(y))
+    if largest > LARGEST_Y or 0 < spread < 1 / LARGEST_Y:
+        raise ValueError(
+            f"y reaches {largest:.3g} and spans {spread:.3g}. Importances grow with its square, which is outside the "
+            "range of floats: fit in another unit"
+        )

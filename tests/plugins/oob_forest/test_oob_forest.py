@@ -300,3 +300,45 @@ def test_few_rows():
     forest = OOBForestClassifier(10, random_state=0).fit(X, [0, 1, 1])
     assert np.isfinite(forest.predict_proba(X)).all()
     assert np.isfinite(forest.feature_importances_).all()
+
+
+# --- the range of floats -------------------------------------------------------------------------------
+
+
+def same_trees(forest, other, of_weight=1.0, of_y=1.0):
+    for one, two in zip(forest.trees_, other.trees_, strict=True):
+        for name in ("feature", "threshold", "left", "right", "missing_left", "count"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        np.testing.assert_array_equal(one.value * of_y, two.value)
+        np.testing.assert_array_equal(one.weight * of_weight, two.weight)
+        np.testing.assert_array_equal(one.impurity * of_y * of_y, two.impurity)
+    np.testing.assert_array_equal(forest.feature_importances_ * of_y * of_y, other.feature_importances_)
+    assert forest.oob_score_ == other.oob_score_
+
+
+@pytest.mark.parametrize("factor", [2.0**-1000, 2.0**-660, 2.0**660, 2.0**1000])
+@pytest.mark.parametrize("kind", [OOBForestClassifier, OOBForestRegressor])
+def test_the_unit_of_weights_does_not_matter(kind, factor):
+    X, latent = rows_of(150, 1)
+    y = latent if kind is OOBForestRegressor else (latent > 0.8).astype(int)
+    weight = np.random.default_rng(2).uniform(0.5, 3, len(X))
+    plain, other = (kind(4, random_state=0).fit(X, y, weight * unit) for unit in (1.0, factor))
+    assert len(plain.trees_[0].left) > 20
+    same_trees(plain, other, of_weight=factor)
+
+
+@pytest.mark.parametrize("factor", [2.0**-490, 2.0**490])
+def test_the_unit_of_y_does_not_matter(factor):
+    X, y = rows_of(150, 1)
+    plain, other = (OOBForestRegressor(4, random_state=0).fit(X, y * unit) for unit in (1.0, factor))
+    same_trees(plain, other, of_y=factor)
+
+
+def test_what_is_outside_the_range_of_floats_is_refused():
+    X, y = rows_of(150, 1)
+    for unit in (1e160, 1e-170):
+        with pytest.raises(ValueError, match="fit in another unit"):
+            OOBForestRegressor(4).fit(X, y * unit)
+    for forest, response in ((OOBForestRegressor(4), y), (OOBForestClassifier(4), y > 0)):
+        with pytest.raises(ValueError, match="Divide all weights by it"):
+            forest.fit(X, response, np.full(len(X), 1e307))

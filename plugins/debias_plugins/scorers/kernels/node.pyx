@@ -5,6 +5,7 @@ in-bag weights; n and s are the weight and the sum of the response of the evalua
 squares, so mu' = s / n. The terms are those of docs/methods.md, not yet divided by the weight at the root of the tree.
 """
 
+from libc.math cimport frexp, ldexp
 from libc.stdint cimport int32_t, int64_t
 
 ctypedef fused index:
@@ -42,14 +43,16 @@ def centred_covariance(
     (mu_a - mu_b) . (n_b s_a - n_a s_b) / n_t.
     """
     cdef int64_t j, k, a, b
-    cdef double total
+    cdef double total, scale, n_a, n_b
     with nogil:
         for j in range(splits.shape[0]):
             a, b, total = children[j, 0], children[j, 1], 0.0
             if n[a] > 0 and n[b] > 0:  # otherwise the term is 0, also under rounding
+                scale = about_1_over(n[splits[j]])
+                n_a, n_b = n[a] * scale, n[b] * scale
                 for k in range(mu.shape[1]):
-                    total += (mu[a, k] - mu[b, k]) * (n[b] * s[a, k] - n[a] * s[b, k])
-                total /= n[splits[j]]
+                    total += (mu[a, k] - mu[b, k]) * (n_b * s[a, k] - n_a * s[b, k])
+                total /= n[splits[j]] * scale
             out[j] = total
 
 
@@ -148,7 +151,7 @@ def evaluation_decrease(
     The sums of squares cancel.
     """
     cdef int64_t j, k, a, b
-    cdef double total, step
+    cdef double total, step, scale
     with nogil:
         for j in range(splits.shape[0]):
             a, b, total = children[j, 0], children[j, 1], 0.0
@@ -157,7 +160,8 @@ def evaluation_decrease(
                     # The sum of squares between the children: rounding cannot make it negative.
                     step = s[a, k] / n[a] - s[b, k] / n[b]
                     total += step * step
-                total *= n[a] * n[b] / n[splits[j]]
+                scale = about_1_over(n[splits[j]])
+                total *= n[a] * scale * n[b] / (n[splits[j]] * scale)
             out[j] = total
 
 
@@ -220,6 +224,13 @@ def impurity_decrease(
         for j in range(splits.shape[0]):
             t, a, b = splits[j], children[j, 0], children[j, 1]
             out[j] = weight[t] * impurity[t] - (weight[a] * impurity[a] + weight[b] * impurity[b])
+
+
+cdef inline double about_1_over(double n) noexcept nogil:
+    """Return a power of 2 near 1 / n. Weights times it have products that are not 0, and other bits do not change."""
+    cdef int exponent
+    frexp(n, &exponent)
+    return ldexp(1.0, -max(exponent, -1020))
 
 
 cdef inline double squared_error(
