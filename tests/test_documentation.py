@@ -251,7 +251,7 @@ RAISES_NOTHING = {
     "debias.plugins", "debias.scorer_plugin", "debias.data_scorer_plugin", "debias.meta_method_plugin",
     "debias.retraining.replicates.child_seed",
     "debias.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",
-    "debias.parallel.over_parts", "debias.trees.routing.route", "debias.trees.routing.tree_nodes",
+    "debias.parallel.over_parts", "debias.trees.routing.tree_nodes",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"

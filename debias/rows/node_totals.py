@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.errors import RowsError
 from debias.parallel import over_parts
+from debias.trees.routing import checked_leaves, checked_trees
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,24 +58,45 @@ class NodeTotals:
             The trees of the columns of `leaves`; all by default.
         n_jobs : int, optional
             Number of threads, over trees; by default as many as are allowed. It does not change the sums.
+
+        Raises
+        ------
+        RowsError
+            Arrays have other shapes, or name trees, leaves or classes that do not exist. Then nothing was added.
         """
         from debias.rows.kernels import sums as kernels
 
         ensemble = self.ensemble
-        trees = np.arange(ensemble.n_trees) if trees is None else trees
-        codes, values = response.codes, response.values
+        trees = np.arange(ensemble.n_trees) if trees is None else checked_trees(ensemble, trees)
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+        leaves = checked_leaves(ensemble, leaves, trees, weight.size, least=-1)
+        added = self._checked_response(response.part(rows), weight)
 
         def add_part(part: slice) -> None:
             where = (leaves[:, part], trees[part], ensemble.tree_start)
             if self._one_hot:
-                assert codes is not None
-                kernels.add_codes(*where, codes[rows], weight, self._n, self._s)
+                kernels.add_codes(*where, added, weight, self._n, self._s)
             else:
-                assert values is not None
-                kernels.add_values(*where, ensemble.tree_output, values[rows], weight, self._n, self._s, self._q)
+                kernels.add_values(*where, ensemble.tree_output, added, weight, self._n, self._s, self._q)
 
         over_parts(trees.size, add_part, n_jobs)
         self._summed_up = False
+
+    def _checked_response(self, response: Response, weight: NDArray[np.float64]) -> NDArray[Any]:
+        """Return what is added of a response: its codes or its values."""
+        n_outputs = self.ensemble.n_outputs
+        kind, added = ("codes", response.codes) if self._one_hot else ("values", response.values)
+        shape = weight.shape if self._one_hot else (*weight.shape, n_outputs)
+        if added is None:
+            raise RowsError(f"the response has no {kind}, which the sums of this {self.ensemble.source} add up")
+        if weight.ndim != 1 or added.shape != shape:
+            raise RowsError(
+                f"weight has shape {weight.shape}, and {kind} of the response {added.shape}: each row must have a "
+                f"weight and {'a code' if self._one_hot else f'{n_outputs} values'}"
+            )
+        if self._one_hot and added.size and not 0 <= added.min() <= added.max() < n_outputs:
+            raise RowsError(f"codes of the response must be from 0 to {n_outputs - 1}")
+        return added
 
     def add_routed(
         self, router: Router, response: Response, weight: NDArray[np.float64], rows: slice = slice(None)

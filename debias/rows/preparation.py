@@ -86,7 +86,7 @@ def prepare(
     weight_or_none = None if request.sample_weight is None else weight
     if known:
         kind = request.rows
-        in_bag = known_bags(model, response, train_weight) if kind == "oob" else None
+        in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
         provenance = _KNOWN
     else:
         verify_prediction(ensemble, model, table)
@@ -213,7 +213,7 @@ def training_rows(
     weight = _weights(weights[0] if weights else None, table.n_rows)
     weight_or_none = weight if weights else None
     if known:
-        in_bag, provenance = known_bags(model, response, weight_or_none), _KNOWN
+        in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN
     else:
         verify_prediction(ensemble, model, table)
         in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, log)

@@ -17,14 +17,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import InBagUnavailableError, ProvenanceError, RowsError
+import numpy as np
+
+from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import Recognition, recognise
+from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from debias.data.response import Response
@@ -211,21 +213,49 @@ def prove_bags(
 
     Raise a ProvenanceError or an InBagUnavailableError if there is nothing to compare.
     """
-    from debias.hooks.registry import plugin_manager
-
     if ensemble.n_train is not None and ensemble.n_train != n_rows:
         what_to_pass = _PASS_TRAINING if _has_bags(ensemble) else _HOLD_OUT
         raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {what_to_pass}")
-    y = response.codes if response.codes is not None else response.values
     # The weights of the rows may be training weights, or weights of the evaluation only.
     for weight in (None, sample_weight) if sample_weight is not None else (None,):
-        in_bag = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=weight)
-        if in_bag is None:
-            raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
+        in_bag = _recovered_bags(ensemble, model, n_rows, response, weight)
+        if ensemble.count is None or ensemble.weight is None:
+            missing = "count" if ensemble.count is None else "weight"
+            raise ExtractionError(
+                f"the adapter of this {ensemble.source} recovers its bags, but its trees have no `{missing}`, so the "
+                f"bags cannot be proven. {_HOLD_OUT} The adapter should give `count` and `weight` of every node in "
+                "debias_extract, or raise InBagUnavailableError in debias_in_bag."
+            )
         proof = prove_with(in_bag)
         if proof.holds:
             break
     return in_bag, proof
+
+
+def _recovered_bags(
+    ensemble: TreeEnsemble, model: Any, n_rows: int, response: Response, sample_weight: NDArray[np.float64] | None
+) -> InBag:
+    """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
+    from debias.hooks.registry import plugin_manager
+
+    y = response.codes if response.codes is not None else response.values
+    in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
+    if in_bag is None:
+        raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
+    if in_bag.n_trees != ensemble.n_trees:
+        raise ExtractionError(
+            f"debias_in_bag of the adapter of this {ensemble.source} returns bags of {in_bag.n_trees} trees, but the "
+            f"model has {ensemble.n_trees}. {REPORT}"
+        )
+    factors, classes = in_bag.class_weight, ensemble.classes
+    if isinstance(factors, np.ndarray) and classes is not None and factors.shape != classes.shape:
+        raise ExtractionError(
+            f"debias_in_bag of the adapter of this {ensemble.source} returns class weights of shape {factors.shape} "
+            f"for {classes.size} classes. {REPORT}"
+        )
+    if in_bag.n_rows != n_rows:
+        raise ProvenanceError(f"the bags are those of {in_bag.n_rows} rows, but X has {n_rows}. {_PASS_TRAINING}")
+    return in_bag
 
 
 def proven(proof: Proof) -> Provenance:
@@ -396,24 +426,22 @@ def prove_training(
     return None, Provenance("train", "stated by the user", detail, recognition.share)
 
 
-def known_bags(model: Any, response: Response, sample_weight: NDArray[np.float64] | None) -> InBag | None:
+def known_bags(
+    ensemble: TreeEnsemble, model: Any, response: Response, sample_weight: NDArray[np.float64] | None
+) -> InBag | None:
     """Return the bags of a model that debias itself has just fitted on these rows; None if it has none.
 
     Parameters
     ----------
-    model, response
+    ensemble, model, response
         As for :func:`debias.rows.provenance.resolve`.
     sample_weight : array of shape (n_rows,), or None
         Training weights.
     """
-    from debias.hooks.registry import plugin_manager
-
-    y = response.codes if response.codes is not None else response.values
     try:
-        in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
+        return _recovered_bags(ensemble, model, response.n_rows, response, sample_weight)
     except InBagUnavailableError:
         return None
-    return in_bag
 
 
 def _refuse_another_response(ensemble: TreeEnsemble, table: Table, response: Response) -> None:

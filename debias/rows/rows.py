@@ -174,6 +174,22 @@ class Rows(EvaluationRows):
     blocks: NDArray[np.int64] | None = None
     in_one_pass: bool = False
 
+    def __post_init__(self) -> None:
+        self.weight = np.ascontiguousarray(self.weight, dtype=np.float64)
+        if self.weight.shape != (self.n_rows,) or self.response.n_rows != self.n_rows:
+            raise RowsError(
+                f"X has {self.n_rows} rows, the response {self.response.n_rows}, and weight shape {self.weight.shape}: "
+                "each row must have a response and a weight"
+            )
+        if self.table.shape[1] != self.ensemble.n_features:
+            raise RowsError(f"X has {self.table.shape[1]} features, but the trees have {self.ensemble.n_features}")
+        bags, expected = self.in_bag, (self.n_rows, self.ensemble.n_trees)
+        if bags is not None and (bags.n_rows, bags.n_trees) != expected:
+            raise RowsError(
+                f"in_bag has {bags.n_rows} rows and {bags.n_trees} trees, but there are {expected[0]} rows and "
+                f"{expected[1]} trees"
+            )
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""

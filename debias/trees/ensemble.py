@@ -233,7 +233,7 @@ class TreeEnsemble:
         for name, dtype in {**NODE_ARRAYS, **OTHER_ARRAYS}.items():
             self._set(name, dtype)
         object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
-        for check in (check_shapes, check_trees, check_categories):
+        for check in (check_shapes, check_classes, check_trees, check_categories):
             check(self)
         nodes = (self.left, self.right, self.value, _averaging_weight(self))
         over_parts(
@@ -393,9 +393,15 @@ class TreeEnsemble:
 
     def _set(self, name: str, dtype: Any) -> None:
         value = getattr(self, name)
-        if value is None:
-            return
-        array = np.ascontiguousarray(value, dtype=dtype)
+        if value is None and hasattr(type(self), name):
+            return  # it is optional: it has a default
+        try:
+            with np.errstate(invalid="ignore"):  # NaN as an integer is found below
+                array = np.ascontiguousarray(value, dtype=dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ExtractionError(f"{self.source}: `{name}` cannot be an array of {np.dtype(dtype)}: {error}") from None
+        if array.dtype.kind == "i" and array is not value and (array != value).any():
+            raise ExtractionError(f"{self.source}: `{name}` has values that are no whole numbers of {array.dtype}")
         if array.base is not None or not array.flags.writeable:
             array = array.copy()  # a view may be the model's own memory, which must not become read-only
         object.__setattr__(self, name, array)
@@ -422,16 +428,45 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
         array = getattr(ensemble, name)
         if array is not None and (array.shape[0] != n_nodes or array.ndim != (2 if name == "value" else 1)):
             raise ExtractionError(f"{source}: `{name}` has shape {array.shape} for {n_nodes} nodes")
+    for name in OTHER_ARRAYS:
+        array = getattr(ensemble, name)
+        if array is not None and array.ndim != 1:
+            raise ExtractionError(f"{source}: `{name}` has shape {array.shape}, but must have one dimension")
     start = ensemble.tree_start
-    if start.size < 2 or start[0] != 0 or start[-1] != n_nodes or (np.diff(start) < 1).any():
+    if start.size < 2 or start[0] != 0 or start[-1] != n_nodes or (start[1:] <= start[:-1]).any():
         raise ExtractionError(f"{source}: `tree_start` does not divide {n_nodes} nodes into trees")
     if not np.isfinite(ensemble.base).all():
         raise ExtractionError(f"{source}: the raw output without any tree is {ensemble.base}, not a finite number")
     width = ensemble.value.shape[1]
+    if width == 0:
+        raise ExtractionError(f"{source}: `value` has no column: trees must have at least one output")
     if ensemble.tree_output.shape != (ensemble.n_trees,):
         raise ExtractionError(f"{source}: `tree_output` must have one entry for each of {ensemble.n_trees} trees")
-    if ensemble.tree_output.min() < 0 or ensemble.tree_output.max() + width > ensemble.n_outputs:
+    if ensemble.tree_output.min() < 0 or int(ensemble.tree_output.max()) + width > ensemble.n_outputs:
         raise ExtractionError(f"{source}: a tree adds to an output that `base` does not have")
+    if ensemble.routing_dtype not in (np.float32, np.float64):
+        raise ExtractionError(f"{source}: `routing_dtype` is {ensemble.routing_dtype}, not float32 or float64")
+
+
+def check_classes(ensemble: TreeEnsemble) -> None:
+    """Raise an ExtractionError if the labels do not fit the outputs."""
+    source, width, n_outputs = ensemble.source, ensemble.value.shape[1], ensemble.n_outputs
+    if ensemble.classes is None and ensemble.class_sets is None:
+        return
+    if ensemble.classes is not None and ensemble.class_sets is not None:
+        raise ExtractionError(f"{source}: `classes` must be None if `class_sets` is given")
+    name = "class_sets" if ensemble.classes is None else "classes"
+    labels = ensemble.class_sets if ensemble.classes is None else (ensemble.classes,)
+    if any(np.ndim(of_response) != 1 for of_response in labels or ()):
+        raise ExtractionError(f"{source}: the labels in `{name}` must be arrays of one dimension")
+    n_labels = sum(len(of_response) for of_response in labels or ())
+    if ensemble.averaged and not n_labels == width == n_outputs:
+        raise ExtractionError(
+            f"{source}: `{name}` has {n_labels} labels, `value` {width} columns and `base` {n_outputs} entries. They "
+            "must be as many: an averaged classifier has one output for each label"
+        )
+    if n_outputs > 1 and n_labels > n_outputs:
+        raise ExtractionError(f"{source}: `{name}` has {n_labels} labels, but `base` only {n_outputs} entries")
 
 
 def check_trees(ensemble: TreeEnsemble) -> None:
@@ -457,13 +492,19 @@ def check_trees(ensemble: TreeEnsemble) -> None:
 
 def check_categories(ensemble: TreeEnsemble) -> None:
     """Raise an ExtractionError if the arrays of category sets do not fit each other or the nodes."""
+    for feature, labels in (ensemble.category_labels or {}).items():
+        if not 0 <= feature < ensemble.n_features or np.ndim(labels) != 1:
+            raise ExtractionError(
+                f"{ensemble.source}: `category_labels` must have arrays of one dimension, for some of the features 0 "
+                f"to {ensemble.n_features - 1}; its entry of feature {feature} is not so"
+            )
     arrays = (ensemble.category_set, ensemble.category_start, ensemble.category_codes, ensemble.listed_left)
     if all(array is None for array in arrays):
         return
     which, start, codes, listed_left = arrays
     if which is None or start is None or codes is None or listed_left is None:
         raise ExtractionError(f"{ensemble.source}: some arrays of category sets are given, others are None")
-    if start.size != listed_left.size + 1 or start[0] != 0 or start[-1] != codes.size or (np.diff(start) < 0).any():
+    if start.size != listed_left.size + 1 or start[0] != 0 or start[-1] != codes.size or (start[1:] < start[:-1]).any():
         raise ExtractionError(f"{ensemble.source}: `category_start` does not divide {codes.size} codes into sets")
     if which.min() < -1 or which.max() >= listed_left.size or (which[ensemble.left < 0] >= 0).any():
         raise ExtractionError(f"{ensemble.source}: `category_set` names a set that does not exist, or one at a leaf")

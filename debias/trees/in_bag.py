@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,8 +41,15 @@ class InBag:
     bits : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
         The rows in each bag, packed by ``np.packbits``, if they are known without drawing.
 
+    Raises
+    ------
+    RowsError
+        An array, or what a function returns, does not have the shape above.
+
     Notes
     -----
+    The functions may return arrays of any real type.
+
     The weights of one tree are in memory at a time. The bits, n_rows * n_trees, stay in memory.
     """
 
@@ -57,16 +64,26 @@ class InBag:
         samples: Callable[[int], NDArray[np.float64]] | None = None,
         bits: NDArray[np.uint8] | None = None,
     ) -> None:
-        self.draw = draw
+        self._draw = draw
+        self._multiplicity = draw if multiplicity is None else multiplicity
         self._samples = samples
-        self.excluded = excluded
-        self.multiplicity = draw if multiplicity is None else multiplicity
-        self.class_weight = class_weight
         self.n_rows = n_rows
         self.n_trees = n_trees
+        self.excluded = None if excluded is None else self._of_each_row("excluded", excluded, np.bool_)
+        self.class_weight = (
+            class_weight
+            if class_weight is None or isinstance(class_weight, str)
+            else np.array(class_weight, np.float64)
+        )
         if bits is None:
-            bits = np.stack([np.packbits(draw(tree) > 0) for tree in range(n_trees)])
-        self._bits = bits
+            bits = np.stack([np.packbits(self.draw(tree) > 0) for tree in range(n_trees)])
+        shape = (n_trees, (n_rows + 7) // 8)
+        if bits.dtype != np.uint8 or bits.shape != shape:
+            raise RowsError(
+                f"bits of an InBag are an array of {bits.dtype} of shape {bits.shape}, not of uint8 of shape {shape}: "
+                "pass np.packbits(is_in_bag, axis=1), where is_in_bag has one row for each tree"
+            )
+        self._bits = np.ascontiguousarray(bits)
 
     @classmethod
     def from_rows(cls, rows: Sequence[NDArray[np.int64]], n_rows: int) -> InBag:
@@ -80,20 +97,28 @@ class InBag:
 
         return cls(draw, n_rows, len(rows))
 
+    def draw(self, tree: int) -> NDArray[np.float64]:
+        """Return the in-bag weight of every row in the nodes of one tree, shape (n_rows,)."""
+        return self._of_each_row("draw", self._draw(tree), np.float64)
+
+    def multiplicity(self, tree: int) -> NDArray[np.float64]:
+        """Return the weights of `draw` without the factor that depends on the response, shape (n_rows,)."""
+        return self._of_each_row("multiplicity", self._multiplicity(tree), np.float64)
+
     def samples(self, tree: int, drawn: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Return the number of training samples that each row contributes to the node counts, shape (n_rows,).
 
         `drawn` may be given to save a call of `draw`: it is the result of ``draw(tree)``.
         """
         if self._samples is not None:
-            return self._samples(tree)
+            return self._of_each_row("samples", self._samples(tree), np.float64)
         return ((self.draw(tree) if drawn is None else drawn) > 0).astype(np.float64)
 
     def n_samples(self) -> NDArray[np.int64]:
         """Return the number of samples at each root, shape (n_trees,)."""
         if self._samples is None:
             return self.n_distinct()
-        return np.array([int(self._samples(tree).sum()) for tree in range(self.n_trees)])
+        return np.array([int(self.samples(tree).sum()) for tree in range(self.n_trees)])
 
     def by_block(self, block: NDArray[np.int64]) -> InBag:
         """Return bags in which a row counts as out of bag only if its whole block is out of bag; the weights stay.
@@ -117,8 +142,8 @@ class InBag:
         bits = np.unpackbits(self._bits[:, begin // 8 : (end + 7) // 8], axis=1)
         part._bits = np.packbits(bits[:, begin % 8 : begin % 8 + part.n_rows], axis=1)
         part.excluded = None if self.excluded is None else self.excluded[begin:end]
-        part.draw = lambda tree: self.draw(tree)[begin:end]
-        part.multiplicity = lambda tree: self.multiplicity(tree)[begin:end]
+        part._draw = lambda tree: self.draw(tree)[begin:end]
+        part._multiplicity = lambda tree: self.multiplicity(tree)[begin:end]
         part._samples = lambda tree: self.samples(tree)[begin:end]
         return part
 
@@ -151,3 +176,13 @@ class InBag:
     def n_distinct(self) -> NDArray[np.int64]:
         """Return the number of distinct rows in each bag, shape (n_trees,)."""
         return np.bitwise_count(self._bits).sum(axis=1, dtype=np.int64)
+
+    def _of_each_row(self, name: str, values: Any, dtype: Any) -> NDArray[Any]:
+        """Return what the caller of the constructor gave for each row, in the type that compiled loops read."""
+        try:
+            array = np.ascontiguousarray(values, dtype=dtype)
+        except (TypeError, ValueError) as error:
+            raise RowsError(f"{name} of an InBag cannot be an array of {np.dtype(dtype)}: {error}") from None
+        if array.shape != (self.n_rows,):
+            raise RowsError(f"{name} of an InBag has shape {array.shape}, not one entry for each of {self.n_rows} rows")
+        return array

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import ExtractionError
+from debias.errors import ExtractionError, RowsError
 from debias.parallel import over_parts
 from debias.spread import spread
 
@@ -181,8 +181,8 @@ def route(
     ----------
     ensemble : TreeEnsemble
     X : array of shape (n_rows, n_features)
-        In the ensemble's routing dtype, missing values as NaN.
-    trees : array of int64 of shape (n_trees,), optional
+        Missing values as NaN. It is rounded to the ensemble's routing dtype.
+    trees : array of int of shape (n_trees,), optional
         Which trees; all by default.
     in_bag : array of bool of shape (n_trees, n_rows), optional
         Rows to leave out of each tree.
@@ -193,9 +193,47 @@ def route(
     -------
     array of int32 of shape (n_rows, n_trees)
         Index of the leaf within its tree; -1 where the row is left out.
+
+    Raises
+    ------
+    RowsError
+        An array has another shape, or a tree does not exist.
     """
+    X = np.ascontiguousarray(X, dtype=ensemble.routing_dtype)
+    if X.ndim != 2 or X.shape[1] != ensemble.n_features:
+        raise RowsError(f"X has shape {X.shape}: it must have rows of {ensemble.n_features} features")
+    trees = np.arange(ensemble.n_trees) if trees is None else checked_trees(ensemble, trees)
+    if in_bag is not None and np.shape(in_bag) != (trees.size, len(X)):
+        raise RowsError(f"in_bag has shape {np.shape(in_bag)} for {trees.size} trees and {len(X)} rows")
     skip = None if in_bag is None else np.packbits(in_bag, axis=1)
-    return Router(ensemble, X, skip, n_jobs).leaves(np.arange(ensemble.n_trees) if trees is None else trees)
+    return Router(ensemble, X, skip, n_jobs).leaves(trees)
+
+
+def checked_trees(ensemble: TreeEnsemble, trees: Any) -> NDArray[np.int64]:
+    """Return numbers of trees as int64; raise a RowsError if the ensemble does not have one of them."""
+    numbers = np.asarray(trees)
+    if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
+        raise RowsError(f"trees must be an array of integers of one dimension, not of {numbers.dtype}")
+    as_list = numbers.tolist()
+    if as_list and not 0 <= min(as_list) <= max(as_list) < ensemble.n_trees:
+        raise RowsError(f"trees must be numbers from 0 to {ensemble.n_trees - 1}")
+    return np.ascontiguousarray(numbers, dtype=np.int64)
+
+
+def checked_leaves(
+    ensemble: TreeEnsemble, leaves: Any, trees: NDArray[np.int64], n_rows: int, least: int
+) -> NDArray[np.int32]:
+    """Return leaves as int32; raise a RowsError if their shape is not (n_rows, n_trees), or the trees have no such."""
+    leaves = np.asarray(leaves)
+    if leaves.dtype.kind not in "iu" or leaves.shape != (n_rows, trees.size):
+        raise RowsError(
+            f"leaves are an array of {leaves.dtype} of shape {leaves.shape}: they must be integers of shape "
+            f"{(n_rows, trees.size)}, with one entry for each row and tree"
+        )
+    n_nodes = ensemble.tree_start[trees + 1] - ensemble.tree_start[trees]
+    if leaves.min(initial=least) < least or (leaves.max(axis=0, initial=least) >= n_nodes).any():
+        raise RowsError("leaves name nodes that their trees do not have")
+    return leaves.astype(np.int32, copy=False)
 
 
 def tree_nodes(ensemble: TreeEnsemble, tree: int) -> tuple[Any, ...]:
@@ -235,7 +273,8 @@ def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.
     """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs)."""
     from debias.trees.kernels import nodes as kernels
 
-    raw = np.zeros((leaves.shape[0], ensemble.n_outputs))
+    leaves = checked_leaves(ensemble, leaves, np.arange(ensemble.n_trees), len(leaves), least=0)
+    raw = np.zeros((len(leaves), ensemble.n_outputs))
     kernels.sum_leaf_values(leaves, ensemble.tree_start, ensemble.tree_output, ensemble.value, raw)
     if ensemble.averaged:
         raw /= ensemble.n_trees

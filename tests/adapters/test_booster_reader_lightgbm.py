@@ -230,6 +230,17 @@ def test_damage_is_told_by_its_tree(trained):
         checked(text.replace("Tree=2\n", "Tree=2\n\n"), "file")
 
 
+@pytest.mark.parametrize("child", ["2000000000", "-2000000000", "0"])
+def test_links_of_a_weighted_forest_are_checked_before_weights_are_summed_along_them(data, child):
+    X, _, y = data
+    settings = {"boosting_type": "rf", "subsample": 0.5, "subsample_freq": 1, "n_estimators": 3, "verbose": -1}
+    forest = lightgbm.LGBMRegressor(**settings, num_leaves=8).fit(X, y, sample_weight=1 + np.arange(len(y)) % 3)
+    text = re.sub(r"^tree_sizes=.*\n", "", forest.booster_.model_to_string(), flags=re.M)
+    text = re.sub(r"^left_child=\S+", f"left_child={child}", text, count=1, flags=re.M)
+    with pytest.raises(debias.DebiasError, match="tree 0"):
+        debias.extract(lightgbm.Booster(model_str=text))
+
+
 def test_sets_of_categories_that_are_not_there_are_refused(trained):
     """LightGBM's own reader, or its predict, ends the process on such a file."""
     numbers, categories = trained["numbers"].model_to_string(), trained["categories"].model_to_string()

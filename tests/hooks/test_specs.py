@@ -115,6 +115,54 @@ def test_debias_in_bag(plugin, forest, rows):
     assert debias.score(forest, *rows).provenance["status"] == "proven"
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_bags_of_any_real_type_are_proven(plugin, forest, rows, dtype):
+    bags = toy.debias_in_bag(forest)
+
+    def of_another_type(model):
+        return debias.InBag(lambda tree: bags.draw(tree).astype(dtype), bags.n_rows, bags.n_trees)
+
+    plugin(**ADAPTER | {"debias_in_bag": of_another_type})
+    assert debias.score(forest, *rows, rows="oob").provenance["status"] == "proven"
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda bags: debias.InBag(bags.draw, 120, 3), debias.ExtractionError, "bags of 3 trees, but the model has 5"),
+        (
+            lambda bags: debias.InBag(lambda tree: np.append(bags.draw(tree), 0), 121, 5),
+            debias.ProvenanceError,
+            "the bags are those of 121 rows, but X has 120",
+        ),
+        (
+            lambda bags: debias.InBag(bags.draw, 120, 5, samples=lambda tree: np.ones(7)),
+            debias.RowsError,
+            "samples of an InBag has shape",
+        ),
+    ],
+)
+def test_bags_of_other_rows_or_trees_are_refused(plugin, forest, rows, change, error, message):
+    plugin(**ADAPTER | {"debias_in_bag": lambda model: change(toy.debias_in_bag(model))})
+    for how in ({"rows": "oob"}, {"rows": "held-out", "train": rows}):
+        with pytest.raises(error, match=message):
+            debias.score(forest, *rows, "mdi_oob(weights='in_bag')", **how)
+
+
+@pytest.mark.parametrize("missing", ["count", "weight"])
+def test_bags_of_trees_without_counts_or_weights_are_refused(plugin, forest, rows, missing):
+    def extract(model):
+        return dataclasses.replace(toy.debias_extract(model), **{missing: None})
+
+    plugin(**ADAPTER | {"debias_extract": extract})
+    for kind in ("auto", "oob"):
+        with pytest.raises(
+            debias.ExtractionError, match=f"its trees have no `{missing}`, so the bags cannot be proven"
+        ):
+            debias.score(forest, *rows, rows=kind)
+
+
 def test_without_debias_in_bag_there_are_no_out_of_bag_rows(plugin, forest, rows):
     plugin(**without("debias_in_bag"))
     with pytest.raises(debias.InBagUnavailableError, match="no adapter can recover the bags"):

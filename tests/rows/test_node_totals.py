@@ -1,14 +1,18 @@
 """Node sums: the same with any number of threads, and made only for scorers that read them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from xgboost import XGBClassifier
 
 import debias
-from debias.data.response import encode
+from debias.data.response import Response, encode
+from debias.data.table import Table
 from debias.rows.node_totals import NodeTotals
 from debias.rows.rows import Rows
+from debias.testing.toy_forests import TASKS, toy_rows
 from debias.trees.routing import route
 
 
@@ -53,3 +57,51 @@ def test_the_running_loss_is_made_with_node_sums_only_if_a_scorer_reads_them(mon
     monkeypatch.setattr(NodeTotals, "add", refuse)
     monkeypatch.setattr(NodeTotals, "add_routed", refuse)
     debias.score(model, fresh, labels, "oob_loss", rows="held-out")
+
+
+@pytest.mark.parametrize("kind", [RandomForestClassifier, XGBClassifier])
+def test_sums_take_arrays_of_any_real_type_and_none_that_do_not_fit(kind):
+    X, y = drawn(200)
+    ensemble = debias.extract(kind(n_estimators=4, max_depth=3, n_jobs=1).fit(X, y))
+    leaves, response, weight = route(ensemble, X), encode(y, ensemble, len(X)), np.arange(200.0)
+    one, two = NodeTotals(ensemble), NodeTotals(ensemble)
+    one.add(leaves, response, weight)
+    two.add(leaves.astype(np.int64), response, weight.astype(np.float32))
+    np.testing.assert_array_equal(one.s, two.s)
+    beyond = leaves.copy()
+    beyond[7, 1] = 10**6
+    short = response.part(slice(0, 3))
+    faulty = [
+        ((beyond, response, weight), "nodes that their trees do not have"),
+        ((leaves - 9, response, weight), "nodes that their trees do not have"),
+        ((leaves[:, :2], response, weight), "leaves are an array"),
+        ((leaves, response, weight[:3]), "leaves are an array"),
+        ((leaves, response, weight[:, None]), "each row must have a weight"),
+        ((leaves, short, weight), "each row must have a weight"),
+    ]
+    if response.values is None:
+        faulty.append(((leaves, Response(codes=response.codes + 1, values=None), weight), "codes .* from 0 to 2"))
+        faulty.append(((leaves, Response(codes=None, values=np.ones((200, 3))), weight), "has no codes"))
+    for arguments, message in faulty:
+        with pytest.raises(debias.RowsError, match=message):
+            one.add(*arguments)
+    with pytest.raises(debias.RowsError, match="trees must be numbers from 0 to"):
+        one.add(leaves[:, :1], response, weight, trees=np.array([ensemble.n_trees]))
+    np.testing.assert_array_equal(one.s, two.s)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_rows_made_by_hand_must_fit(task):
+    rows = toy_rows(task)
+    expected = rows.node_sums.s
+    same = replace(rows, weight=rows.weight.astype(np.float32))
+    np.testing.assert_array_equal(same.node_sums.s, expected)
+    faulty = {
+        "each row must have a response and a weight": {"weight": np.ones(3)},
+        "X has 2 features": {"table": Table(np.zeros((rows.n_rows, 2)))},
+        "in_bag has 3 rows": {"in_bag": debias.InBag.from_rows([np.arange(2)] * rows.ensemble.n_trees, 3)},
+        "and 1 trees": {"in_bag": debias.InBag.from_rows([np.arange(2)], rows.n_rows)},
+    }
+    for message, changes in faulty.items():
+        with pytest.raises(debias.RowsError, match=message):
+            replace(rows, **changes)

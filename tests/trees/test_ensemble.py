@@ -37,11 +37,39 @@ def test_arrays_are_read_only_and_views_are_copied():
         ({"tree_start": np.array([0, 2])}, "does not divide 3 nodes"),
         ({"tree_output": np.array([1])}, "output that `base` does not have"),
         ({"base": np.array([np.nan])}, "not a finite number"),
+        ({"base": np.zeros((1, 1))}, r"`base` has shape \(1, 1\)"),
+        ({"tree_start": np.array([[0, 3]])}, r"`tree_start` has shape \(1, 2\)"),
+        ({"tree_start": np.array([0, 2**63 - 1, -2, 3])}, "does not divide 3 nodes"),
+        ({"value": np.zeros((3, 0))}, "`value` has no column"),
+        ({"value": np.array(["a", "b", "c"])}, "`value` cannot be an array of float64"),
+        ({"feature": None}, "`feature` cannot be an array of int32"),
+        ({"tree_output": np.array([2**31 - 1])}, "output that `base` does not have"),
+        ({"tree_output": np.array([2**32])}, "`tree_output` has values that are no whole numbers of int32"),
+        ({"left": np.array([2**32 + 1, -1, -1])}, "`left` has values that are no whole numbers of int32"),
+        ({"left": [2**32 + 1, -1, -1]}, "`left` (has values|cannot be an array of int32)"),
+        ({"feature": np.array([0.5, -1, -1])}, "`feature` has values that are no whole numbers of int32"),
+        ({"routing_dtype": np.dtype(np.int32)}, "`routing_dtype` is int32"),
+        ({"classes": np.arange(2)}, "`classes` has 2 labels, `value` 1 columns and `base` 1 entries"),
+        ({"classes": np.arange(2), "base": np.zeros(2)}, "`classes` has 2 labels, `value` 1 columns"),
+        ({"classes": np.zeros((1, 1))}, "labels in `classes` must be arrays of one dimension"),
+        ({"class_sets": (np.arange(1), np.arange(2))}, "`class_sets` has 3 labels"),
+        ({"class_sets": (np.arange(1),), "classes": np.arange(1)}, "`classes` must be None"),
+        ({"classes": np.arange(3), "base": np.zeros(2), "averaged": False}, "3 labels, but `base` only 2 entries"),
+        ({"category_labels": {2: np.array(["a"])}}, "its entry of feature 2"),
+        ({"category_labels": {0: np.array([["a"]])}}, "its entry of feature 0"),
+        ({"listed_left": np.array([[True]])}, r"`listed_left` has shape \(1, 1\)"),
     ],
 )
 def test_broken_trees_are_refused(changes, message):
     with pytest.raises(debias.ExtractionError, match=message):
         debias.TreeEnsemble(**stump(**changes))
+
+
+def test_labels_that_fit_the_outputs_are_taken():
+    two = {"value": np.zeros((3, 2)), "base": np.zeros(2)}
+    assert debias.TreeEnsemble(**stump(classes=np.arange(2), **two)).n_outputs == 2
+    assert debias.TreeEnsemble(**stump(class_sets=(np.arange(1), np.arange(1)), **two)).n_responses == 2
+    assert debias.TreeEnsemble(**stump(classes=np.arange(2), averaged=False)).n_outputs == 1  # one margin, two classes
 
 
 def test_a_cycle_is_refused():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import debias
 from debias.data.table import Table
-from debias.trees.routing import route
+from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
 from support import stumps
 
@@ -166,3 +166,50 @@ def test_labels_become_their_positions(container):
     plain = stump(0.0, np.float64, feature_names=("colour", "size"))
     with pytest.raises(debias.RowsError, match="numeric"):
         Table(X).aligned_to(plain, WarningLog())
+
+
+def test_rows_and_trees_of_any_type_and_order_are_routed():
+    ensemble = stump(0.5, np.float32)
+    X = np.linspace(-1, 2, 40)[:, None]
+    expected = np.where(X <= 0.5, 1, 2)
+    for rows in (X, np.asfortranarray(X), X.astype(">f4"), np.repeat(X, 2, axis=1)[:, ::2], X.tolist()):
+        np.testing.assert_array_equal(route(ensemble, rows), expected)
+    for trees in (np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint8), [0]):
+        np.testing.assert_array_equal(route(ensemble, X, trees), expected)
+    assert route(ensemble, X[:0]).shape == (0, 1)
+    assert route(ensemble, X, np.zeros(0, dtype=int)).shape == (40, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": np.zeros((5, 2))}, r"X has shape \(5, 2\): it must have rows of 1 features"),
+        ({"X": np.zeros(5)}, r"X has shape \(5,\)"),
+        ({"trees": np.array([1])}, "trees must be numbers from 0 to 0"),
+        ({"trees": np.array([-1])}, "trees must be numbers from 0 to 0"),
+        ({"trees": np.array([0.0])}, "array of integers of one dimension"),
+        ({"trees": np.array([True])}, "array of integers of one dimension"),
+        ({"in_bag": np.zeros((1, 4), dtype=bool)}, r"in_bag has shape \(1, 4\) for 1 trees and 5 rows"),
+        ({"in_bag": np.zeros((2, 5), dtype=bool)}, r"in_bag has shape \(2, 5\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_trees_are_not_routed(changes, message):
+    with pytest.raises(debias.RowsError, match=message):
+        route(stump(0.5, np.float32), **{"X": np.zeros((5, 1))} | changes)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "message"),
+    [
+        (np.full((4, 1), 3), "nodes that their trees do not have"),
+        (np.full((4, 1), -1), "nodes that their trees do not have"),
+        (np.full((4, 1), 2**32 + 1), "nodes that their trees do not have"),
+        (np.ones((4, 2), dtype=int), r"of shape \(4, 2\)"),
+        (np.ones((4, 1)), "array of float64"),
+    ],
+)
+def test_leaves_that_do_not_exist_have_no_output(leaves, message):
+    ensemble = stump(0.5, np.float32)
+    assert raw_output(ensemble, np.ones((4, 1), dtype=np.int64)).shape == (4, 1)
+    with pytest.raises(debias.RowsError, match=message):
+        raw_output(ensemble, leaves)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +43,8 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     value = trees.value[:, None]
     if text.is_forest and not averaged:
         value /= len(trees) // text.n_outputs  # margins are means over trees: divide, so that they become sums
-    weight = _bag_weights(text) if text.is_forest else None
-    return TreeEnsemble(
+    weight = _leaf_bag_weights(text) if text.is_forest else None
+    ensemble = TreeEnsemble(
         tree_start=trees.start,
         feature=trees.feature,
         threshold=trees.threshold,
@@ -70,7 +71,6 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         source=source,
         version=sys.modules["lightgbm"].__version__,
         mean_values=averaged and _leaves_are_means(text, objective),
-        weight=weight,
         gain=trees.gain,
         cover=trees.count.astype(np.float64),
         count=trees.count,
@@ -78,6 +78,10 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),
     )
+    if weight is None:
+        return ensemble
+    weight = _summed_up(ensemble, weight)
+    return replace(ensemble, averaging_weight=weight, weight=weight)
 
 
 @debias.hookimpl
@@ -117,8 +121,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_forest(_booster(model)):
         raise InBagUnavailableError.of_boosted(f"a {source}")
     text = _text(model)
-    weight = _bag_weights(text)
-    if weight is None:
+    if _leaf_bag_weights(text) is None:
         raise InBagUnavailableError(
             f"this {source} was trained with weights of rows or classes, or with a loss that weighs rows by their "
             "response: node counts cannot prove the bags. Pass rows the model has not seen, with rows='held-out'."
@@ -256,24 +259,31 @@ def _leaves_are_means(text: ModelText, objective: Objective) -> bool:
     )
 
 
-def _bag_weights(text: ModelText) -> NDArray[np.float64] | None:
-    """Return the in-bag weight of each node of a forest, or None if the model does not show it.
+def _leaf_bag_weights(text: ModelText) -> NDArray[np.float64] | None:
+    """Return the in-bag weight of each leaf of a forest, 0 at inner nodes; None if the model does not show it.
 
     All trees of a forest are grown at the same margin. Hessians then differ between rows only by sample weights or by
     the response. If they do not differ, the weight is the count. If they do, it is known for squared error only, where
     the hessian of a row is its weight.
     """
     trees = text.trees
-    count = trees.count.astype(np.float64)
+    is_leaf = trees.left < 0
     if _unweighted(text):
-        return count
+        return np.where(is_leaf, trees.count, 0.0)
     if text.head.get("objective", "").split()[:1] != ["regression"]:
         return None
+    weight = np.zeros(is_leaf.size)
+    weight[is_leaf] = trees.hessians()
+    return weight
+
+
+def _summed_up(ensemble: TreeEnsemble, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weight of every node. This needs an ensemble, because it follows links that must have been checked."""
     from debias.trees.kernels import nodes as kernels
 
-    weight = np.zeros(count.size)
-    weight[trees.left < 0] = trees.hessians()
-    kernels.sum_up(trees.start, trees.left, trees.right, weight, np.zeros((weight.size, 0)), np.zeros(0))
+    weight = weight.copy()
+    links = (ensemble.tree_start, ensemble.left, ensemble.right)
+    kernels.sum_up(*links, weight, np.zeros((weight.size, 0)), np.zeros(0))
     return weight
 
 
