@@ -163,6 +163,8 @@ def other_bags(model):
         ({"debias_extract": with_fields(feature_names=tuple("abc"), feature=lambda of: np.minimum(of, 2))},
          "the rows do not match what debias_extract says.*named=False"),
         ({"debias_extract": with_fields(classes=np.array(["no", "yes"]), base=np.zeros(1))},
+         "refuses the model: .*`classes` has 2 labels, `value` 1 columns"),
+        ({"debias_extract": with_fields(classes=np.array(["no"]))},
          "y does not match what debias_extract says.*`classes`"),
         ({"debias_leaves": lambda model, X: None}, "debias_leaves returns None"),
         ({"debias_leaves": lambda model, X: toy.debias_leaves(model, X)[:, :1]}, "one leaf per row and tree"),
