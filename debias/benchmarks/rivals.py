@@ -31,7 +31,7 @@ def run(console: Console, repeats: int) -> None:
     ----------
     console : rich.console.Console
     repeats : int
-        Number of paired runs of each case, after one run that compiles and warms up.
+        Number of paired runs of each case, after one run that warms up.
     """
     console.print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, debias {debias.__version__}; one thread; "

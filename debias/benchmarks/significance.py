@@ -293,7 +293,7 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
         model.set_params(random_state=0, n_jobs=threads)
         fit = _time(partial(model.fit, X, y))
         audit = partial(debias.audit, model, X, y, ["mdi_oob"], rows="oob", n_jobs=threads, seed=0, adaptive=False)
-        audit(test=None)  # compiles the loops and warms the caches
+        audit(test=None)  # loads the libraries and warms the caches
         plain = _time(partial(audit, test=None))
         tracemalloc.start()
         audit(n_permutations=31)

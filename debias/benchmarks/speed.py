@@ -101,7 +101,7 @@ def run(
 
 def _timed(case: speed_cases.Case, repeats: int) -> Row:
     """Time a case, and return its line of the table."""
-    first = (_time(case.ours), _time(case.rival))  # compiles the loops and warms the caches
+    first = (_time(case.ours), _time(case.rival))  # loads the libraries and warms the caches
     pairs = []
     for turn in range(1 if case.once else repeats):
         if case.once:
@@ -139,7 +139,7 @@ def _grown(what: str, setting: str, calls: list[tuple[int, Callable[[], Any]]], 
 
 def _share_of_cores(call: Callable[[], Any]) -> float:
     """Return processor time, including that of child processes, divided by twice the elapsed time."""
-    call()  # starts the workers and compiles the loops
+    call()  # starts the workers and loads the libraries
     before, begin = _processor_seconds(), perf_counter()
     call()
     elapsed = perf_counter() - begin
