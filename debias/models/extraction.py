@@ -31,8 +31,8 @@ def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: ND
     model : object
     table : Table
     rows : array of int64, optional
-        The rows to compare. By default up to 64 unusual rows of the table, and evenly spaced rows: as many as make up
-        64 rows together, fewer if there are more than 50 trees, but at least 16.
+        The rows to compare. By default up to 64 unusual rows of the table, 32 if there are 100 trees or more, and
+        evenly spaced rows: as many as make up 64 rows together, fewer for more than 50 trees, but at least 16.
 
     Raises
     ------

@@ -1,4 +1,7 @@
-"""The class TreeEnsemble: all trees of a model as one frozen set of flat arrays, validated once."""
+"""The class TreeEnsemble: all trees of a model as one frozen set of flat arrays, validated once.
+
+The file is long because every array is described here, and checked here before a compiled loop follows it.
+"""
 
 from __future__ import annotations
 
