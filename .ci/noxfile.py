@@ -1,0 +1,137 @@
+"""The tests with the versions of Python and of the libraries that people have: ``nox -f .ci/noxfile.py -s SESSION``.
+
+- ``newest-3.11`` to ``newest-3.14``: what pip gives today on that Python.
+- ``floors``: the minimum version of every package that pyproject.toml names, together.
+- ``released-...``: what pip gave in the years between.
+- ``old-files``: model files that older libraries wrote, read by the newest ones.
+- ``versions``: write docs/versions.md from what the sessions above recorded.
+
+Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
+``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. A session whose Python is not
+installed is skipped.
+"""
+
+import os
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent.parent
+BUILT = ROOT / "build" / "nox"
+EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "mlflow", "skore")
+FURTHER = ("tests/adapters/test_further_libraries.py", "tests/plugins/integrations")
+"""Tests marked integration that need no browser, cluster or built documentation."""
+RELEASED = {
+    "2025-01": (
+        "3.11",
+        ("scikit-learn==1.6.*", "xgboost==2.1.*", "lightgbm==4.5.*", "pandas==2.2.*", "numpy==2.2.*", "scipy==1.15.*"),
+    ),
+    "2025-07": (
+        "3.12",
+        ("scikit-learn==1.7.*", "xgboost==3.0.*", "lightgbm==4.6.*", "pandas==2.3.*", "numpy==2.3.*", "scipy==1.16.*"),
+    ),
+    "2026-01": (
+        "3.13",
+        ("scikit-learn==1.8.*", "xgboost==3.1.*", "lightgbm==4.6.*", "pandas==2.3.*", "numpy==2.4.*", "scipy==1.17.*"),
+    ),
+    "2026-07": (
+        "3.12",
+        ("scikit-learn==1.9.0", "xgboost==3.3.*", "lightgbm==4.6.*", "pandas==3.0.*", "numpy==2.4.*", "scipy==1.17.*"),
+    ),
+}
+"""Sessions between the floors and the newest: Python, and the versions that pip gave about that month."""
+FLOORS_NEED = ("pyparsing<3.3",)
+"""Newer versions of what the minimum versions depend on, which these do not work with: matplotlib 3.9."""
+
+nox.options.default_venv_backend = "uv"
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = []
+if pyenv := shutil.which("pyenv"):  # its commands python3.12, python3.13, ... run once their versions are chosen
+    installed = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=True).stdout
+    os.environ.setdefault("PYENV_VERSION", ":".join(reversed(installed.split())))
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+def newest(session: nox.Session) -> None:
+    """Run the tests with what pip gives today."""
+    session.install(wheel(",".join(EXTRAS)))
+    run_tests(session)
+
+
+@nox.session(python="3.11")
+def floors(session: nox.Session) -> None:
+    """Run the tests with the minimum version of every package."""
+    folder = Path(session.create_tmp()).resolve()
+    constraints, pins = folder / "constraints.txt", folder / "floors.txt"
+    constraints.write_text("\n".join(FLOORS_NEED))
+    compile_pins = ("uv", "pip", "compile", "--quiet", "--resolution=lowest-direct", f"--constraints={constraints}")
+    extras = [f"--extra={extra}" for extra in EXTRAS]
+    of_session = f"--python={session.virtualenv.location}"
+    session.chdir(ROOT)
+    session.run_install(*compile_pins, of_session, "pyproject.toml", *extras, f"--output-file={pins}", external=True)
+    session.install("-r", str(pins))
+    session.install("--no-deps", wheel())
+    run_tests(session)
+
+
+def released(name: str, python: str, pins: tuple[str, ...]) -> None:
+    """Add the session of the versions of one month."""
+
+    @nox.session(python=python, name=f"released-{name}")
+    def session_of_the_month(session: nox.Session) -> None:
+        session.install(wheel(",".join(EXTRAS)), *pins)
+        run_tests(session)
+
+
+for month, versions_of_month in RELEASED.items():
+    released(month, *versions_of_month)
+
+
+@nox.session(name="old-files", python="3.11")
+def old_files(session: nox.Session) -> None:
+    """Read the model files that older libraries wrote."""
+    session.install(wheel("test"))
+    session.chdir(ROOT)
+    session.run("python", "-m", "pytest", *map(str, sorted(ROOT.glob("tests/adapters/test_old_files_*.py"))), env=SAFE)
+
+
+@nox.session(python="3.11")
+def versions(session: nox.Session) -> None:
+    """Write docs/versions.md from what the sessions recorded."""
+    session.install("pytest", "packaging")
+    session.chdir(ROOT)
+    session.run("python", "-m", "support.versions_table", env=SAFE)
+
+
+SAFE = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "tests"}
+"""Keeps the checkout off the path, so that the tests import the wheel."""
+
+
+@cache
+def _built() -> Path:
+    """Build the wheel, once for all sessions; CMake compiles only what changed."""
+    shutil.rmtree(BUILT, ignore_errors=True)
+    subprocess.run(["uv", "build", "--quiet", "--wheel", "--python=3.11", f"--out-dir={BUILT}"], check=True, cwd=ROOT)
+    (built,) = BUILT.glob("*.whl")
+    return built
+
+
+def wheel(extras: str = "") -> str:
+    """Return a requirement: the wheel, with extras."""
+    return f"debias-trees[{extras}] @ {_built().as_uri()}" if extras else str(_built())
+
+
+def run_tests(session: nox.Session) -> None:
+    """Run the tests in an environment, and record what ran with which versions."""
+    session.chdir(ROOT)
+    pytest = ("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal")
+    if session.posargs:
+        session.run(*pytest, *session.posargs, env=SAFE)
+        return
+    junit = [Path(session.create_tmp()) / f"{part}.xml" for part in ("default", "further")]
+    session.run(*pytest, f"--junitxml={junit[0]}", env=SAFE)
+    session.run(*pytest, "-m", "integration", *FURTHER, f"--junitxml={junit[1]}", env=SAFE)
+    session.run("python", "-m", "support.versions_table", session.name, *map(str, junit), env=SAFE)

@@ -1,0 +1,205 @@
+"""Record which tests ran with which versions, and write docs/versions.md from the records.
+
+``python -m support.versions_table SESSION JUNIT...`` records what a session of ``.ci/noxfile.py`` ran. Without
+arguments, the page is written from all records.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import sys
+import tomllib
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from packaging.requirements import Requirement
+
+from support import support_table
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "versions.md"
+RECORDS = ROOT / "docs" / "results" / "versions"
+EXTRAS = (
+    "xgboost",
+    "lightgbm",
+    "catboost",
+    "imbalanced-learn",
+    "quantile-forest",
+    "files",
+    "report",
+    "mlflow",
+    "skore",
+)
+"""Extras of pyproject.toml whose packages the page lists, after those that debias always needs."""
+
+
+def requirements() -> dict[str, str]:
+    """Return the packages that debias needs, and those of its extras, with their minimum versions."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"]]
+    for extra in EXTRAS:
+        listed += project["optional-dependencies"][extra]
+    minimum = {}
+    for requirement in map(Requirement, listed):
+        if requirement.name != project["name"]:
+            (lowest,) = [each.version for each in requirement.specifier if each.operator == ">="]
+            minimum[requirement.name] = lowest
+    return minimum
+
+
+def record(session: str, junit: list[str]) -> None:
+    """Write what a session ran: versions, numbers of tests, reasons for skips, and the outcomes by family."""
+    tests: Counter[str] = Counter()
+    skips: Counter[str] = Counter()
+    families: dict[str, dict[str, str]] = {}
+    for path in junit:
+        for case in ElementTree.parse(path).getroot().iter("testcase"):
+            outcome = _outcome(case)
+            tests[outcome] += 1
+            if outcome == "skipped":
+                skips[_reason(case)] += 1
+            found = {each.get("name"): each.get("value") for each in case.iter("property")}
+            if "family" in found:
+                cell = str(found.get("outcome", "failed")) if outcome == "passed" else outcome
+                families.setdefault(str(found["family"]), {})[str(found["capability"])] = cell
+    RECORDS.mkdir(exist_ok=True)
+    written = {
+        "session": session,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in requirements()},
+        "tests": dict(tests),
+        "skips": dict(skips.most_common()),
+        "families": families,
+    }
+    (RECORDS / f"{session}.json").write_text(json.dumps(written, indent=1) + "\n")
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    records = _records()
+    return "\n\n".join(
+        (
+            "# Versions",
+            INTRODUCTION,
+            _versions(records),
+            "## Families of models",
+            FAMILIES,
+            _families(records),
+            "## What older versions lack",
+            LACKS,
+            _lacks(records),
+            REST,
+        )
+    )
+
+
+INTRODUCTION = """\
+The versions with which the tests ran. This page is written by `tests/support/versions_table.py` from what the sessions
+of `.ci/noxfile.py` recorded in `docs/results/versions/`; nothing in it was typed by hand. Each column is a session: a
+fresh environment with the wheel of debias and these versions. *floors* has the minimum version of every package, all
+together."""
+FAMILIES = """\
+The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
+tested, and the outcome is the one of that page. Otherwise the cell names what is different."""
+LACKS = """\
+Tests that did not run because a version lacks what they test, with the reason that the test gives."""
+REST = """\
+## Other versions
+
+A version of a model library that is older than the minimum, or newer than the newest tested one, gives one warning. It
+names the version and what is checked all the same: for rows of yours, the leaves and the raw output that debias
+computes are compared with those of the library, whatever its version.
+
+## Run them
+
+Each session is one command. It needs [nox](https://nox.thea.codes) and [uv](https://docs.astral.sh/uv/), and the Python
+of that session; a Python that is not installed is skipped.
+
+```sh
+pip install nox uv
+nox -f .ci/noxfile.py --list
+nox -f .ci/noxfile.py -s floors
+nox -f .ci/noxfile.py -s newest-3.13
+nox -f .ci/noxfile.py -s old-files
+nox -f .ci/noxfile.py -s versions   # writes this page
+```
+"""
+
+
+def _records() -> list[dict[str, Any]]:
+    """Return the records: the floors, the months, the newest of each Python."""
+    records = [json.loads(path.read_text()) for path in RECORDS.glob("*.json")]
+    kinds = ("floors", "released", "newest")
+    return sorted(records, key=lambda each: (kinds.index(each["session"].split("-")[0]), each["session"]))
+
+
+def _versions(records: list[dict[str, Any]]) -> str:
+    sessions = [each["session"] for each in records]
+    rows = [["Python", "3.11", *(each["python"] for each in records)]]
+    for name, minimum in requirements().items():
+        rows.append([name, minimum, *(each["packages"][name] for each in records)])
+    rows += [
+        [f"tests {outcome}", "", *(f"{each['tests'].get(outcome, 0):,}" for each in records)]
+        for outcome in ("passed", "failed", "skipped")
+    ]
+    return _table(["", "minimum", *sessions], rows)
+
+
+def _families(records: list[dict[str, Any]]) -> str:
+    expected: dict[str, dict[str, str]] = {}
+    for (family, capability), outcome in support_table.read().items():
+        expected.setdefault(family, {})[capability] = outcome
+    rows = []
+    for family, outcomes in expected.items():
+        cells = []
+        for each in records:
+            found = each["families"].get(family, {})
+            differing = [
+                f"{capability}: {found.get(capability, 'not tested')}"
+                for capability, outcome in outcomes.items()
+                if found.get(capability) != outcome
+            ]
+            cells.append("; ".join(differing) or "all")
+        rows.append([family, *cells])
+    return _table(["model", *(each["session"] for each in records)], rows)
+
+
+def _lacks(records: list[dict[str, Any]]) -> str:
+    """Return the reasons of skips that begin with a package and its version, as `support.versions` writes them."""
+    names = "|".join(map(re.escape, requirements()))
+    rows = []
+    for each in records:
+        for reason, count in sorted(each["skips"].items()):
+            if found := re.fullmatch(rf"((?:{names}) [\d.]+): (.+)", reason):
+                rows.append([each["session"], found[1], found[2], str(count)])
+    return _table(["session", "version", "what it lacks", "tests"], rows)
+
+
+def _table(heading: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(heading) + " |", "|---" * len(heading) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _outcome(case: ElementTree.Element) -> str:
+    kinds = {"failure": "failed", "error": "failed", "skipped": "skipped"}
+    for child in case:
+        if child.tag in kinds and child.get("type") != "pytest.xfail":
+            return kinds[child.tag]
+    return "passed"
+
+
+def _reason(case: ElementTree.Element) -> str:
+    (skipped,) = case.iter("skipped")
+    return str(skipped.get("message"))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        record(sys.argv[1], sys.argv[2:])
+    else:
+        PAGE.write_text(page())
