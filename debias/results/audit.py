@@ -16,7 +16,7 @@ from debias.results import sentences, untested
 from debias.results import stored as stored_results
 from debias.results.scores import Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, counted, feature_index, shown, to_csv
+from debias.text import counted, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,8 +132,8 @@ class Audit:
 
     @property
     def rows_in_words(self) -> str:
-        """The kind of the evaluation rows as text: "out-of-bag", "held-out" or "training"."""
-        return ROWS[str(self.main.rows)]
+        """The kind of the evaluation rows as text: "out-of-bag", "held-out", "assumed held-out" or "training"."""
+        return self.main.rows_in_words
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -146,7 +146,8 @@ class Audit:
 
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
         ``standard_error``, ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Without a
-        test there is also ``untested_because``. Sort by ``z`` to see relevant features with few values near the top
+        test there is also ``untested_because``, and for held-out rows that may contain training rows
+        ``unproven_because``. Sort by ``z`` to see relevant features with few values near the top
         more often.
         """
         import pandas as pd
@@ -158,6 +159,8 @@ class Audit:
             figures = getattr(self.main, name)
             columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
         columns["verdict"] = self.verdict
+        if self.main.unproven_because is not None:
+            columns["unproven_because"] = self.main.unproven_because
         if not self.tested:
             columns["untested_because"] = self.untested_because
         frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))

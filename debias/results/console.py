@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from debias.text import ROWS, counted, percent_in_table, shown
+from debias.text import counted, percent_in_table, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
-HIDDEN = {"standard_error", "p_value", "untested_because"}
+HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 NARROW = 110
 """A terminal with fewer columns than this has no room for the scores either."""
@@ -107,7 +107,7 @@ def _heading(audit: Audit, name: str) -> Text:
 
 
 def _rows(scores: Scores) -> str:
-    return counted(scores.n_rows or 0, f"{ROWS[str(scores.rows)]} row")
+    return counted(scores.n_rows or 0, f"{scores.rows_in_words} row")
 
 
 def _plain(text: str) -> Text:

@@ -160,7 +160,7 @@ def _result(rule: str, passed: bool, value: str, limit: str, reason: str) -> Res
 
 
 def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
-    """Check what is known about the rows. Rows that look like training rows fail even without a rule."""
+    """Check what is known about the rows. Without a rule, rows that look like training rows fail, others pass."""
     levels, status = list(PROVENANCE), audit.main.provenance["status"]
     level = next((name for name in levels if status in PROVENANCE[name]), None)
     reason = str(audit.main.provenance["detail"])
@@ -168,6 +168,8 @@ def _provenance(audit: Audit, wanted: str | None) -> Iterator[Result]:
         if level is None or level == "stated":
             hint = f'{reason}; to accept such rows, set min_provenance = "stated" in the policy'
             yield _result("min_provenance", False, level or status, ">= unknown", hint)
+        elif level == "unknown":
+            yield _result("min_provenance", True, level, ">= unknown", reason)
         return
     passed = level is not None and levels.index(level) >= levels.index(wanted)
     yield _result("min_provenance", passed, level or status, f">= {wanted}", reason)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+UNPROVEN = ("cannot be told", "stated by the user")
+"""Statuses of held-out rows that may contain training rows."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scores:
@@ -80,8 +83,20 @@ class Scores:
     null: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        rows = "" if self.rows is None else f", {counted(self.n_rows or 0, f'{ROWS.get(self.rows, self.rows)} row')}"
+        rows = "" if self.rows is None else f", {counted(self.n_rows or 0, f'{self.rows_in_words} row')}"
         return f"<Scores of {self.scorer}: {counted(len(self.feature_names), 'feature')}{rows}>"
+
+    @property
+    def unproven_because(self) -> str | None:
+        """What is not known about held-out rows: whether they contain training rows. None for all other rows."""
+        unproven = self.rows == "held-out" and self.provenance.get("status") in UNPROVEN
+        return str(self.provenance["detail"]) if unproven else None
+
+    @property
+    def rows_in_words(self) -> str:
+        """The kind of the evaluation rows as text: "out-of-bag", "held-out", "assumed held-out" or "training"."""
+        kind = ROWS.get(str(self.rows), str(self.rows))
+        return kind if self.unproven_because is None else f"assumed {kind}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with index ``feature``: the score and, if it was tested, the figures of the test."""

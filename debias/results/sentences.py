@@ -55,7 +55,9 @@ def test_summary(audit: Audit) -> str:
         return f"No feature was tested: {audit.untested_because}."
     n_noise, n_features, n_rows = audit.verdict.count("indistinguishable"), audit.share.size, audit.main.n_rows
     rows = "this 1 row" if n_rows == 1 else f"these {n_rows:,} rows"
-    sentences = [f"{verdict_count(audit)} on {rows}."]
+    if_unseen = ", if it is not a training row" if n_rows == 1 else ", if none of them is a training row"
+    condition = "" if audit.main.unproven_because is None else if_unseen
+    sentences = [f"{verdict_count(audit)} on {rows}{condition}."]
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
         they = "It has" if n_noise == 1 else "Together they have"
         sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")

@@ -293,7 +293,7 @@ def _fresh(recognition: Recognition) -> Provenance:
         return Provenance("held-out", "stated by the user", detail, share, size, names)
     if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
         reason = f": {recognition.untold}" if recognition.untold else ""
-        detail = f"used as held-out rows; it is not known whether some of them are training rows{reason}"
+        detail = f"it is not known whether some of them are training rows{reason}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
     detail = "the leaf counts do not look like those of the training rows or of a random part of them"
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)

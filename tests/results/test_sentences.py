@@ -47,6 +47,14 @@ def whole(text):
     return number
 
 
+def unproven(scores):
+    return scores.rows == "held-out" and scores.provenance["status"] in ("cannot be told", "stated by the user")
+
+
+def rows_of(scores):
+    return "assumed held-out" if unproven(scores) else WORDS[scores.rows]
+
+
 class Facts:
     """What the sentences are held against: computed from the table and the scores, not by what makes sentences."""
 
@@ -55,6 +63,7 @@ class Facts:
         positive = self.table["mdi_oob"].clip(lower=0)
         self.share = positive / (positive.sum() or 1)
         assert np.allclose(self.share, self.table["share"])
+        assert ("unproven_because" in self.table) == unproven(self.main)
         self.reported = self.table.get("reported", None)
         self.verdict = self.table["verdict"]
         self.noise = self.table.index[self.verdict == "indistinguishable"]
@@ -73,14 +82,15 @@ class Facts:
 
 def scored_on(facts, n, words, noun, detail):
     assert whole(n) == facts.main.n_rows
-    assert words == WORDS[facts.main.rows]
+    assert words == rows_of(facts.main)
     assert noun == ("row" if n == "1" else "rows")
     assert detail == facts.main.provenance["detail"]
 
 
-def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, part, procedure):
+def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition, they, part, procedure):
     assert whole(n_rows or "1") == facts.main.n_rows
     assert (rows == "this 1 row") == (facts.main.n_rows == 1)
+    assert condition == condition_of(facts.main)
     how_many(facts, some, of, verb, every, all_of, verdict)
     told = some is not None and not facts.nothing_reported
     assert (part is not None) == told
@@ -88,6 +98,12 @@ def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, they, par
         assert they == ("It has" if len(facts.noise) == 1 else "Together they have")
         assert shows(part, facts.reported[facts.noise].sum())
     by_procedure(facts, procedure)
+
+
+def condition_of(scores):
+    if not unproven(scores):
+        return None
+    return ", if it is not a training row" if scores.n_rows == 1 else ", if none of them is a training row"
 
 
 def how_many(facts, some, of, verb, every, all_of, verdict):
@@ -190,8 +206,8 @@ PROCEDURE = (
     r"(?:; every feature with z above ([\d.]+) is informative)?"
 )
 SUMMARY = {
-    r"Scored on ([\d,]+) (out-of-bag|held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)\."
+    r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
+    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, if (?:none of them|it) is (?:not )?a training row)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*)\.": found,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
@@ -427,7 +443,7 @@ def test_a_page_holds_these_sentences_and_figures(seed):
     told = [unescape(each) for each in re.findall(r"<figcaption>(.*?)</figcaption>", text)]
     assert " ".join(told) == " ".join(captions(audit))
     shown = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", header))
-    assert shown.pop(f"rows, {WORDS[audit.main.rows]}") == f"{audit.main.n_rows:,}"
+    assert shown.pop(f"rows, {rows_of(audit.main)}") == f"{audit.main.n_rows:,}"
     assert shown.pop("features") == f"{facts.n:,}"
     if audit.tested:
         assert int(shown.pop("informative").replace(",", "")) == facts.n - len(facts.noise)
@@ -475,7 +491,7 @@ def test_a_terminal_has_the_rows_on_top_and_the_summary_below():
         audit = drawn(seed)
         lines = printed(print_audit, audit)
         noun = "row" if audit.main.n_rows == 1 else "rows"
-        assert lines[0] == f"Forest, {audit.main.n_rows:,} {WORDS[audit.main.rows]} {noun}"
+        assert lines[0] == f"Forest, {audit.main.n_rows:,} {rows_of(audit.main)} {noun}"
         assert lines[-len(audit.summary()) :] == audit.summary()
         check(printed(print_scores, audit.main)[-1], Facts(audit), SUMMARY)
 

@@ -42,6 +42,7 @@ def drawn(seed):
 
 def _scores(rng, values, n, rows, scorer="mdi_oob"):
     n_rows = int(rng.choice([1, 2, 29, 30, 442, 10_000_000], p=[0.1, 0.05, 0.1, 0.1, 0.5, 0.15]))
+    status = str(rng.choice(["not recognised as training rows", "cannot be told", "stated by the user"]))
     return debias.Scores(
         values=np.asarray(values, dtype=float),
         feature_names=tuple(f"f{k}" if k % 7 else f"f.{k} (of 3)" for k in range(n)),
@@ -49,7 +50,7 @@ def _scores(rng, values, n, rows, scorer="mdi_oob"):
         unit="unit",
         rows=rows,
         n_rows=n_rows,
-        provenance={"kind": rows, "status": "cannot be told", "detail": "as 2 of 3 said: 10% of 1 row"},
+        provenance={"kind": rows, "status": status, "detail": "as 2 of 3 said: 10% of 1 row"},
         details={},
         warnings=(),
         settings={"model": "Forest", "library_version": "1", "n_trees": 3, "debias_version": "0", "seed": None},
