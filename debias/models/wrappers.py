@@ -19,6 +19,7 @@ from debias.models.extraction import trees_of
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Inner, Unwrapped
     from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
 
 MOST_NAMED = 5
 """Largest number of members of a model that a message names."""
@@ -147,6 +148,15 @@ def names_of(members: list[Member]) -> list[str]:
     if len(set(names)) == len(names):
         return names
     return [" of ".join(reversed(path[n_shared:])) for path in paths]
+
+
+def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> None:
+    """Warn of a library's version that debias was not tested with; one warning for all members of that library."""
+    doubt = member.ensemble.version_doubt
+    if doubt is None:
+        return
+    first = next(each for each in members if each.ensemble.version_doubt == doubt)
+    (log.warn if member is first else log.add)(doubt)
 
 
 def is_one(members: list[Member]) -> bool:
