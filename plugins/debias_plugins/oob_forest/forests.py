@@ -14,9 +14,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree, scaled
+from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
