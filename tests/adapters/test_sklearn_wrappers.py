@@ -69,6 +69,7 @@ def draw(n=N, seed=0):
         }
     )
     X.loc[rng.random(n) < 0.1, "size"] = np.nan
+    X.loc[X["colour"].isna(), "colour"] = np.nan  # None is no missing value to an imputer before pandas 3
     return X, X["age"].to_numpy() + 2 * (X["town"] == "C").to_numpy() + rng.normal(size=n)
 
 
@@ -455,6 +456,7 @@ def test_rows_a_transformer_does_not_take_are_refused():
 
 def test_columns_selected_by_type():
     X, y = draw()
+    X["size"] = X["size"].fillna(0)
     columns = ColumnTransformer([("number", "passthrough", make_column_selector(dtype_include="number"))])
     model = Pipeline([("columns", columns), ("model", RandomForestRegressor(5, random_state=0))]).fit(X, y)
     scores = debias.score(model, X, y).to_frame()["mdi_oob"]

@@ -30,9 +30,9 @@ def missing_refusal() -> str | None:
     if major_minor(version) >= GROWN_AS_ROUTED:
         return None
     return (
-        f"scikit-learn {version} grows trees with missing values on other rows than their splits say, and a model does "
-        "not keep whether it was trained with any. With scikit-learn 1.8 or later, train the model again and score it "
-        "there; or fill in the missing values before training"
+        f"scikit-learn {version} grows trees with missing values (NaN) on other rows than their splits say, and a "
+        "model does not keep whether it was trained with any. With scikit-learn 1.8 or later, train the model again "
+        "and score it there; or fill in the missing values before training"
     )
 
 
@@ -45,9 +45,9 @@ def refuse_grown_otherwise(ensemble: TreeEnsemble) -> TreeEnsemble:
     """
     if missing_refusal() is not None and saw_missing(ensemble):
         raise UnsupportedModelError(
-            f"this {ensemble.source} was trained with missing values, and scikit-learn {ensemble.version} grows trees "
-            "with missing values on other rows than their splits say. With scikit-learn 1.8 or later, train it again; "
-            "or fill in the missing values before training"
+            f"this {ensemble.source} was trained with missing values (NaN), and scikit-learn {ensemble.version} grows "
+            "trees with missing values on other rows than their splits say. With scikit-learn 1.8 or later, train it "
+            "again; or fill in the missing values before training"
         )
     return ensemble
 

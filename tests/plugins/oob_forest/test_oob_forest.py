@@ -14,10 +14,7 @@ from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegr
 from support import simulated
 from support.estimator_checks import with_checks
 
-BAGS = dict.fromkeys(
-    ["check_sample_weight_equivalence_on_dense_data", "check_sample_weights_invariance"],  # since 1.6, and before
-    "a row of weight 2 is not drawn into bags as two rows are",
-)
+BAGS = {"check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is not drawn into bags as two rows are"}
 PURE = {"check_class_weight_classifiers": "leaves are grown until they are pure, where class weights have no say"}
 
 
