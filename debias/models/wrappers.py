@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from debias.data.groups import Grouping
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.models.extraction import trees_of
+from debias.models.loaded import told_of
 
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Inner, Unwrapped
@@ -120,12 +121,13 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
 
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
-        return [Member(model, X, y, train)]
+        return [Member(model, X, y, train, notes=told_of(model))]
     members = []
     for inner in unwrapped.inner:
         for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
             columns = _traced(inner, unwrapped, member.columns)
-            notes = member.notes if unwrapped.note is None else (unwrapped.note, *member.notes)
+            of_wrapper = told_of(model) if unwrapped.note is None else (*told_of(model), unwrapped.note)
+            notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
             named = member.named if inner.columns is None else unwrapped.named
             weight = inner.weight * member.weight
