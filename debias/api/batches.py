@@ -15,7 +15,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
 from debias.errors import CompositionError, InBagUnavailableError, RowsError
-from debias.models.wrappers import is_wrapper, unwrap
+from debias.models.wrappers import is_wrapper, unwrap, warn_of_version
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
 from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
@@ -78,6 +78,7 @@ def prepared_batches(
     streams = []
     for number, member in enumerate(members):
         log, source = WarningLogOnce((*member.notes, *member.ensemble.notes)), None
+        warn_of_version(member, members, log)
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, request, member.ensemble)
         else:

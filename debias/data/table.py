@@ -197,11 +197,11 @@ class Table:
                 f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
                 f"(row {_position(rows, int(row))}); a {ensemble.source} does not take such values"
             )
-        if not ensemble.takes_missing and np.isnan(matrix).any():
+        if ensemble.missing_refusal is not None and np.isnan(matrix).any():
             row, column = np.argwhere(np.isnan(matrix))[0]
             raise RowsError(
                 f"column {ensemble.feature_names[column]!r} of X has a missing value "
-                f"(row {_position(rows, int(row))}); a {ensemble.source} does not take missing values"
+                f"(row {_position(rows, int(row))}); {ensemble.missing_refusal}"
             )
         return matrix
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
+from debias.models.loaded import remember
 from debias.models.refitting import restored
 from debias.models.wrappers import extract, unwrap
 
@@ -92,10 +93,19 @@ def load(
     if params is not None:
         model = restored(model, params)
     _require_trees(path, model)
-    of_versions = [warning for warning in caught if "InconsistentVersion" in warning.category.__name__]
-    for message in dict.fromkeys(str(warning.message) for warning in of_versions):
-        text = f"{path} was saved by another version of scikit-learn: {message.partition('. ')[0]}"
+    versions = {
+        (warning.message.original_sklearn_version, warning.message.current_sklearn_version)  # type: ignore[union-attr]
+        for warning in caught
+        if "InconsistentVersion" in warning.category.__name__
+    }
+    texts = tuple(
+        f"{path} was saved by another version of scikit-learn: {saved_by}, and {installed} is installed. For rows of "
+        "X, the output of the trees is compared with that of the installed version, not with that of the other one"
+        for saved_by, installed in sorted(versions)
+    )
+    for text in texts:
         warnings.warn(text, DebiasWarning, stacklevel=3)
+    remember(model, texts)
     return model
 
 
@@ -146,10 +156,11 @@ def _too_large(path: Path) -> UnsupportedModelError:
 
 def _translated(path: Path, error: Exception) -> UnsupportedModelError:
     missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
-    if missing == "_loss" or (missing or "").startswith("sklearn"):
+    module_is_gone = missing == "_loss" or (missing or "").startswith("sklearn")
+    if module_is_gone or (isinstance(error, AttributeError) and "<module 'sklearn." in str(error)):
         return UnsupportedModelError(
-            f"{path} was saved by another version of scikit-learn, and the installed version lacks a module it needs "
-            f"({error}): load it with the version that wrote it, and save it again"
+            f"{path} was saved by another version of scikit-learn, and the installed version lacks what it needs "
+            f"({error}): load it with the version that wrote it, and save it with skops"
         )
     if missing is not None:
         return UnsupportedModelError(f"{path} needs the package {missing}, which is not installed")

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from debias.data.groups import Grouping
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.models.extraction import trees_of
+from debias.models.loaded import told_of
 
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Inner, Unwrapped
     from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
 
 MOST_NAMED = 5
 """Largest number of members of a model that a message names."""
@@ -119,12 +121,13 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
 
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
-        return [Member(model, X, y, train)]
+        return [Member(model, X, y, train, notes=told_of(model))]
     members = []
     for inner in unwrapped.inner:
         for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
             columns = _traced(inner, unwrapped, member.columns)
-            notes = member.notes if unwrapped.note is None else (unwrapped.note, *member.notes)
+            of_wrapper = told_of(model) if unwrapped.note is None else (*told_of(model), unwrapped.note)
+            notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
             named = member.named if inner.columns is None else unwrapped.named
             weight = inner.weight * member.weight
@@ -147,6 +150,15 @@ def names_of(members: list[Member]) -> list[str]:
     if len(set(names)) == len(names):
         return names
     return [" of ".join(reversed(path[n_shared:])) for path in paths]
+
+
+def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> None:
+    """Warn of a library's version that debias was not tested with; one warning for all members of that library."""
+    doubt = member.ensemble.version_doubt
+    if doubt is None:
+        return
+    first = next(each for each in members if each.ensemble.version_doubt == doubt)
+    (log.warn if member is first else log.add)(doubt)
 
 
 def is_one(members: list[Member]) -> bool:

@@ -14,7 +14,7 @@ from debias.data.table import Table
 from debias.errors import RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
-from debias.models.wrappers import extract, unwrap
+from debias.models.wrappers import extract, unwrap, warn_of_version
 from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
@@ -71,6 +71,7 @@ def prepare(
     """
     ensemble, model, X = member.ensemble, member.model, member.X
     log = WarningLog((*member.notes, *ensemble.notes), quiet=known)
+    warn_of_version(member, request.members, log)
     if X is None:
         for scorer in scorers:
             if isinstance(scorer, TreeScorer) and scorer.needs_rows:

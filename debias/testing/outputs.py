@@ -37,7 +37,7 @@ def varied(ensemble: TreeEnsemble, table: Table) -> NDArray[np.floating[Any]]:
         rows = X[np.arange(len(chosen)) % len(X)].copy()
         rows[np.arange(len(chosen)), ensemble.feature[chosen]] = values
         added.append(rows)
-    if ensemble.takes_missing:
+    if ensemble.missing_refusal is None:
         rows = X[np.arange(ensemble.n_features) % len(X)].copy()
         np.fill_diagonal(rows, np.nan)
         added.append(rows)

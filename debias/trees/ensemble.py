@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from debias.trees.bins import Bins
     from debias.trees.objectives import Objective
+    from debias.trees.tested_versions import TestedVersions
 
 FAULTS = (
     "has one child only",
@@ -119,8 +120,8 @@ class TreeEnsemble:
         `routing_dtype`. This changes whole numbers beyond 2**24.
     sparse_absent : float, or None
         Value of an entry that a sparse matrix does not store; None if the library takes no sparse matrices.
-    takes_missing : bool
-        False if the library refuses to predict for rows with missing values.
+    missing_refusal : str, or None
+        Why rows with missing values are refused, as the end of a sentence; None if they are not.
     takes_tables : bool
         False if the library predicts for numpy arrays, sparse matrices and pandas frames only.
         ``debias_predict_native`` then gets other tables (polars, pyarrow) as pandas frames.
@@ -173,6 +174,9 @@ class TreeEnsemble:
         What a reader of scores of this model must know.
     source, version : str
         The kind of model, and the version of its library.
+    tested_versions : TestedVersions, or None
+        The versions of the library that the adapter was tested with. Scores of a model of another version get a
+        warning. None if the adapter does not state them: there is no warning then.
 
     Raises
     ------
@@ -204,7 +208,7 @@ class TreeEnsemble:
     missing_value: float = np.nan
     narrowed_kinds: str = ""
     sparse_absent: float | None = None
-    takes_missing: bool = True
+    missing_refusal: str | None = None
     takes_tables: bool = True
     rows_as_frame: bool = False
     criterion: str | None = None
@@ -229,6 +233,7 @@ class TreeEnsemble:
     native_node: NDArray[np.int32] | None = None
     positive_weight: float = 1.0
     notes: tuple[str, ...] = ()
+    tested_versions: TestedVersions | None = None
 
     def __post_init__(self) -> None:
         from debias.trees.kernels import nodes as kernels
@@ -245,6 +250,11 @@ class TreeEnsemble:
         if self.averaging_weight is None and PLAIN_MEANS not in self.notes:
             object.__setattr__(self, "notes", (*self.notes, PLAIN_MEANS))
         self._freeze()
+
+    @property
+    def version_doubt(self) -> str | None:
+        """What a reader of scores must know of the version of the library; None if the adapter was tested with it."""
+        return None if self.tested_versions is None else self.tested_versions.doubt(self.version)
 
     @property
     def n_trees(self) -> int:

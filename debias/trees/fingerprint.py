@@ -20,6 +20,8 @@ _NOT_THE_TREES = {
     "source",
     "version",
     "notes",
+    "tested_versions",
+    "missing_refusal",
     "objective",
     "feature_names",
     "category_labels",

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
+from support.missing_values import IN_FORESTS, needs_them_in_forests
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
@@ -92,7 +93,7 @@ def test_mdi_is_feature_importances(kind, criterion, depth):
             "ccp_alpha": st.sampled_from([0.0, 0.02, 10.0]),  # 10: nothing is left but roots
         }
     ),
-    missing=st.booleans(),
+    missing=st.booleans() if IN_FORESTS else st.just(False),
     weighted=st.booleans(),
 )
 def test_forests_of_any_settings(kind, varied, missing, weighted):
@@ -102,11 +103,12 @@ def test_forests_of_any_settings(kind, varied, missing, weighted):
     model = kind(n_estimators=5, random_state=0, **varied).fit(X, y, sample_weight=weight)
     found = debias.score(model, scorer="mdi", normalize="tree").values
     np.testing.assert_allclose(found, model.feature_importances_, rtol=0, atol=1e-12)
-    X_new, _ = draw(missing=True, seed=1)  # forests take missing values even where they saw none
+    X_new, _ = draw(missing=IN_FORESTS, seed=1)  # forests take missing values even where they saw none
     raw = model.predict_proba(X_new) if classes else model.predict(X_new)
     assert_predicts_alike(model, X_new, raw, model.apply(X_new), 1e-13)
 
 
+@needs_them_in_forests
 @pytest.mark.parametrize("kind", [*CLASSIFIERS, *REGRESSORS], ids=lambda kind: kind.__name__)
 def test_scikit_learn_predictions_with_missing_values(kind):
     classes = kind in CLASSIFIERS

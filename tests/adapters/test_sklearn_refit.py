@@ -25,7 +25,6 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import RFE
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multioutput import MultiOutputRegressor
@@ -36,6 +35,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBRegressor
 
 import debias
+from support.frozen import frozen
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ MODELS = {
     "bare pipeline": (lambda: Pipeline([("forest", forest())]), NUMBERS, Y),
     "search": (lambda: GridSearchCV(make_pipeline(columns(), forest()), {}, cv=2), X, Y),
     "threshold": (lambda: FixedThresholdClassifier(RandomForestClassifier(5, random_state=0)), NUMBERS, LABELS),
-    "frozen": (lambda: FrozenEstimator(forest().fit(NUMBERS, Y)), NUMBERS, Y),
+    "frozen": (lambda: frozen(forest().fit(NUMBERS, Y)), NUMBERS, Y),
     "elimination": (lambda: RFE(forest(), n_features_to_select=1), NUMBERS, Y),
     "calibration": (lambda: CalibratedClassifierCV(RandomForestClassifier(5, random_state=0), cv=2), NUMBERS, LABELS),
     "transformed response": (
@@ -221,7 +221,7 @@ def test_a_stack_of_members_fitted_before_is_not_trained_again():
 @pytest.mark.parametrize("kind", [CalibratedClassifierCV, RFE])
 def test_a_wrapper_that_would_keep_frozen_trees_is_not_trained_again(kind):
     labels = (Y - np.median(Y)) > 0
-    model = kind(FrozenEstimator(RandomForestClassifier(5, random_state=0).fit(NUMBERS, labels)))
+    model = kind(frozen(RandomForestClassifier(5, random_state=0).fit(NUMBERS, labels)))
     model.fit(NUMBERS, labels)
     with pytest.raises(debias.UnsupportedModelError, match="FrozenEstimator"):
         debias.refit(model, NUMBERS[::2], labels[::2], seed=1)

@@ -21,7 +21,6 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.feature_selection import RFE, SelectKBest, VarianceThreshold, f_regression
-from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
@@ -45,6 +44,8 @@ from xgboost import XGBRegressor
 
 import debias
 from debias_adapters.sklearn.columns import sources
+from support.frozen import frozen
+from support.versions import at_least
 
 N = 300
 
@@ -68,6 +69,7 @@ def draw(n=N, seed=0):
         }
     )
     X.loc[rng.random(n) < 0.1, "size"] = np.nan
+    X.loc[X["colour"].isna(), "colour"] = np.nan  # None is no missing value to an imputer before pandas 3
     return X, X["age"].to_numpy() + 2 * (X["town"] == "C").to_numpy() + rng.normal(size=n)
 
 
@@ -177,6 +179,9 @@ NUMBERS = np.random.default_rng(0).normal(size=(N, 3))
 HOLES = np.where(np.random.default_rng(1).random((N, 3)) < [0.2, 0.0, 0.2], np.nan, NUMBERS)
 CODES = np.random.default_rng(2).integers(0, 4, (N, 3)).astype(float)
 RESPONSE = NUMBERS[:, 0] + np.random.default_rng(3).normal(size=N)
+HAS_METHODS = at_least("scikit-learn", "1.7")  # which of several definitions of a quantile
+AVERAGED = {"quantile_method": "averaged_inverted_cdf"} if HAS_METHODS else {}
+LINEAR = {"quantile_method": "linear"} if HAS_METHODS else {}
 TRACEABLE = [
     (StandardScaler(), NUMBERS),
     (QuantileTransformer(n_quantiles=20), NUMBERS),
@@ -185,8 +190,8 @@ TRACEABLE = [
     (OneHotEncoder(sparse_output=False, drop="first"), CODES),
     (OrdinalEncoder(), CODES),
     (TargetEncoder(target_type="continuous"), CODES),
-    (KBinsDiscretizer(4, encode="onehot-dense", quantile_method="averaged_inverted_cdf"), NUMBERS),
-    (KBinsDiscretizer(4, encode="ordinal", quantile_method="averaged_inverted_cdf"), NUMBERS),
+    (KBinsDiscretizer(4, encode="onehot-dense", **AVERAGED), NUMBERS),
+    (KBinsDiscretizer(4, encode="ordinal", **AVERAGED), NUMBERS),
     (SplineTransformer(n_knots=4), NUMBERS),
     (SimpleImputer(add_indicator=True), HOLES),
     (MissingIndicator(), HOLES),
@@ -194,7 +199,7 @@ TRACEABLE = [
     (SelectKBest(f_regression, k=2), NUMBERS),
     (VarianceThreshold(), NUMBERS),
     (FeatureUnion([("a", MinMaxScaler()), ("b", SelectKBest(f_regression, k=1))]), NUMBERS),
-    (make_pipeline(SimpleImputer(), KBinsDiscretizer(3, encode="onehot-dense", quantile_method="linear")), HOLES),
+    (make_pipeline(SimpleImputer(), KBinsDiscretizer(3, encode="onehot-dense", **LINEAR)), HOLES),
     (
         ColumnTransformer([("hot", OneHotEncoder(sparse_output=False), [2, 0])], remainder=StandardScaler()),
         CODES,
@@ -251,7 +256,6 @@ def test_wrappers_without_an_effect_on_the_trees():
         RandomizedSearchCV(forest, {"max_features": [1.0]}, n_iter=1, cv=2),
         Pipeline([("only", forest)]),
         Pipeline([("nothing", "passthrough"), ("deeper", Pipeline([("a", "passthrough"), ("forest", forest)]))]),
-        FrozenEstimator(forest),
         make_pipeline(
             StandardScaler(with_mean=False, with_std=False), GridSearchCV(forest, {"max_depth": [None]}, cv=2)
         ),
@@ -265,6 +269,14 @@ def test_wrappers_without_an_effect_on_the_trees():
     expected = debias.score(forest.fit(X, y), X, y).values
     model = FixedThresholdClassifier(forest, threshold=0.3).fit(X, y)
     np.testing.assert_array_equal(debias.score(model, X, y).values, expected)
+
+
+def test_a_frozen_forest_is_scored_like_the_forest():
+    X, y = numeric()
+    forest = RandomForestRegressor(10, random_state=0).fit(X, y)
+    scores = debias.score(frozen(forest), X, y)
+    np.testing.assert_array_equal(scores.values, debias.score(forest, X, y).values)
+    assert scores.provenance["status"] == "proven"
 
 
 def test_features_left_by_elimination():
@@ -444,6 +456,7 @@ def test_rows_a_transformer_does_not_take_are_refused():
 
 def test_columns_selected_by_type():
     X, y = draw()
+    X["size"] = X["size"].fillna(0)
     columns = ColumnTransformer([("number", "passthrough", make_column_selector(dtype_include="number"))])
     model = Pipeline([("columns", columns), ("model", RandomForestRegressor(5, random_state=0))]).fit(X, y)
     scores = debias.score(model, X, y).to_frame()["mdi_oob"]

@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 import debias
 from support import oracle, simulated
 from support.agreement import assert_agree
+from support.missing_values import IN_FORESTS
 
 N_TRAIN, N_HELD = 150, 130
 N_TREES = 6
@@ -132,7 +133,7 @@ def _expression(name, options):
 def fitted(case):
     """Fit a model; return it with its data, missing values in half the cases."""
     model, task = {**FORESTS, **TREES}[case]()
-    missing = case not in NO_MISSING
+    missing = case not in NO_MISSING and IN_FORESTS
     if task == "counts":
         X, y, X_held, y_held = data("regression", missing)
         y, y_held = np.floor(np.abs(y)), np.floor(np.abs(y_held))

@@ -28,6 +28,7 @@ from debias.rows.rows import Rows, in_bag_sums
 from debias.trees.in_bag import InBag
 from debias.trees.routing import route
 from support import oracle, simulated
+from support.missing_values import IN_FORESTS
 
 # A few dozen fresh rows look like training rows now and then; that recognition is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
@@ -86,7 +87,13 @@ def assert_close(found, expected, relative=1e-10):
 
 
 @FEW
-@given(seed=SEEDS, task=TASKS, deep=st.booleans(), extra=st.booleans(), missing=st.booleans())
+@given(
+    seed=SEEDS,
+    task=TASKS,
+    deep=st.booleans(),
+    extra=st.booleans(),
+    missing=st.booleans() if IN_FORESTS else st.just(False),
+)
 def test_every_score_on_in_bag_rows_is_mdi(seed, task, deep, extra, missing):
     X, y = draw(seed, task=task, missing=missing)
     model = forest(task, seed, deep, extra).fit(X, y)

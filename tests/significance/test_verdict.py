@@ -13,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
+from support.missing_values import needs_them_in_forests
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
@@ -305,7 +306,13 @@ def test_repeated_rows_are_warned_of(kind, times):
         debias.audit(forest, X, y, n_permutations=19)
 
 
-@pytest.mark.parametrize("kind", ["categories", "counts", "twins", "one rounded", "derived", "zeros", "missing"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("categories", "counts", "twins", "one rounded", "derived", "zeros"),
+        pytest.param("missing", marks=needs_them_in_forests),
+    ],
+)
 def test_legitimate_equal_rows_are_not_warned_of(kind):
     rng = np.random.default_rng(0)
     n = 400

@@ -78,7 +78,7 @@ FAMILIES = {
     ),
     "GradientBoosting": lambda: ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0),
     "HistGradientBoosting": lambda: ensemble.HistGradientBoostingRegressor(
-        max_iter=5, min_samples_leaf=5, random_state=0
+        max_iter=5, min_samples_leaf=5, random_state=0, categorical_features="from_dtype"
     ),
     "XGBoost gbtree": xgb,
     "XGBoost dart": lambda: xgb(booster="dart", rate_drop=0.5),

@@ -141,6 +141,10 @@ def sklearn_bags(model, y) -> list[list[tuple[int, float]]]:
         if getattr(model, "class_weight", None) == "balanced_subsample":
             labels = [y[i] for i in drawn]
             times = {i: m * len(drawn) / (len(set(labels)) * labels.count(y[i])) for i, m in times.items()}
+        if getattr(model, "class_weight", None) == "balanced" and not hasattr(model, "_sample_weight"):
+            # Since scikit-learn 1.9 rows are drawn with these weights, and models keep them; before, nodes are weighed.
+            labels = list(y)
+            times = {i: m * len(y) / (len(set(labels)) * labels.count(y[i])) for i, m in times.items()}
         if type(model).__name__ == "BaggingClassifier" and model.estimator.class_weight is not None:
             times = {i: m * model.estimator.class_weight[y[i]] for i, m in times.items()}
         bags.append([(i, float(m)) for i, m in sorted(times.items())])

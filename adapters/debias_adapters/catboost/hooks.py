@@ -15,6 +15,7 @@ from debias.trees.in_bag import InBag
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
 from debias_adapters.catboost import refit
 from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
+from debias_adapters.tested_versions import CATBOOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,6 +107,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         count=None if cover is None else cover.astype(np.int64),
         source=source,
         version=sys.modules["catboost"].__version__,
+        tested_versions=CATBOOST,
         **category_sets(model, all_nodes, labels, source),
     )
 

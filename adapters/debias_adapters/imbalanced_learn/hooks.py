@@ -12,6 +12,7 @@ from debias.errors import UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.imbalanced_learn import bags
+from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise
 from debias_adapters.sklearn.reading import common_arrays, names_of, values_are_means
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         raise UnsupportedModelError(f"this {source} has {model.n_outputs_} responses; fit one forest for each")
     trees = [tree.tree_ for tree in model.estimators_]
     value = np.concatenate([tree.value[:, 0, :] for tree in trees])
-    return TreeEnsemble(
+    ensemble = TreeEnsemble(
         **common_arrays(trees),
         **names_of(model),
         value=value,
@@ -46,8 +47,10 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         criterion=str(model.criterion),
         mean_values=values_are_means(model),
         uniform_rows=False,
+        missing_refusal=missing_refusal(),
         notes=("each tree was grown on resampled classes: most out-of-bag rows are of large classes",),
     )
+    return refuse_grown_otherwise(ensemble)
 
 
 @debias.hookimpl(tryfirst=True)

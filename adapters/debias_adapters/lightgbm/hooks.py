@@ -18,6 +18,7 @@ from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters.lightgbm import bags, files, refit
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
+from debias_adapters.tested_versions import LIGHTGBM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         category_labels=text.category_labels() or None,
         source=source,
         version=sys.modules["lightgbm"].__version__,
+        tested_versions=LIGHTGBM,
         mean_values=averaged and _leaves_are_means(text, objective),
         gain=trees.gain,
         cover=trees.count.astype(np.float64),

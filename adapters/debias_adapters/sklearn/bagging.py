@@ -13,6 +13,7 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.sklearn import bags
+from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise
 from debias_adapters.sklearn.reading import common_arrays, names_of, predicted, values_are_means
 from debias_adapters.sklearn.refit import fitted
 
@@ -38,7 +39,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         local_feature = arrays["feature"][begin:end]
         arrays["feature"][begin:end] = np.where(local_feature < 0, -1, np.asarray(features_of_tree)[local_feature])
     value = np.concatenate([_values(model, tree, tree.tree_.value) for tree in trees])
-    return TreeEnsemble(
+    ensemble = TreeEnsemble(
         **arrays,
         **names_of(model),
         value=value,
@@ -52,7 +53,9 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         mean_values=values_are_means(trees[0]),
         n_train=model._n_samples,
         uniform_rows=getattr(model, "_sample_weight", None) is None,
+        missing_refusal=missing_refusal(),
     )
+    return refuse_grown_otherwise(ensemble)
 
 
 @debias.hookimpl

@@ -40,7 +40,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         averaged=False,
         objective=objective_of(model.loss, n_outputs, getattr(model, "alpha", None), source),
         classes=getattr(model, "classes_", None),
-        takes_missing=False,
+        missing_refusal=f"a {source} does not take missing values",
         source=source,
         criterion=str(model.criterion),
     )

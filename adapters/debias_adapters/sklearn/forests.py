@@ -14,6 +14,7 @@ from debias.parallel import over_parts
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.sklearn import bags
+from debias_adapters.sklearn.missing_values import missing_refusal, refuse_grown_otherwise, with_doubt
 from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, quiet, values_are_means
 from debias_adapters.sklearn.refit import fitted
 
@@ -37,7 +38,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     trees = _trees(model)
     classes, class_sets = _classes(model)
     value = _values(trees, class_sets)
-    return TreeEnsemble(
+    ensemble = TreeEnsemble(
         **common_arrays(trees),
         **names_of(model),
         value=value,
@@ -52,8 +53,10 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         mean_values=values_are_means(model),
         n_train=getattr(model, "_n_samples", None),
         uniform_rows=getattr(model, "_sample_weight", None) is None or not bags.drew_bags(model),
+        missing_refusal=missing_refusal(),
         notes=_notes(model),
     )
+    return with_doubt(model, refuse_grown_otherwise(ensemble))
 
 
 @debias.hookimpl

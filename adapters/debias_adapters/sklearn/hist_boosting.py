@@ -13,6 +13,7 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
+from debias_adapters.tested_versions import SCIKIT_LEARN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +54,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         routing_dtype=np.dtype(np.float64),
         source=source,
         version=sys.modules["sklearn"].__version__,
+        tested_versions=SCIKIT_LEARN,
         count=nodes["count"],
         gain=np.where(leaf, 0.0, nodes["gain"]),
         category_labels=_labels(model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -98,10 +99,9 @@ def refit_members(responses: list[Callable[[Any], Any] | None], model: Any, inpu
 
 def refit_whole(model: Any, inputs: RefitInputs) -> Any:
     """Fit a clone of the wrapper as a whole, with its folds."""
-    from sklearn.frozen import FrozenEstimator
-
+    frozen = getattr(sys.modules.get("sklearn.frozen"), "FrozenEstimator", ())  # scikit-learn 1.5 has none
     refitted = fresh(model, inputs.seed, inputs.n_jobs)
-    if any(isinstance(part, FrozenEstimator) for part in refitted.get_params(deep=True).values()):
+    if any(isinstance(part, frozen) for part in refitted.get_params(deep=True).values()):
         raise UnsupportedModelError(
             f"this {type(model).__name__} holds a FrozenEstimator, which would keep its trees: refit the frozen model"
         )

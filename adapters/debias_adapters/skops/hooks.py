@@ -28,6 +28,8 @@ TRUSTED = frozenset(
         "sklearn.model_selection._split.StratifiedKFold",
         "sklearn.tree._tree.Tree",
         "sklearn.utils._bunch.Bunch",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
         "xgboost.core.Booster",
         "xgboost.sklearn.XGBClassifier",
         "xgboost.sklearn.XGBRFClassifier",
@@ -57,8 +59,9 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
         raise UnsupportedModelError(
             f"{path} is a skops file, but skops is not installed: pip install debias-trees[files]"
         ) from error
-    allowed = TRUSTED | set(trust)
-    unknown = sorted(name for name in skops.io.get_untrusted_types(file=path) if name not in allowed)
+    allowed = TRUSTED | set(trust) | _CHECKED.keys()
+    file = _as_installed(path)
+    unknown = sorted(name for name in skops.io.get_untrusted_types(file=file) if name not in allowed)
     if unknown:
         flags = " ".join(f"--trust-type {name}" for name in unknown)
         raise UntrustedModelError(
@@ -66,7 +69,7 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
             f"harmless, pass {flags} (from Python: trust={tuple(unknown)!r})"
         )
     try:
-        model = skops.io.load(_with_checked_boosters(path), trusted=sorted(allowed | _CHECKED.keys()))
+        model = skops.io.load(file, trusted=sorted(allowed))
     except UnsupportedModelError as error:
         raise UnsupportedModelError(f"{path} is damaged: {error}") from error
     require_sound(model, str(path))
@@ -76,11 +79,15 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
 _CHECKED = {f"{checked_boosters.__name__}.{name}": name for name in checked_boosters.INSTEAD_OF.values()}
 
 
-def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
-    """Check the schema. Return the file, or a copy in memory with the checked classes if it holds Boosters."""
+def _as_installed(path: Path) -> Path | io.BytesIO:
+    """Check the schema. Return the file, or a copy in memory with the checked classes and the installed names."""
     with zipfile.ZipFile(path) as archive:
         schema = json.loads(archive.read("schema.json"))
-        if not _check_and_replace(schema):
+        try:
+            changed = _check_and_replace(schema)
+        except UnsupportedModelError as error:
+            raise UnsupportedModelError(f"{path} is damaged: {error}") from error
+        if not changed:
             return path
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w") as copied_archive:
@@ -91,8 +98,12 @@ def _with_checked_boosters(path: Path) -> Path | io.BytesIO:
 
 
 def _check_and_replace(schema: Any) -> bool:
-    """Check a schema, and replace the libraries' Boosters by the checked classes; return whether there were any."""
-    has_boosters, content_of_id = False, dict[Any, Any]()
+    """Check a schema; replace the libraries' Boosters by the checked classes, and old names; return if there were any.
+
+    Before version 1.9, the compiled losses of scikit-learn called their module ``_loss``.
+    """
+    changed, content_of_id = False, dict[Any, Any]()
+    losses = _module_of_losses()
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -104,7 +115,9 @@ def _check_and_replace(schema: Any) -> bool:
         name = checked_boosters.INSTEAD_OF.get(f"{node.get('__module__')}.{node.get('__class__')}")
         if name:
             node["__module__"], node["__class__"] = checked_boosters.__name__, name
-            has_boosters = True
+            changed = True
+        if node.get("__module__") == "_loss" != losses:
+            node["__module__"], changed = losses, True
         # skops builds one object for an id, from the first node that has it. It ignores other nodes with the same id.
         if "__loader__" in node and "__id__" in node:
             content = (node["__loader__"], node["content"] if node["__loader__"] == "JsonNode" else None)
@@ -113,4 +126,10 @@ def _check_and_replace(schema: Any) -> bool:
         pool = node.get("pool_size")
         if pool is not None and not re.fullmatch(r"[0-9]{1,3}", str(isinstance(pool, dict) and pool.get("content"))):
             raise UnsupportedModelError("a generator of random numbers in it claims a large pool")
-    return has_boosters
+    return changed
+
+
+def _module_of_losses() -> str:
+    from sklearn._loss._loss import CyHalfSquaredError
+
+    return str(CyHalfSquaredError.__module__)

@@ -12,6 +12,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
+from debias_adapters.tested_versions import XGBOOST
 from debias_adapters.xgboost import files, reading, refit
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         sparse_absent=np.nan,
         source=source,
         version=sys.modules["xgboost"].__version__,
+        tested_versions=XGBOOST,
         gain=trees.gain,
         cover=trees.cover,
         cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)

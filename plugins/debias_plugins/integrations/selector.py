@@ -6,16 +6,19 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn import __version__ as sklearn_version
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.feature_selection import SelectorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.fixes import parse_version
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import debias
 from debias import CompositionError, InBagUnavailableError
 from debias.data.row_order import refuse_other_order
 from debias.significance.procedure import Procedure
+from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,12 +166,23 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self
 
     def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import get_tags
+
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         if self.estimator is not None:
             inner = get_tags(self.estimator).input_tags
-            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+            # Before scikit-learn 1.8, debias refuses forests that were trained with missing values.
+            tags.input_tags.allow_nan = inner.allow_nan and parse_version(sklearn_version) >= parse_version("1.8")
+            tags.input_tags.sparse = inner.sparse
         return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """Return the tags of scikit-learn 1.5."""
+        from sklearn.utils._tags import _safe_tags
+
+        of_model = {} if self.estimator is None else {"X_types": _safe_tags(self.estimator, "X_types")}
+        return {"requires_y": True, **of_model}
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

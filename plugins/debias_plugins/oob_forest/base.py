@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +90,9 @@ class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        return {"allow_nan": True}  # the tags of scikit-learn 1.5
 
     def _mean(self, X: Any) -> NDArray[np.float64]:
         """Return the mean prediction of the trees, shape (n_rows, n_outputs)."""

@@ -14,9 +14,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from debias_plugins.oob_forest.base import BaseOOBForest, OOBTree, scaled
+from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,7 +119,7 @@ class OOBForestClassifier(ClassifierMixin, BaseOOBForest):  # type: ignore[misc]
         weight = None if sample_weight is None else _weights(sample_weight, X)
         factor = None
         if self.class_weight is not None:
-            factor = compute_class_weight(self.class_weight, classes=classes, y=y, sample_weight=weight)
+            factor = _class_factor(self.class_weight, classes, codes, y, weight)
         one_hot = np.eye(classes.size)[codes]
         # Two one-hot columns are 1 minus each other, so one of them, times sqrt(2), has the same sums of squares.
         response = np.sqrt(2.0) * one_hot[:, 1:] if classes.size == 2 else one_hot
@@ -214,8 +215,25 @@ class OOBForestRegressor(RegressorMixin, BaseOOBForest):  # type: ignore[misc]
         return self._mean(X)[:, 0]
 
 
+def _class_factor(
+    class_weight: Any,
+    classes: NDArray[Any],
+    codes: NDArray[np.intp],
+    y: NDArray[Any],
+    weight: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """Return the weight of each class; "balanced" classes have the same sum of weights."""
+    if not isinstance(class_weight, str) or class_weight != "balanced":
+        return np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
+    by_class = np.bincount(codes, weight)  # scikit-learn's function takes weights since 1.6 only
+    factor: NDArray[np.float64] = by_class.sum() / (classes.size * by_class)
+    return factor
+
+
 def _weights(sample_weight: Any, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    weight: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weight: NDArray[np.float64] = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any():
+        raise ValueError("Negative values in data passed to `sample_weight`")
     if not weight.any():
         raise ValueError("sample_weight is 0 for all rows")
     largest = float(weight.max())

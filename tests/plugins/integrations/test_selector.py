@@ -12,17 +12,17 @@ from sklearn.feature_selection import RFE, RFECV, SelectFromModel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import debias
 from debias.benchmarks.demo import BINARY, UNIQUE, demo_data
 from debias.selection import DebiasedImportance, DebiasedSelector
 from support import simulated
+from support.estimator_checks import with_checks
 
 FOREST = RandomForestRegressor(40, random_state=0)
 
 
-@parametrize_with_checks(
+@with_checks(
     [
         DebiasedSelector(RandomForestRegressor(5, random_state=0)),
         DebiasedSelector(

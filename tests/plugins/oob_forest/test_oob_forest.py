@@ -6,21 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import debias
 from debias.benchmarks.simulate import deng_t1
 from debias.errors import CompositionError, RowsError
 from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
 from support import simulated
+from support.estimator_checks import with_checks
 
 BAGS = {"check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is not drawn into bags as two rows are"}
 PURE = {"check_class_weight_classifiers": "leaves are grown until they are pure, where class weights have no say"}
 
 
-@parametrize_with_checks(
+@with_checks(
     [OOBForestClassifier(5), OOBForestRegressor(5)],
-    expected_failed_checks=lambda forest: BAGS | PURE if isinstance(forest, OOBForestClassifier) else BAGS,
+    failing=lambda forest: BAGS | PURE if isinstance(forest, OOBForestClassifier) else BAGS,
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

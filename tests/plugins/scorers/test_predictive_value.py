@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 import debias
+from support.versions import needs
 
 MPV, CPV = "marginal_predictive_value", "conditional_predictive_value"
 
@@ -114,6 +115,7 @@ def test_in_a_factorial_design_both_agree_almost_perfectly():
     assert np.corrcoef(marginal, conditional)[0, 1] > 0.99
 
 
+@needs("scikit-learn", "1.6", "its extra trees take no missing values")
 def test_default_estimators_take_categories_and_missing_values():
     rng = np.random.default_rng(0)
     kind = rng.choice(["a", "b", "c"], 90)

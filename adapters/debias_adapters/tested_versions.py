@@ -1,0 +1,10 @@
+"""The versions of the model libraries that debias was tested with. The adapters and the docs read them here."""
+
+from __future__ import annotations
+
+from debias.trees.tested_versions import TestedVersions
+
+SCIKIT_LEARN = TestedVersions("scikit-learn", "1.5", "1.9")
+XGBOOST = TestedVersions("XGBoost", "2.1", "3.4")
+LIGHTGBM = TestedVersions("LightGBM", "4.3", "4.7")
+CATBOOST = TestedVersions("CatBoost", "1.2", "1.2")
