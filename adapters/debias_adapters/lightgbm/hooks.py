@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -191,7 +192,10 @@ def debias_load_model(path: Path) -> Any | None:
         ) from error
     text = files.checked(path.read_bytes().decode(), str(path))
     try:
-        return lightgbm.Booster(model_str=text)
+        with tempfile.TemporaryDirectory() as folder:  # before 4.7, LightGBM restores no parameters from strings
+            checked_file = Path(folder, "model.txt")
+            checked_file.write_bytes(text.encode())
+            return lightgbm.Booster(model_file=checked_file)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
 
