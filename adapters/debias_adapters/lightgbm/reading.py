@@ -162,9 +162,9 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
 
     LightGBM adds the constant to the first tree of each output, and to all trees of a forest. The value of the root of
     such a tree is used as the constant. The two are equal before LightGBM 4.6. Later they may differ by one step of the
-    root: if rows are sampled, or if the minimum of the loss is elsewhere (huber, fair). Centred scores depend on it only
-    through the response, which remains a function of y alone. The text has six digits of a root's value. If the mean of the leaves
-    agrees with these, it is used, as it has all digits.
+    root: if rows are sampled, or if the minimum of the loss is elsewhere (huber, fair). Centred scores depend on it
+    only through the response, which remains a function of y alone. The text has six digits of a root's value. If the
+    mean of the leaves agrees with these, it is used, as it has all digits.
     """
     n_outputs = model.n_outputs
     if not model.folds_constant:
