@@ -152,6 +152,8 @@ GROWN = {
     "default depth": {"depth": 6, "iterations": 30},
     "depth 3": {},
     "sampled rows": {"bootstrap_type": "Bernoulli", "subsample": 0.6, "iterations": 30},
+    "weights of a Bayesian bootstrap": {"bootstrap_type": "Bayesian", "bagging_temperature": 3, "iterations": 30},
+    "shrunk": {"model_shrink_rate": 0.1, "iterations": 30},
     "ordered": {"boosting_type": "Ordered", "iterations": 30},
     "Depthwise": {"grow_policy": "Depthwise"},
     "Lossguide": {"grow_policy": "Lossguide"},
@@ -203,7 +205,10 @@ def test_an_audit_of_noise_on_training_rows_finds_nothing_because_it_is_refused(
         debias.audit(model, X, noise)
 
 
-@pytest.mark.parametrize("settings", [{"auto_class_weights": "Balanced"}, {"class_weights": [1, 3]}, {"weights": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"auto_class_weights": "Balanced"}, {"class_weights": [1, 3]}, {"scale_pos_weight": 3}, {"weights": True}],
+)
 def test_weights_of_training_rows_leave_nothing_to_tell_by(settings):
     settings = dict(settings)
     rng = np.random.default_rng(0)
@@ -215,6 +220,34 @@ def test_weights_of_training_rows_leave_nothing_to_tell_by(settings):
     scores = debias.score(model, X[:100], y[:100], rows="held-out")
     assert scores.provenance["status"] == "cannot be told"
     assert "cannot check whether these rows contain training rows" in scores.warnings[-1]
+
+
+def test_probabilities_as_the_response():
+    """By the definition of the loss: what is saved from the constant margin on, on fresh rows."""
+    catboost = pytest.importorskip("catboost")
+    quiet = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
+    X, latent = draw()
+    model = catboost.CatBoost({"loss_function": "CrossEntropy", "iterations": 20, "depth": 3, **quiet})
+    model.fit(X, 1 / (1 + np.exp(-latent)))
+    X_new, latent_new = draw(seed=1)
+    p, margin = 1 / (1 + np.exp(-latent_new)), model.predict(X_new, prediction_type="RawFormulaVal")
+    scores = debias.score(model, X_new, p, "oob_loss")
+
+    def loss(margin):
+        return np.mean(np.log1p(np.exp(margin)) - p * margin)
+
+    saved = loss(debias.extract(model).base[0]) - loss(margin)
+    assert scores.values.sum() + scores.details["base"] == pytest.approx(saved)
+    with pytest.raises(ProvenanceError, match="these are the training rows"):
+        debias.score(model, X[::-1], 1 / (1 + np.exp(-latent[::-1])))
+
+
+def test_a_sum_of_models_does_not_know_its_objective():
+    catboost = pytest.importorskip("catboost")
+    X, y = draw()
+    models = [boosted(random_seed=seed).fit(X, y) for seed in (0, 1)]
+    with pytest.raises(UnsupportedModelError, match="keeps no training parameters.*catboost.sum_models"):
+        debias.extract(catboost.sum_models(models, weights=[0.5, 0.5]))
 
 
 def test_scale_and_bias():

@@ -198,7 +198,8 @@ def lightgbm_model(model) -> Model:
         trees.append(Tree(nodes, number % n_outputs))
     # Without boost_from_average nothing is folded in, and boosting starts at margin 0.
     starts_at_0 = "[boost_from_average: 0]" in booster.model_to_string()
-    base = [0.0 if starts_at_0 else tree.value(0)[0] for tree in trees[:n_outputs]]
+    roots = [stored["tree_structure"] for stored in dump["tree_info"][:n_outputs]]
+    base = [0.0 if starts_at_0 else _constant(*pair) for pair in zip(trees[:n_outputs], roots, strict=True)]
     for constant, tree in zip(base, trees[:n_outputs], strict=True):
         for node in tree.nodes:
             if node.goes_left is None:
@@ -209,6 +210,13 @@ def lightgbm_model(model) -> Model:
         classes = [c.item() for c in model.classes_]
     n_features = dump["max_feature_idx"] + 1
     return Model(trees, n_features, averaged=False, loss=loss, base=base, classes=classes)
+
+
+def _constant(tree: Tree, root: dict[str, float]) -> float:
+    """Return the value of a root: the mean of its leaves. Before LightGBM 4.6 it is the constant, with six digits."""
+    mean = tree.value(0)[0]
+    stated = float(f"{root.get('internal_value', mean):.6g}")
+    return mean if math.isclose(mean, stated, rel_tol=1e-5) else stated
 
 
 def _sklearn_rule(threshold: float, missing_left: bool) -> Callable[[float], bool]:

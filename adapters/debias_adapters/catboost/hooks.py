@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OBJECTIVES = {"RMSE": SQUARED_ERROR, "Logloss": LOGISTIC, "CrossEntropy": LOGISTIC, "MultiClass": SOFTMAX}
+OF_CLASSES = ("Logloss", "MultiClass")
+"""Objectives of labels. The response of the others is a number, and for CrossEntropy a probability."""
 
 
 def remember_labels(model: Any, X: Any) -> None:
@@ -80,7 +82,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     # Whole weights are numbers of rows, or sums of whole sample weights: the model does not say which.
     is_whole = np.array_equal(weight, np.round(weight))
     cover = _summed_up(start, np.array(all_nodes.left), np.array(all_nodes.right), weight) if is_whole else None
-    classes = np.asarray(model.classes_) if objective is not SQUARED_ERROR and len(model.classes_) else None
+    classes = np.asarray(model.classes_) if settings["loss_function"] in OF_CLASSES and len(model.classes_) else None
     return TreeEnsemble(
         tree_start=start,
         feature=np.array(all_nodes.feature),
@@ -211,6 +213,11 @@ def _source(model: Any) -> str:
 
 
 def _objective(model: Any) -> Objective:
+    if "params" not in dict(model.get_metadata()):
+        raise UnsupportedModelError(
+            f"this {_source(model)} keeps no training parameters, so its objective is not known, as after "
+            "catboost.sum_models. Audit the models that it was made of"
+        )
     name = str(model.get_all_params().get("loss_function", "an objective function"))
     if name not in OBJECTIVES:
         raise UnsupportedModelError(

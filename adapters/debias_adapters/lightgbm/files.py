@@ -55,7 +55,7 @@ def checked(text: str, source: str) -> str:
         n_features, n_outputs = _check_head(_lines(head), len(blocks))
         _check_lengths(_lines(head).get("tree_sizes", "").split(" "), blocks)
         lines_by_tree = [_checked_lines(block, number) for number, block in enumerate(blocks)]
-        trees = read_trees(lines_by_tree, source)
+        trees = read_trees(lines_by_tree, "LightGBM Booster")
         trees.hessians()
         _check_structure(trees, n_features)
         _check_settings(after_trees)

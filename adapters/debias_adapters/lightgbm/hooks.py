@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +18,12 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.lightgbm import bags, files, refit
+from debias_adapters.lightgbm import bags, changed_leaves, files, refit
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
 from debias_adapters.tested_versions import LIGHTGBM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -39,6 +40,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     text = _text(model)
     objective = text.objective(source) or _own_objective(model, source)
     averaged = _averages(text, objective)
+    leaves_changed = changed_leaves.were_changed(text)
     base = np.zeros(text.n_outputs) if averaged else take_base(text)
     trees, names = text.trees, text.head["feature_names"].split()
     value = trees.value[:, None]
@@ -72,10 +74,10 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         source=source,
         version=sys.modules["lightgbm"].__version__,
         tested_versions=LIGHTGBM,
-        mean_values=averaged and _leaves_are_means(text, objective),
+        mean_values=averaged and not leaves_changed and _leaves_are_means(text, objective),
         gain=trees.gain,
-        cover=trees.count.astype(np.float64),
-        count=trees.count,
+        cover=None if leaves_changed else trees.count.astype(np.float64),
+        count=None if leaves_changed else trees.count,
         trees_a_round=text.n_outputs,
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),
@@ -123,6 +125,12 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_forest(_booster(model)):
         raise InBagUnavailableError.of_boosted(f"a {source}")
     text = _text(model)
+    if changed_leaves.were_changed(text):
+        raise InBagUnavailableError(
+            f"the leaf values of this {source} were changed after its trees were grown, e.g. by Booster.refit: its "
+            "bags are not those of the rows the values come from. Pass rows the model has not seen, with "
+            "rows='held-out'."
+        )
     if _leaf_bag_weights(text) is None:
         raise InBagUnavailableError(
             f"this {source} was trained with weights of rows or classes, or with a loss that weighs rows by their "
@@ -193,7 +201,10 @@ def debias_load_model(path: Path) -> Any | None:
         ) from error
     text = files.checked(path.read_bytes().decode(), str(path))
     try:
-        return lightgbm.Booster(model_str=text)
+        with tempfile.TemporaryDirectory() as folder:  # before 4.7, LightGBM restores no parameters from strings
+            checked_file = Path(folder, "model.txt")
+            checked_file.write_bytes(text.encode())
+            return lightgbm.Booster(model_file=checked_file)
     except lightgbm.basic.LightGBMError as error:
         raise UnsupportedModelError(f"{path} cannot be loaded by LightGBM: {error}") from error
 
@@ -235,7 +246,8 @@ def _own_objective(model: Any, source: str) -> Objective:
     if not callable(function):
         raise UnsupportedModelError(
             f"this {source} was trained with a function as its objective, and the model does not keep the function. "
-            "Train the scikit-learn wrapper with objective=your_function: it keeps the function"
+            "Pass a scikit-learn wrapper that was trained with objective=your_function: the wrapper keeps the "
+            "function; its booster_ and its text files do not"
         )
     is_multiclass = getattr(model, "n_classes_", 2) > 2
 

@@ -161,10 +161,10 @@ def take_base(model: ModelText) -> NDArray[np.float64]:
     """Subtract the constant margin from the trees that contain it, and return it, shape (n_outputs,).
 
     LightGBM adds the constant to the first tree of each output, and to all trees of a forest. The value of the root of
-    such a tree is used as the constant. The two are equal, or differ by one step of the root: if rows are sampled, or
-    if the minimum of the loss is elsewhere (huber, fair). Centred scores depend on it only through the
-    response, which remains a function of y alone. The text has six digits of a root's value. If the mean of the leaves
-    agrees with these, it is used, as it has all digits.
+    such a tree is used as the constant. The two are equal before LightGBM 4.6. Later they may differ by one step of the
+    root: if rows are sampled, or if the minimum of the loss is elsewhere (huber, fair). Centred scores depend on it
+    only through the response, which remains a function of y alone. The text has six digits of a root's value. If the
+    mean of the leaves agrees with these, it is used, as it has all digits.
     """
     n_outputs = model.n_outputs
     if not model.folds_constant:
@@ -290,11 +290,11 @@ def read_trees(blocks: list[Block], source: str) -> Trees:
     n_inner = n_leaves - 1
 
     def of_splits(name: str) -> NDArray[Any]:
-        return _numbers(blocks, name, n_inner)
+        return numbers(blocks, name, n_inner)
 
     threshold, decision = of_splits("threshold"), of_splits("decision_type")
     left_child, right_child = of_splits("left_child"), of_splits("right_child")
-    leaf_value = _numbers(blocks, "leaf_value", n_leaves)
+    leaf_value = numbers(blocks, "leaf_value", n_leaves)
     n_nodes = n_leaves + n_inner
     start = np.concatenate(([0], np.cumsum(n_nodes)))
     split = np.arange(start[-1]) - np.repeat(start[:-1], n_nodes) < np.repeat(n_inner, n_nodes)
@@ -353,14 +353,14 @@ def _of_leaves(blocks: list[Block], name: str, n_leaves: NDArray[np.int64]) -> N
     """Return the numbers of a field of leaves; 0 for a tree of one leaf, for which the text has the value only."""
     is_single_leaf = n_leaves == 1
     if not is_single_leaf.any():
-        return _numbers(blocks, name, n_leaves)
+        return numbers(blocks, name, n_leaves)
     values = np.zeros(n_leaves.sum())
-    values[~np.repeat(is_single_leaf, n_leaves)] = _numbers(blocks, name, np.where(is_single_leaf, 0, n_leaves))
+    values[~np.repeat(is_single_leaf, n_leaves)] = numbers(blocks, name, np.where(is_single_leaf, 0, n_leaves))
     return values
 
 
-def _numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the numbers of a field of all trees, one tree after another; tree t must have ``sizes[t]`` of them."""
+def numbers(blocks: list[Block], name: str, sizes: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the numbers of a field of some trees, one tree after another; tree t must have ``sizes[t]`` of them."""
     values, n_found = read_lines(
         [block.get(name, "") if n else "" for block, n in zip(blocks, sizes.tolist(), strict=True)]
     )

@@ -38,7 +38,7 @@ def refit_wrapper(
     clean = clone(model)
     parameter_names = clean.get_params()
     settings: dict[str, Any] = {name: _rounds(text) for name in ROUNDS if name in parameter_names}
-    settings |= {name: 0 for name in STOPPING if name in parameter_names}
+    settings |= {name: None for name in STOPPING if name in parameter_names}  # LightGBM 4.3 does not take 0 for none
     clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
     X = checked(X)
     return clean.fit(X, y, sample_weight=sample_weight, categorical_feature=_categorical(text, X))
@@ -61,7 +61,7 @@ def refit_booster(
             "this LightGBM Booster was trained with a function as its objective, and does not keep the function: it "
             "cannot be refitted. Train the scikit-learn wrapper with objective=your_function"
         )
-    if not model.params and params is None:  # LightGBM 4.6 restores parameters from files, but not from strings
+    if not model.params and params is None:  # before 4.7, LightGBM restores parameters from files, but not from strings
         raise UnsupportedModelError(
             "this LightGBM Booster kept no hyper-parameters; pass them as params={...} (params={} if it was trained "
             "with the defaults)"
