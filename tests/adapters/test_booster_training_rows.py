@@ -8,6 +8,7 @@ import xgboost
 
 import debias
 from debias.trees.routing import route
+from support.families import XGB_DROPOUT
 from support.versions import at_least, before, needs
 
 ALL = "these are the training rows"
@@ -54,12 +55,12 @@ CASES = {
     "squared": (number, {}, SOME),
     "squared, sampled": (number, {"subsample": 0.5}, SOME),
     "squared, weight of ones": (label, {"scale_pos_weight": 3, "objective": "reg:squarederror"}, SOME),
-    "squared, dart": (number, {"booster": "dart", "rate_drop": 0.2}, SOME),
+    "squared, dart": (number, {"rate_drop": 0.2, **XGB_DROPOUT}, SOME),
     "squared, vector leaf": (two_numbers, VECTOR, SOME),
     "absolute": (number, {"objective": "reg:absoluteerror"}, UNTOLD if SMOOTH else SOME),
     "absolute, dart": (
         number,
-        {"objective": "reg:absoluteerror", "booster": "dart", "rate_drop": 0.5},
+        {"objective": "reg:absoluteerror", "rate_drop": 0.5, **XGB_DROPOUT},
         UNTOLD if SMOOTH else SOME,
     ),
     "absolute, parallel": (
@@ -132,7 +133,6 @@ def fitted(name, n, rounds=12, sample_weight=None):
 
 
 @cases(CASES)
-@pytest.mark.filterwarnings("ignore:.*dart:UserWarning")  # XGBoost 3.4 deprecates the name
 @pytest.mark.parametrize("n", [200, 1500])
 def test_training_rows_are_refused_or_cannot_be_told(name, n):
     model, X, y = fitted(name, n)
@@ -145,7 +145,6 @@ def test_training_rows_are_refused_or_cannot_be_told(name, n):
 
 
 @cases(CASES)
-@pytest.mark.filterwarnings("ignore:.*dart:UserWarning")
 def test_training_rows_that_are_stated_to_be_fresh_are_told_of(name):
     model, X, y = fitted(name, 200)
     if is_own(name):
@@ -160,7 +159,6 @@ def test_training_rows_that_are_stated_to_be_fresh_are_told_of(name):
 
 
 @cases(CASES)
-@pytest.mark.filterwarnings("ignore:.*dart:UserWarning")
 def test_fresh_rows_are_not_taken_for_training_rows(name):
     model, _, _ = fitted(name, 200)
     X, latent = rows(200, 1)
