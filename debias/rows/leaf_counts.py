@@ -95,12 +95,15 @@ class LeafCounter:
     ----------
     ensemble : TreeEnsemble
     keep : int, optional
-        Number of rows whose leaves are kept, to estimate the overlap of trees; all by default.
+        Number of rows whose leaves are kept, to estimate the overlap of trees. If it is not given, all are kept, and
+        all rows must be added at once.
     """
 
     def __init__(self, ensemble: TreeEnsemble, keep: int | None = None) -> None:
         self.ensemble, self.keep = ensemble, keep
-        self.trees = _sample(ensemble) if _tells(ensemble) else np.zeros(0, dtype=np.int64)
+        by_batches = keep is not None  # the scale of a smoothed loss is that of all rows
+        tells = _tells(ensemble) and not (by_batches and ensemble.objective.smoothed)
+        self.trees = _sample(ensemble) if tells else np.zeros(0, dtype=np.int64)
         self.n_rows = 0
         self._nodes = [slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1]) for tree in self.trees]
         self._leaf = [np.flatnonzero(ensemble.left[nodes] < 0) for nodes in self._nodes]
@@ -113,7 +116,7 @@ class LeafCounter:
         from debias.rows.kernels import leaf_counts as leaf_kernels
 
         ones = np.zeros(0)
-        counting = self.ensemble.count is not None or _unit_curvature(self.ensemble)
+        counting = self.ensemble.count is not None or _covers_are_counts(self.ensemble)
         curvatures = (ones for _ in self.trees) if counting else self._curvatures(leaves, response)
         at = np.empty(leaves.shape[::-1], dtype=np.int32).T
         for j, h in enumerate(curvatures):
@@ -137,10 +140,14 @@ class LeafCounter:
                 assert self.ensemble.cover is not None
                 if not reached.any():
                     continue
-                unit = squares.sum() / reached.sum()
-                if self.ensemble.cover[nodes][leaf].min() <= 0:  # hessians of 0 do not count rows
+                stored = self.ensemble.cover[nodes][leaf]
+                if stored.min() <= 0:  # hessians of 0 do not count rows
                     continue
-                reached, stored = reached / unit, self.ensemble.cover[nodes][leaf] / unit
+                if _covers_are_counts(self.ensemble):
+                    stored = stored / self.ensemble.value.shape[1]  # a row adds 1 for each output of a vector leaf
+                else:
+                    unit = squares.sum() / reached.sum()
+                    reached, stored = reached / unit, stored / unit
             counted.append(LeafCounts(tree, leaf, kept[:, j], reached, stored, _group(self.ensemble, nodes, leaf)))
         return [leaf_counts for leaf_counts in counted if leaf_counts.group.size > 1]
 
@@ -168,19 +175,22 @@ class LeafCounter:
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 
     def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> Iterator[NDArray[np.float64]]:
-        """Yield for each tree the hessian of each row before this tree, times the class weight."""
+        """Yield for each tree what each row adds to its covers: the hessian before this tree, times the class weight.
+
+        To the cover of a vector leaf, a row adds the hessians of all its outputs.
+        """
         ensemble = self.ensemble
         assert response.target is not None
         factor: Any = ensemble.cover_factor
-        if ensemble.n_outputs == 1 and ensemble.positive_weight != 1:
-            factor = np.where(response.target[:, 0] == 1, ensemble.positive_weight, 1.0)
+        if ensemble.positive_weight != 1:
+            factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
         margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
         for j, tree in enumerate(self.trees):
-            output = ensemble.tree_output[tree]
+            outputs = _outputs(ensemble, tree)
             if tree % ensemble.trees_a_round == 0:
-                before = ensemble.objective.curvature(margin, response.target)
-            yield np.ascontiguousarray(before[:, output] * factor)
-            margin[:, output] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j], 0]
+                before = ensemble.objective.curvature(margin, response.target) * factor
+            yield before[:, outputs].sum(axis=1)
+            margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j]]
 
 
 def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
@@ -214,7 +224,7 @@ def _tells(ensemble: TreeEnsemble) -> bool:
 
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first trees if covers depend on the margin before the tree."""
-    if ensemble.count is None and not _unit_curvature(ensemble):
+    if ensemble.count is None and not _covers_are_counts(ensemble):
         return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
     trees = np.arange(ensemble.n_trees)
     if ensemble.count is not None and not ensemble.averaged:
@@ -227,7 +237,7 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
 
 def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     """Whether the covers of the first round are whole numbers of rows; with weights or margins they are not."""
-    if not ensemble.objective.has_loss or ensemble.value.shape[1] > 1:
+    if not ensemble.objective.has_loss:
         return False
     if ensemble.objective.curvature_needs_response:
         return True
@@ -235,16 +245,24 @@ def _covers_count_rows(ensemble: TreeEnsemble) -> bool:
     first = slice(0, ensemble.tree_start[n_first])
     leaf = ensemble.left[first] < 0
     assert ensemble.cover is not None
-    at_base = ensemble.objective.curvature(ensemble.base)[ensemble.tree_output[:n_first]]
-    per_row = np.repeat(at_base * ensemble.cover_factor, np.diff(ensemble.tree_start[: n_first + 1]))
+    at_base = ensemble.objective.curvature(ensemble.base) * ensemble.cover_factor
+    of_trees = [at_base[_outputs(ensemble, tree)].sum() for tree in range(n_first)]
+    per_row = np.repeat(of_trees, np.diff(ensemble.tree_start[: n_first + 1]))
     rows = ensemble.cover[first][leaf] / per_row[leaf]
     if ensemble.positive_weight != 1:
         return True  # the cover of a leaf is n_0 + w n_1 in units of rows
     return bool(np.allclose(rows, np.round(rows), rtol=1e-4, atol=1e-3))
 
 
-def _unit_curvature(ensemble: TreeEnsemble) -> bool:
-    return ensemble.objective.name in ("squared_error", "absolute_error", "quantile")
+def _covers_are_counts(ensemble: TreeEnsemble) -> bool:
+    """Whether each row adds 1 to the covers, for each output, at whatever margin."""
+    return ensemble.objective.unit_curvature and ensemble.positive_weight == 1
+
+
+def _outputs(ensemble: TreeEnsemble, tree: int) -> slice:
+    """Return the outputs that a tree adds to."""
+    first = int(ensemble.tree_output[tree])
+    return slice(first, first + ensemble.value.shape[1])
 
 
 def _group(ensemble: TreeEnsemble, nodes: slice, leaf: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -55,6 +55,11 @@ FEW_ROWS = 0.4
 MIXED = (
     "the row counts that the model stores are mixed with weights, labels or the response, so they are not plain counts"
 )
+SMOOTHED = (
+    "the sums of hessians that it stores are not counts of rows. XGBoost 3.4 grows trees for the absolute error and "
+    "for quantiles with hessians that depend on all training rows together, so only all training rows at once, without "
+    "weights, can be recognised"
+)
 ROWS_TO_COMPARE = 5000
 """Number of evenly spaced rows that show whether rows repeat, if there are more."""
 ROWS_AT_LEAST = 20
@@ -143,9 +148,11 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
     """Estimate how many of `n_rows_in_all` rows are training rows, from the counts in the leaves of some trees."""
+    exact = bool(counted) and _all_there(ensemble, counted)
+    if ensemble.objective.smoothed:
+        return _untold(exact, SMOOTHED)
     if not counted:
         return _untold(False, "the model does not store how many training rows its leaves hold")
-    exact = _all_there(ensemble, counted)
     if not ensemble.uniform_rows:
         return _untold(exact, MIXED)
     shift = shift_of(ensemble, counted)

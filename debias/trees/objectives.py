@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,9 @@ class Objective:
         number added to margins in the curvature of "poisson" (``max_delta_step``).
     root : bool
         Whether the trees were grown for ``sign(y) sqrt(|y|)`` (LightGBM's ``reg_sqrt``).
+    smoothed : bool
+        Whether the library grew the trees for a smooth loss close to "absolute_error" or "quantile" (XGBoost 3.4). Its
+        hessians depend on the residuals of all training rows. Everything but the curvature is that of the loss itself.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class Objective:
     name: str
     parameter: tuple[float, ...] = (1.0,)
     root: bool = False
+    smoothed: bool = field(default=False, compare=False)
 
     @property
     def code(self) -> int:
@@ -59,7 +63,13 @@ class Objective:
     @property
     def curvature_needs_response(self) -> bool:
         """Whether the hessian of a row depends on its response, and not on its margin alone."""
-        return self.name in ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")
+        depending = ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")
+        return self.smoothed or self.name in depending
+
+    @property
+    def unit_curvature(self) -> bool:
+        """Whether libraries take 1 for the hessian of every row."""
+        return self.name in ("squared_error", "absolute_error", "quantile") and not self.smoothed
 
     def check(self, y: Array) -> None:
         """Raise a RowsError if the loss is not defined for a response.
@@ -122,8 +132,11 @@ class Objective:
         ----------
         margin : array of shape (..., n_outputs)
         y : array of the same shape, optional
-            The response, if `curvature_needs_response`.
+            The response, if `curvature_needs_response`; of all training rows together, if `smoothed`.
         """
+        if self.smoothed:
+            assert y is not None
+            return _SMOOTHED_CURVATURES[self.name](y - margin)
         if self.name == "softmax":
             mean = self.mean(margin)
             return mean * (1 - mean)
@@ -230,6 +243,23 @@ def _huber(y: Any, f: Any, a: Any) -> Any:
 def _log1p(f: Any) -> Any:
     """Return the log of 1 plus a margin. XGBoost keeps these margins above -1."""
     return np.log1p(np.maximum(f, _ABOVE_MINUS_1))
+
+
+def _scale(r: Any) -> Any:
+    """Return the scale of the residuals of all rows, one for each output; not 0, which the hessians are divided by."""
+    return np.maximum(np.sqrt(np.abs(r)).mean(axis=0) ** 2, np.finfo(np.float64).tiny)
+
+
+def _smoothed_quantile_curvature(r: Any) -> Any:
+    x = np.maximum(np.abs(r) / (0.04 * _scale(r)), 1e-9)
+    return np.maximum(np.tanh(x) / x, 3e-4) / 0.08
+
+
+_SMOOTHED_CURVATURES: dict[str, Callable[[Any], Any]] = {
+    "absolute_error": lambda r: _scale(r) / np.hypot(_scale(r), r),
+    "quantile": _smoothed_quantile_curvature,
+}
+"""Hessians of XGBoost 3.4, given the residuals (n_rows, n_outputs) of all training rows."""
 
 
 LOSSES = {

@@ -11,6 +11,7 @@ import xgboost
 import debias
 from debias_adapters.xgboost import ubjson
 from debias_adapters.xgboost.reading import Nodes
+from support import families
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def boosters(X, y):
     )
     common = {"n_estimators": 6, "max_depth": 4, "n_jobs": 1}
     yield xgboost.XGBRegressor(**common).fit(X, y)
-    yield xgboost.XGBClassifier(booster="dart", rate_drop=0.5, **common).fit(X, np.digitize(y, [-1, 1]))
+    yield xgboost.XGBClassifier(rate_drop=0.5, **families.XGB_DROPOUT, **common).fit(X, np.digitize(y, [-1, 1]))
     yield xgboost.XGBRegressor(enable_categorical=True, max_cat_to_onehot=1, **common).fit(frame, y)
     yield xgboost.XGBRegressor(multi_strategy="multi_output_tree", **common).fit(X, np.stack([y, -y], axis=1))
 

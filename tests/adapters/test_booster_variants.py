@@ -16,6 +16,7 @@ import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
+from support import families
 
 N = 160
 VARIED = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -255,7 +256,7 @@ def test_xgboost_forests():
     X = features()
     y = response("", X)
     for kind, labels in ((xgboost.XGBRFRegressor, y), (xgboost.XGBRFClassifier, np.digitize(y, [0.0, 1.0]))):
-        model = kind(n_estimators=7, n_jobs=1, random_state=0).fit(X, labels)
+        model = families.xgb_forest(kind, n_estimators=7, n_jobs=1, random_state=0).fit(X, labels)
         ensemble = assert_xgboost_alike(model.get_booster(), features(seed=1))
         assert ensemble.n_trees == ensemble.trees_a_round == 7 * ensemble.n_outputs
         with pytest.raises(debias.InBagUnavailableError, match="XGBRF"):

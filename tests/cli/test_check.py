@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -41,10 +42,19 @@ def run(home, *arguments):
         return CliRunner().invoke(main, ["check", *given])
 
 
+def without_percents(lines):
+    """Return the lines without the numbers of percents, and these numbers."""
+    text = "\n".join(lines)
+    return re.sub(r"[0-9.]+%", "%", text), [float(each) for each in re.findall(r"([0-9.]+)%", text)]
+
+
 def test_the_drift_example_names_what_changed_and_fails(home):
     done = in_bash(block("drift commands").splitlines()[1], cwd=home)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.splitlines()[-len(block("drift output").splitlines()) :] == block("drift output").splitlines()
+    printed, found = block("drift output").splitlines(), done.stdout.splitlines()
+    in_words, percents = zip(*map(without_percents, (found[-len(printed) :], printed)), strict=True)
+    assert in_words[0] == in_words[1]
+    np.testing.assert_allclose(*percents, atol=0.5)  # they differ between versions of XGBoost
     assert "humidity: rank 2" in done.stdout
     assert "indistinguishable" in done.stdout
 

@@ -106,6 +106,7 @@ def test_a_tree_for_several_classes_is_read(tmp_path, data, ending):
     assert np.array_equal(debias.load_model(path).predict(rows), model.get_booster().predict(rows))
 
 
+@pytest.mark.filterwarnings("ignore:.*booster=gblinear. is deprecated:UserWarning")  # by XGBoost 3.3
 @pytest.mark.parametrize("ending", ["json", "ubj"])
 @pytest.mark.parametrize(
     ("settings", "message"),

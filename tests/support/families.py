@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import lightgbm
 import numpy as np
 import pandas as pd
+import pytest
 import xgboost
 from sklearn import ensemble
 from sklearn.calibration import CalibratedClassifierCV
@@ -17,6 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from support import simulated
+from support.versions import at_least
 
 N = 150
 
@@ -47,6 +51,16 @@ def piped():
 
 def xgb(kind=xgboost.XGBRegressor, **settings):
     return kind(n_estimators=5, max_depth=3, n_jobs=1, random_state=0, enable_categorical=True, **settings)
+
+
+XGB_DROPOUT = {} if at_least("xgboost", "3.4") else {"booster": "dart"}
+"""What makes XGBoost use `rate_drop`: from 3.4 on it needs no booster of its own, and deprecates its name."""
+
+
+def xgb_forest(kind=xgboost.XGBRFRegressor, **settings):
+    deprecated = at_least("xgboost", "3.4")
+    with pytest.warns(FutureWarning, match="XGBRF.* is deprecated") if deprecated else nullcontext():
+        return kind(**settings)
 
 
 def lgb(**settings):
@@ -81,8 +95,8 @@ FAMILIES = {
         max_iter=5, min_samples_leaf=5, random_state=0, categorical_features="from_dtype"
     ),
     "XGBoost gbtree": xgb,
-    "XGBoost dart": lambda: xgb(booster="dart", rate_drop=0.5),
-    "XGBoost forest (XGBRF)": lambda: xgb(xgboost.XGBRFRegressor),
+    "XGBoost dart": lambda: xgb(rate_drop=0.5, **XGB_DROPOUT),
+    "XGBoost forest (XGBRF)": lambda: xgb(xgb_forest),
     "XGBoost Booster": lambda: Boosted(xgboost),
     "LightGBM gbdt": lgb,
     "LightGBM dart": lambda: lgb(boosting_type="dart", drop_rate=0.5),

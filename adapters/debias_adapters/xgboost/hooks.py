@@ -35,7 +35,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     trees = reading.read_trees(learner, _n_rounds(model, booster), source)
     own_objective = _own_objective(model)
     objective_notes = () if own_objective else reading.objective_notes(learner, trees, source)
-    objective = own_objective or reading.read_objective(learner, source)
+    objective = own_objective or reading.read_objective(learner, trees, source)
     base = reading.read_base(learner, objective, source)
     n_features = int(learner["learner_model_param"]["num_feature"])
     names = list(booster.feature_names or [])

@@ -115,8 +115,14 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     )
 
 
-def read_objective(learner: dict[str, Any], source: str) -> Objective:
-    """Return the objective. Refuse one without a gradient for a single row at a constant margin."""
+def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Objective:
+    """Return the objective. Refuse one without a gradient for a single row at a constant margin.
+
+    XGBoost grows trees for the absolute error and for quantiles with hessians of 1 until 3.3, and for smooth losses
+    close to them from 3.4 on. The model does not say which: it has the version that wrote it, not the one that trained
+    it. Hessians of 1 have whole sums. (Sums of training weights may look like those of smooth losses.) Scores take the
+    gradient of the absolute error or quantile loss itself in both cases.
+    """
     name = learner["objective"]["name"]
     for prefix, reason in REFUSED.items():
         if name.startswith(prefix):
@@ -125,10 +131,13 @@ def read_objective(learner: dict[str, Any], source: str) -> Objective:
         raise UnsupportedModelError(
             f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
         )
-    if name not in PARAMETERS:
-        return Objective(OBJECTIVES[name])
-    group, key = PARAMETERS[name]
-    return Objective(OBJECTIVES[name], tuple(float(part) for part in _numbers(learner["objective"][group][key])))
+    parameter: tuple[float, ...] = (1.0,)
+    if name in PARAMETERS:
+        group, key = PARAMETERS[name]
+        parameter = tuple(float(part) for part in _numbers(learner["objective"][group][key]))
+    whole = np.array_equal(trees.cover, np.round(trees.cover))
+    smoothed = name in ("reg:absoluteerror", "reg:quantileerror") and not whole
+    return Objective(OBJECTIVES[name], parameter, smoothed=smoothed)
 
 
 def objective_notes(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:

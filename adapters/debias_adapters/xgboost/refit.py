@@ -7,7 +7,9 @@ trees, and stored as an attribute of the Booster, so that copies and pickles hav
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,12 +67,13 @@ def refit_wrapper(
     from sklearn.base import clone
 
     _require_params(model.get_booster(), params, type(model).__name__)
-    clean = clone(model)
     settings: dict[str, Any] = {"early_stopping_rounds": None, "callbacks": None}
     if not _is_forest(model):
         settings["n_estimators"] = rounds
-    clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
-    return clean.fit(X, y, sample_weight=sample_weight)
+    with _told_before():
+        clean = clone(model)
+        clean.set_params(**{**settings, **(params or {}), **({} if seed is None else {"random_state": seed})})
+        return clean.fit(X, y, sample_weight=sample_weight)
 
 
 def refit_booster(
@@ -121,7 +124,8 @@ def restored(booster: Any, params: Any) -> Any:
         )
     settings = params.get_params()
     require_known(copy, {**settings, "objective": None if callable(params.objective) else params.objective})
-    fitted = type(params)(**settings)
+    with _told_before():
+        fitted = type(params)(**settings)
     copy.set_attr(**{PARAMS_ATTRIBUTE: "{}"})
     try:
         fitted.load_model(bytearray(copy.save_raw("ubj")))
@@ -200,7 +204,7 @@ def _settings(learner: dict[str, Any]) -> dict[str, Any]:
     gradient_booster = learner["gradient_booster"]
     settings: dict[str, Any] = {
         **_section(learner, "tree_train_param"),
-        **(gradient_booster["dart_train_param"] if gradient_booster["name"] == "dart" else {}),
+        **gradient_booster.get("dart_train_param", {}),  # XGBoost 3.4 has it for trees without dropout too
         **{
             name: value
             for section in learner["objective"].values()
@@ -232,7 +236,17 @@ def _is_forest(model: Any) -> bool:
     """Return whether `n_estimators` is the number of parallel trees, not of rounds."""
     import xgboost
 
-    return isinstance(model, (xgboost.XGBRFRegressor, xgboost.XGBRFClassifier))
+    # XGBoost 3.4 says that it will remove them.
+    return isinstance(model, (getattr(xgboost, "XGBRFRegressor", ()), getattr(xgboost, "XGBRFClassifier", ())))
+
+
+@contextmanager
+def _told_before() -> Iterator[None]:
+    """Hide what XGBoost 3.4 says of models it deprecates: users were told so when they made the model."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`XGBRF\w+` is deprecated", FutureWarning)
+        warnings.filterwarnings("ignore", r".*`booster=dart` is deprecated", UserWarning)
+        yield
 
 
 def _names(section: dict[str, Any]) -> set[str]:
