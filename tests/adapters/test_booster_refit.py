@@ -199,7 +199,8 @@ def test_a_lightgbm_booster_on_codes_keeps_which_features_are_categories():
     data = lightgbm.Dataset(X, y, categorical_feature=[2])
     model = lightgbm.train({"verbose": -1, "num_threads": 1, "min_data_per_group": 5}, data, 5)
     assert debias.extract(model).category_set is not None
-    np.testing.assert_array_equal(refit(model, X, y).predict(X), model.predict(X))
+    for response in (y, y.tolist()):
+        np.testing.assert_array_equal(refit(model, X, response).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("kind", [lightgbm.LGBMRegressor, lightgbm.LGBMClassifier])

@@ -62,9 +62,13 @@ def were_changed(model: ModelText) -> bool:
     # Before LightGBM 4.6 a root has neither a hessian nor a value. Splits on categories have a smoothing of their own.
     at = np.flatnonzero(~is_leaf & (hessian > 0) & (trees.category_set[nodes] < 0))
     a, b = root[at] + left[at], root[at] + right[at]
-    has_two_leaves = is_leaf[a] & is_leaf[b]
+    exist = (np.minimum(a, b) >= 0) & (np.maximum(a, b) < value.size)  # links are checked later
+    at, a, b = at[exist], a[exist], b[exist]
+    has_two_leaves = is_leaf[a] & is_leaf[b] & (hessian[a] > 0) & (hessian[b] > 0)
     at, a, b = at[has_two_leaves], a[has_two_leaves], b[has_two_leaves]
-    expected = (hessian[a] + smoothing) * value[a] + (hessian[b] + smoothing) * value[b]
-    expected /= hessian[a] + hessian[b] + smoothing
-    rounding = 1e-5 * np.abs(stated[at]) + 1e-3 * np.abs(value[a] - value[b])  # `stated` has six digits
-    return bool(at.size and np.mean(np.abs(expected - stated[at]) > rounding) > MOST)
+    with np.errstate(over="ignore", invalid="ignore"):  # values are checked later
+        expected = (hessian[a] + smoothing) * value[a] + (hessian[b] + smoothing) * value[b]
+        expected /= hessian[a] + hessian[b] + smoothing
+        rounding = 1e-5 * np.abs(stated[at]) + 1e-3 * np.abs(value[a] - value[b])  # `stated` has six digits
+        differs = np.abs(expected - stated[at]) > rounding
+    return bool(at.size and differs.mean() > MOST)

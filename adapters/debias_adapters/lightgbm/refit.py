@@ -75,8 +75,9 @@ def refit_booster(
         settings = {name: value for name, value in settings.items() if not (name.endswith("_seed") or name in SEEDS)}
         settings["seed"] = seed
     X = checked(X)
+    response = np.asarray(y)  # with numpy 2, LightGBM 4.3 does not take lists
     data = lightgbm.Dataset(
-        X, y, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=_names(text, X)
+        X, response, weight=sample_weight, categorical_feature=_categorical(text, X), feature_name=_names(text, X)
     )
     return lightgbm.train({**settings, "verbosity": -1, **(params or {})}, data, num_boost_round=_rounds(text))
 
