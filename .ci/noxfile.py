@@ -25,21 +25,17 @@ EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "mlflow", "
 FURTHER = ("tests/adapters/test_further_libraries.py", "tests/plugins/integrations")
 """Tests marked integration that need no browser, cluster or built documentation."""
 RELEASED = {
-    "2025-01": (
+    "2025-03": (
         "3.11",
-        ("scikit-learn==1.6.*", "xgboost==2.1.*", "lightgbm==4.5.*", "pandas==2.2.*", "numpy==2.2.*", "scipy==1.15.*"),
+        ("scikit-learn==1.6.*", "xgboost==3.0.*", "lightgbm==4.6.*", "pandas==2.2.*", "numpy==2.2.*", "scipy==1.15.*"),
     ),
-    "2025-07": (
+    "2025-10": (
         "3.12",
-        ("scikit-learn==1.7.*", "xgboost==3.0.*", "lightgbm==4.6.*", "pandas==2.3.*", "numpy==2.3.*", "scipy==1.16.*"),
-    ),
-    "2026-01": (
-        "3.13",
-        ("scikit-learn==1.8.*", "xgboost==3.1.*", "lightgbm==4.6.*", "pandas==2.3.*", "numpy==2.4.*", "scipy==1.17.*"),
+        ("scikit-learn==1.7.*", "xgboost==3.1.*", "lightgbm==4.6.*", "pandas==2.3.*", "numpy==2.3.*", "scipy==1.16.*"),
     ),
     "2026-07": (
-        "3.12",
-        ("scikit-learn==1.9.0", "xgboost==3.3.*", "lightgbm==4.6.*", "pandas==3.0.*", "numpy==2.4.*", "scipy==1.17.*"),
+        "3.13",
+        ("scikit-learn==1.8.*", "xgboost==3.3.*", "lightgbm==4.6.*", "pandas==3.0.*", "numpy==2.4.*", "scipy==1.17.*"),
     ),
 }
 """Sessions between the floors and the newest: Python, and the versions that pip gave about that month."""
