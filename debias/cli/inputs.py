@@ -131,7 +131,8 @@ def _read(path: str) -> pd.DataFrame:
     ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     try:
         if ending == ".csv":
-            return pd.read_csv(path)
+            # Before pandas 3, the default reads some numbers one digit off the one that was written.
+            return pd.read_csv(path, float_precision="round_trip")
         return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise

@@ -77,7 +77,7 @@ def test_json_is_the_audit_of_the_library(files, tmp_path):
         "audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight",
         "--format", "json", "--json", tmp_path / "audit.json", "--scorer", "mdi_oob", "--scorer", "gain",
     )  # fmt: skip
-    frame = pd.read_csv(files / "heldout.csv")
+    frame = pd.read_csv(files / "heldout.csv", float_precision="round_trip")
     model = debias.load_model(files / "model.ubj")
     expected = debias.audit(model, frame[["a", "b", "c"]], frame["outcome"], ["mdi_oob", "gain"])
     found = debias.Audit.from_json(done.stdout)

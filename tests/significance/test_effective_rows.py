@@ -17,6 +17,7 @@ from debias.significance.effective_rows import effective_number
 from debias.significance.procedure import Procedure
 from debias.significance.student import NAIVE
 from debias.warning_log import WarningLog
+from support.versions import at_least
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
@@ -223,7 +224,8 @@ def test_noise_is_found_no_more_often_than_stated_where_a_class_is_rare():
         by_rows.append((student.sf(naive.z, N - 1) <= 0.05 / 10).any())
     most = binom.ppf(0.999, SETS, 0.05)  # 1 run of 1,000 of a test of its level finds more
     assert np.sum(auto) <= most
-    assert np.sum(by_rows) > most  # what the choice of the test is for
+    if at_least("scikit-learn", "1.9"):  # older versions grow this forest on other bags, whose noise is found less
+        assert np.sum(by_rows) > most  # what the choice of the test is for
 
 
 FOREST = 0
