@@ -220,7 +220,7 @@ def _check_model(model: dict[str, Any], sizes: Sizes) -> None:
     _require(type(trees) is list, "its trees are not a list")
     n_trees = _whole(model_params, "num_trees", 0, 2**31 - 1)
     _require(n_trees == len(trees), f"num_trees is {n_trees}, but it has {len(trees)} trees")
-    _whole(model_params, "num_parallel_tree", 0, max(1, n_trees))
+    n_parallel = _whole(model_params, "num_parallel_tree", 0, max(1, n_trees))
     if "size_leaf_vector" in model_params:
         _whole(model_params, "size_leaf_vector", 0, sizes.outputs)
     tree_outputs = _wholes(model["tree_info"], "tree_info", np.int32)
@@ -229,14 +229,18 @@ def _check_model(model: dict[str, Any], sizes: Sizes) -> None:
         ((tree_outputs >= 0) & (tree_outputs < sizes.outputs)).all(),
         "tree_info names an output the model does not have",
     )
-    round_starts = _wholes(model["iteration_indptr"], "iteration_indptr", np.int32)
-    _require(
-        round_starts.size > 0
-        and round_starts[0] == 0
-        and round_starts[-1] == n_trees
-        and (np.diff(round_starts) >= 0).all(),
-        f"iteration_indptr does not divide {n_trees} trees into rounds",
-    )
+    if "iteration_indptr" in model:
+        round_starts = _wholes(model["iteration_indptr"], "iteration_indptr", np.int32)
+        _require(
+            round_starts.size > 0
+            and round_starts[0] == 0
+            and round_starts[-1] == n_trees
+            and (np.diff(round_starts) >= 0).all(),
+            f"iteration_indptr does not divide {n_trees} trees into rounds",
+        )
+    else:  # XGBoost before 2.0 did not write it: later ones divide the trees evenly
+        a_round = n_parallel * sizes.outputs
+        _require(a_round and n_trees % a_round == 0, f"{n_trees} trees are no whole number of rounds")
     links = [_check_tree(tree, number, sizes) for number, tree in enumerate(trees)]
     if links:
         _check_structure(links, sizes)
@@ -269,8 +273,11 @@ def _check_tree(tree: dict[str, Any], number: int, sizes: Sizes) -> _Tree:
     for name, array in arrays.items():
         _require(array.size == n_nodes, f"{name} {where} has {array.size} entries for {n_nodes} nodes")
     for name in _REAL:
-        if name == "sum_hessian" and name not in tree and width > 1:
-            continue  # XGBoost before 3.2 did not write it for vector leaves
+        if name != "split_conditions" and name not in tree and width > 1:
+            raise UnsupportedModelError(
+                f"vector leaves (multi_output_tree) without {name}, which XGBoost writes since 3.2: train the model "
+                "with XGBoost 3.2 or later, or with one_output_per_tree"
+            )
         _require(_reals(tree[name], name).size == n_nodes, f"{name} {where} does not have one entry for each node")
     n_base_weights = _reals(tree["base_weights"], "base_weights").size
     _require(n_base_weights in (n_nodes, n_nodes * max(1, width)), f"base_weights {where} has {n_base_weights} entries")

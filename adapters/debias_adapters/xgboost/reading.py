@@ -97,19 +97,23 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
     nodes = Nodes.of(trees, source)
     left, right = nodes.children()
     leaf = left < 0
+    sets = _category_sets(nodes, leaf)
+    condition = nodes.joined("split_conditions")
+    if sets:  # XGBoost before 3.0 stores NaN at splits on categories
+        condition = np.where(np.isnan(condition) & (sets["category_set"] >= 0), np.float32(0), condition)
     return Trees(
         start=nodes.start,
         output=np.asarray(model["tree_info"][:n_trees], dtype=np.int32),
         left=left,
         right=np.where(leaf, -1, right),  # of a vector leaf, it is the position of the leaf's values
         feature=np.where(leaf, -1, nodes.joined("split_indices")),
-        condition=nodes.joined("split_conditions"),
+        condition=condition,
         default_left=nodes.joined("default_left").astype(bool),
         value=_leaf_values(nodes, leaf, right, scale),
         cover=nodes.joined("sum_hessian").astype(np.float64),
         gain=np.where(leaf, 0.0, nodes.joined("loss_changes")),
         native_node=nodes.native_number(),
-        sets=_category_sets(nodes, leaf),
+        sets=sets,
         rescaled=bool((scale != 1).any()),
         trees_a_round=int(first_tree_of_round[1]) if len(first_tree_of_round) > 1 else 1,
     )
