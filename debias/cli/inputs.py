@@ -127,12 +127,14 @@ def _read(path: str) -> pd.DataFrame:
     import pandas as pd
 
     from debias.text import message
+    from debias.trees.tested_versions import major_minor
 
     ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     try:
         if ending == ".csv":
-            # Before pandas 3, the default reads some numbers one digit off the one that was written.
-            return pd.read_csv(path, float_precision="round_trip")
+            # Before pandas 3.1, the default may read a number one digit off the one that was written.
+            exact: dict[str, Any] = {} if major_minor(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
+            return pd.read_csv(path, **exact)
         return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ DEEPEST = 50
 KEYS = {"sklearn": "pickled_model", "xgboost": "data", "lightgbm": "data"}
 """Flavours of MLflow models, and the key with which each names its file."""
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
+_VERSIONS = re.compile(r"from version (\S+) when using version (\S+?)\.?(?:\s|$)")
+"""The two versions in scikit-learn's warning about a file of another version."""
 _READ = "skops files (.skops), XGBoost .json or .ubj, LightGBM .txt (save_model), and MLflow model directories"
 
 
@@ -93,11 +96,8 @@ def load(
     if params is not None:
         model = restored(model, params)
     _require_trees(path, model)
-    versions = {
-        (warning.message.original_sklearn_version, warning.message.current_sklearn_version)  # type: ignore[union-attr]
-        for warning in caught
-        if "InconsistentVersion" in warning.category.__name__
-    }
+    messages = [str(warning.message) for warning in caught if "InconsistentVersion" in warning.category.__name__]
+    versions = {found.groups() for found in map(_VERSIONS.search, messages) if found}
     texts = tuple(
         f"{path} was saved by another version of scikit-learn: {saved_by}, and {installed} is installed. For rows of "
         "X, the output of the trees is compared with that of the installed version, not with that of the other one"

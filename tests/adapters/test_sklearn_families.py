@@ -38,7 +38,8 @@ import debias
 from debias.data.table import Table
 from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
-from support.versions import at_least, needs
+from support.missing_values import IN_FORESTS
+from support.versions import needs
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
@@ -76,7 +77,6 @@ def assert_predicts_alike(model, X, raw, leaves, rtol=1e-12):
 
 # --- several responses ---------------------------------------------------------------------------------
 
-TREES_TAKE_MISSING = at_least("scikit-learn", "1.6")  # also those with random splits
 FORESTS = [RandomForestRegressor, ExtraTreesRegressor, RandomForestClassifier, ExtraTreesClassifier]
 
 
@@ -100,7 +100,7 @@ def test_forests_of_two_responses(kind, min_samples_leaf, bootstrap, max_leaf_no
     X, Y = two_responses(classes)
     varied = {"min_samples_leaf": min_samples_leaf, "bootstrap": bootstrap, "max_leaf_nodes": max_leaf_nodes}
     model = kind(5, random_state=0, **varied).fit(X, Y)
-    X_new, _ = draw(missing=TREES_TAKE_MISSING, seed=1)
+    X_new, _ = draw(missing=IN_FORESTS, seed=1)
     raw = np.concatenate(model.predict_proba(X_new), axis=1) if classes else model.predict(X_new)
     assert_predicts_alike(model, X_new, raw, model.apply(X_new))
     found = debias.score(model, scorer="mdi", normalize="tree").values
@@ -161,7 +161,7 @@ def bagged(classes, which, bags, weight=None, **tree):
 @given(classes=st.booleans(), which=st.integers(0, 1), bags=BAGS, min_samples_leaf=st.integers(1, 20))
 def test_bags_of_any_settings(classes, which, bags, min_samples_leaf):
     model, _, _ = bagged(classes, which, bags, min_samples_leaf=min_samples_leaf)
-    X_new, _ = draw(missing=TREES_TAKE_MISSING, seed=1)
+    X_new, _ = draw(missing=IN_FORESTS, seed=1)
     raw = model.predict_proba(X_new) if classes else model.predict(X_new)
     each = zip(model.estimators_, model.estimators_features_, strict=True)
     assert_predicts_alike(model, X_new, raw, np.stack([tree.apply(X_new[:, f]) for tree, f in each], axis=1))
