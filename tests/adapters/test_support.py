@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from importlib.metadata import version
 
 import numpy as np
 import pytest
 
 import debias
 from support import families, support_table
+from support.versions import at_least
 
 PAGE = support_table.read()
 
@@ -79,6 +81,8 @@ CAPABILITIES = {
 @pytest.mark.parametrize("capability", support_table.CAPABILITIES)
 @pytest.mark.parametrize("family", families.FAMILIES)
 def test_the_table_of_support_holds(family, capability, record_property):
+    if capability == "categories" and family.startswith("XGBoost") and not at_least("xgboost", "3.1"):
+        pytest.skip(f"xgboost {version('xgboost')}: it keeps no labels of categories")
     record_property("family", family)
     record_property("capability", capability)
     if capability in ("missing", "categories") and not takes(family, capability):
