@@ -323,6 +323,17 @@ class Table:
 
     def _refuse_non_numeric(self, ensemble: TreeEnsemble) -> None:
         """Raise a RowsError if a column without known labels is not numeric."""
+        try:
+            self._require_numbers()
+        except RowsError as error:
+            if ensemble.category_set is None or ensemble.category_labels is not None:
+                raise
+            raise RowsError(
+                f"{error} The model splits on codes of categories and does not keep their labels (XGBoost keeps them "
+                "from 3.1 on): pass the codes that the labels had in training, and NaN for missing ones"
+            ) from None
+
+    def _require_numbers(self) -> None:
         positions = [k if self._order is None else self._order[k] for k in range(self.shape[1]) if k not in self._codes]
         if self._frame is not None:
             refuse_non_numeric(self._frame[:, positions])

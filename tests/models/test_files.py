@@ -26,6 +26,7 @@ from debias.cli import main
 from debias.models.sandbox import check
 from debias.models.trial import load_and_predict
 from support import crafted, simulated
+from support.versions import at_least
 
 XGBOOST = ("child", "feature", "cycle", "short", "claim", "truncated")
 LIGHTGBM = ("child", "feature", "cycle", "short", "claim", "nested", "length", "truncated")
@@ -95,13 +96,17 @@ def test_the_command_ends_with_3_on_a_crafted_file(home, name):
 
 
 @pytest.mark.parametrize("ending", ["json", "ubj"])
-def test_a_tree_for_several_classes_is_read(tmp_path, data, ending):
+def test_a_tree_for_several_classes_is_read_or_refused_by_version(tmp_path, data, ending):
     xgboost = pytest.importorskip("xgboost")
     X, y = data
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, multi_strategy="multi_output_tree", n_jobs=1)
     model.fit(X, np.digitize(y, [-1, 1]))
     path = tmp_path / f"model.{ending}"
     model.save_model(path)
+    if not at_least("xgboost", "3.2"):
+        with pytest.raises(debias.UnsupportedModelError, match="which XGBoost writes since 3.2"):
+            debias.load_model(path)
+        return
     rows = xgboost.DMatrix(X)
     assert np.array_equal(debias.load_model(path).predict(rows), model.get_booster().predict(rows))
 
