@@ -3,15 +3,15 @@
 import pytest
 
 from debias.trees.tested_versions import major_minor
-from debias_adapters import tested_versions
+from debias_adapters import CATBOOST, LIGHTGBM, SCIKIT_LEARN, XGBOOST
 from support import support_table, versions_table
 
 RECORDS = versions_table.records()
 TESTED = {
-    "scikit-learn": tested_versions.SCIKIT_LEARN,
-    "xgboost": tested_versions.XGBOOST,
-    "lightgbm": tested_versions.LIGHTGBM,
-    "catboost": tested_versions.CATBOOST,
+    "scikit-learn": SCIKIT_LEARN,
+    "xgboost": XGBOOST,
+    "lightgbm": LIGHTGBM,
+    "catboost": CATBOOST,
 }
 
 

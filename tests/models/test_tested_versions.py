@@ -11,13 +11,13 @@ import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor, VotingRegressor
 
 import debias
+import debias_adapters
 from debias.trees.tested_versions import TestedVersions, major_minor
-from debias_adapters import tested_versions
 
 LIBRARIES = {
-    sklearn: (RandomForestRegressor(10, random_state=0), tested_versions.SCIKIT_LEARN),
-    xgboost: (xgboost.XGBRegressor(n_estimators=3), tested_versions.XGBOOST),
-    lightgbm: (lightgbm.LGBMRegressor(n_estimators=3, verbose=-1), tested_versions.LIGHTGBM),
+    sklearn: (RandomForestRegressor(10, random_state=0), debias_adapters.SCIKIT_LEARN),
+    xgboost: (xgboost.XGBRegressor(n_estimators=3), debias_adapters.XGBOOST),
+    lightgbm: (lightgbm.LGBMRegressor(n_estimators=3, verbose=-1), debias_adapters.LIGHTGBM),
 }
 
 

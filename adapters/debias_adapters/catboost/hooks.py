@@ -13,9 +13,9 @@ from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelErro
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
+from debias_adapters import CATBOOST
 from debias_adapters.catboost import refit
 from debias_adapters.catboost.reading import LABELS, Nodes, as_json, category_sets, trees
-from debias_adapters.tested_versions import CATBOOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -18,9 +18,9 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
+from debias_adapters import LIGHTGBM
 from debias_adapters.lightgbm import bags, changed_leaves, files, refit
 from debias_adapters.lightgbm.reading import ModelText, take_base, text_in_parts
-from debias_adapters.tested_versions import LIGHTGBM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

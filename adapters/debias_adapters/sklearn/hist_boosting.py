@@ -11,9 +11,9 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
 from debias.trees.ensemble import TreeEnsemble
+from debias_adapters import SCIKIT_LEARN
 from debias_adapters.sklearn.reading import names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
-from debias_adapters.tested_versions import SCIKIT_LEARN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

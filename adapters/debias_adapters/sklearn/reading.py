@@ -13,7 +13,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.parallel import over_parts
 from debias.trees.objectives import LOGISTIC, SOFTMAX, SQUARED_ERROR, Objective
-from debias_adapters.tested_versions import SCIKIT_LEARN
+from debias_adapters import SCIKIT_LEARN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
-from debias_adapters.tested_versions import XGBOOST
+from debias_adapters import XGBOOST
 from debias_adapters.xgboost import files, reading, refit
 
 if TYPE_CHECKING:
