@@ -53,8 +53,8 @@ def xgb(kind=xgboost.XGBRegressor, **settings):
     return kind(n_estimators=5, max_depth=3, n_jobs=1, random_state=0, enable_categorical=True, **settings)
 
 
-XGB_DROPOUT = {} if at_least("xgboost", "3.4") else {"booster": "dart"}
-"""What makes XGBoost use `rate_drop`: from 3.4 on it needs no booster of its own, and deprecates its name."""
+XGB_DROPOUT = {} if at_least("xgboost", "3.3") else {"booster": "dart"}
+"""What makes XGBoost use `rate_drop`: from 3.3 on it needs no booster of its own, and deprecates its name."""
 
 
 def xgb_forest(kind=xgboost.XGBRFRegressor, **settings):

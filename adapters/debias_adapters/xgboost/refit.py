@@ -204,7 +204,7 @@ def _settings(learner: dict[str, Any]) -> dict[str, Any]:
     gradient_booster = learner["gradient_booster"]
     settings: dict[str, Any] = {
         **_section(learner, "tree_train_param"),
-        **gradient_booster.get("dart_train_param", {}),  # XGBoost 3.4 has it for trees without dropout too
+        **gradient_booster.get("dart_train_param", {}),  # XGBoost 3.3 has it for trees without dropout too
         **{
             name: value
             for section in learner["objective"].values()
@@ -242,7 +242,7 @@ def _is_forest(model: Any) -> bool:
 
 @contextmanager
 def _told_before() -> Iterator[None]:
-    """Hide what XGBoost 3.4 says of models it deprecates: users were told so when they made the model."""
+    """Hide what XGBoost 3.3 and 3.4 say of models they deprecate: users were told so when they made the model."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`XGBRF\w+` is deprecated", FutureWarning)
         warnings.filterwarnings("ignore", r".*`booster=dart` is deprecated", UserWarning)
