@@ -40,7 +40,9 @@ RELEASED = {
 }
 """Sessions between the floors and the newest: Python, and the versions that pip gave about that month."""
 FLOORS_NEED = ("pyparsing<3.3",)
-"""Newer versions of what the minimum versions depend on, which these do not work with: matplotlib 3.9."""
+"""Newer versions of what the minimum versions depend on, which these do not work with: matplotlib 3.10."""
+SEEDED = ["--seed"]
+"""The environments get pip: a test installs a plugin with it."""
 
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = False
@@ -50,14 +52,14 @@ if pyenv := shutil.which("pyenv"):  # its commands python3.12, python3.13, ... r
     os.environ.setdefault("PYENV_VERSION", ":".join(reversed(installed.split())))
 
 
-@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"], venv_params=SEEDED)
 def newest(session: nox.Session) -> None:
     """Run the tests with what pip gives today."""
     session.install(wheel(",".join(EXTRAS)))
     run_tests(session)
 
 
-@nox.session(python="3.11")
+@nox.session(python="3.11", venv_params=SEEDED)
 def floors(session: nox.Session) -> None:
     """Run the tests with the minimum version of every package."""
     folder = Path(session.create_tmp()).resolve()
@@ -76,7 +78,7 @@ def floors(session: nox.Session) -> None:
 def released(name: str, python: str, pins: tuple[str, ...]) -> None:
     """Add the session of the versions of one month."""
 
-    @nox.session(python=python, name=f"released-{name}")
+    @nox.session(python=python, name=f"released-{name}", venv_params=SEEDED)
     def session_of_the_month(session: nox.Session) -> None:
         session.install(wheel(",".join(EXTRAS)), *pins)
         run_tests(session)

@@ -45,7 +45,7 @@ def errors() -> Iterator[None]:
             click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
         except Exception:  # a bug in debias must not exit with 1, which means a failed gate
-            traceback.print_exc()
+            click.echo(traceback.format_exc(), err=True)
             sys.exit(COULD_NOT_RUN)
 
 

@@ -133,7 +133,7 @@ LIGHTGBM = {
     "linear": line("is_linear", "1"),
     "name twice": lambda text: text.replace("num_cat=0\n", "num_cat=0\nnum_cat=0\n", 1),
     "head twice": lambda text: text.replace("num_class=1\n", "num_class=1\nnum_class=2000000000\n", 1),
-    "no parameter": lambda text: text.replace("[num_leaves: 31]", "num_leaves", 1),
+    "no parameter": lambda text: text.replace("[sigmoid: 1]", "sigmoid", 1),
     "parameters without end": lambda text: text.replace("end of parameters", "", 1),
     "cut off": lambda text: text[: text.index("end of trees")],
     "carriage returns": lambda text: text.replace("\nleft_child", "\rleft_child", 1),
