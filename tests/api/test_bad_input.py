@@ -359,7 +359,7 @@ def test_boosters_without_trees_are_refused(fresh):
         debias.score(xgboost.Booster(), *fresh)
 
 
-@needs("xgboost", "3.1", "it trains on one class from a base score that is not 0")
+@needs("xgboost", "3.2", "it trains on one class from a base score that is not 0")
 def test_boosters_of_one_class_are_refused(data, fresh):
     import xgboost
 
