@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-UNPROVEN = ("cannot be told", "stated by the user")
+LIKE_TRAINING = "stated by the user"
+"""Status of rows that look like training rows although the user says that they are held out."""
+UNPROVEN = ("cannot be told", LIKE_TRAINING)
 """Statuses of held-out rows that may contain training rows."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.scores import LIKE_TRAINING
 from debias.text import all_are, capital, counted, percent, shown
 
 if TYPE_CHECKING:
@@ -55,9 +56,7 @@ def test_summary(audit: Audit) -> str:
         return f"No feature was tested: {audit.untested_because}."
     n_noise, n_features, n_rows = audit.verdict.count("indistinguishable"), audit.share.size, audit.main.n_rows
     rows = "this 1 row" if n_rows == 1 else f"these {n_rows:,} rows"
-    if_unseen = ", if it is not a training row" if n_rows == 1 else ", if none of them is a training row"
-    condition = "" if audit.main.unproven_because is None else if_unseen
-    sentences = [f"{verdict_count(audit)} on {rows}{condition}."]
+    sentences = [f"{verdict_count(audit)} on {rows}{condition(audit, named=True)}."]
     if 0 < n_noise < n_features and audit.unsupported_share is not None and reports_anything(audit):
         they = "It has" if n_noise == 1 else "Together they have"
         sentences.append(f"{they} {percent(audit.unsupported_share)} of the reported importance.")
@@ -72,6 +71,19 @@ def verdict_count(audit: Audit) -> str:
         return f"{all_are(n_features, 'feature')} informative"
     some = f"{n_noise:,} of {n_features:,} features {'is' if n_noise == 1 else 'are'}"
     return f"{all_are(n_features, 'feature') if n_noise == n_features else some} indistinguishable from noise"
+
+
+def condition(audit: Audit, *, named: bool) -> str:
+    """Return the clause for held-out rows that may be training rows; `named` if the sentence has named the rows."""
+    if audit.main.unproven_because is None:
+        return ""
+    like_training = audit.main.provenance["status"] == LIKE_TRAINING
+    if audit.main.n_rows == 1:
+        row = "it" if named else "the row"
+        return f", but {row} looks like a training row" if like_training else f", if {row} is not a training row"
+    if like_training:
+        return f", but {'they' if named else 'the rows'} look like training rows"
+    return f", if none of {'them' if named else 'the rows'} is a training row"
 
 
 def test_description(audit: Audit) -> str:
@@ -129,13 +141,14 @@ def headline(audit: Audit) -> str:
         return "Scored on training rows: this audit cannot show which features are more than noise."
     if not audit.tested:
         return "No feature was tested: this audit shows scores but no verdicts."
+    held_if = condition(audit, named=False)
     if audit.unsupported_share is None or not reports_anything(audit):
-        return f"{verdict_count(audit)}."
+        return f"{verdict_count(audit)}{held_if}."
     if "indistinguishable" not in audit.verdict:
-        return "All of the reported importance belongs to informative features."
+        return f"All of the reported importance belongs to informative features{held_if}."
     part = percent(audit.unsupported_share)
     part = {"0%": "None", "100%": "All"}.get(part, capital(part))
-    return f"{part} of the reported importance belongs to features that are indistinguishable from noise."
+    return f"{part} of the reported importance belongs to features that are indistinguishable from noise{held_if}."
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:

@@ -14,14 +14,14 @@ in :mod:`debias.rows.response_check`.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError
 from debias.rows.bag_proof import Proof, prove, response_fits
-from debias.rows.recognition import Recognition, recognise
+from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -132,7 +132,10 @@ def resolve(
         )
         if bags_and_provenance is not None:
             return "oob", *bags_and_provenance
-    kind, provenance = without_bags(ensemble, recognise(ensemble, table, response), rows, table.n_rows, log)
+    recognition = recognise(ensemble, table, response)
+    if not recognition.exact and weighted_by_class(ensemble, table, response):
+        recognition = replace(recognition, exact=True)
+    kind, provenance = without_bags(ensemble, recognition, rows, table.n_rows, log)
     return kind, None, provenance
 
 
@@ -181,7 +184,7 @@ def without_bags(
         return "train", _claimed_training(ensemble, recognition, log)
     if recognition.largely_training:
         _refuse_training_rows(ensemble, recognition, rows, n_rows, log)
-        return "held-out", _fresh(recognition)
+        return "held-out", _fresh(ensemble, recognition)
     if recognition.untold is not None:
         _report_unknown(ensemble, recognition.untold, rows, log)
     if rows == "auto" and n_rows == ensemble.n_train:
@@ -198,7 +201,7 @@ def without_bags(
         )
     if recognition.shift is not None and recognition.shift.features:
         log.warn(_describe_shift(recognition.shift))
-    return "held-out", _fresh(recognition)
+    return "held-out", _fresh(ensemble, recognition)
 
 
 def prove_bags(
@@ -285,18 +288,32 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, log: War
     )
 
 
-def _fresh(recognition: Recognition) -> Provenance:
+def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
     share, shift = recognition.share, recognition.shift
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
     if recognition.largely_training:
         detail = "used as held-out rows because the user passed rows='held-out', but they look like training rows"
         return Provenance("held-out", "stated by the user", detail, share, size, names)
     if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
-        reason = f": {recognition.untold}" if recognition.untold else ""
-        detail = f"it is not known whether some of them are training rows{reason}"
+        detail = f"it is not known whether some of them are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
     detail = "the leaf counts do not look like those of the training rows or of a random part of them"
+    if ensemble.count is None:
+        detail += ", if the model was trained without weights, which it does not store"
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
+
+
+def _why_unknown(recognition: Recognition) -> str:
+    if recognition.untold is not None:
+        return recognition.untold
+    if recognition.share is None:
+        return f"there are fewer than {ROWS_AT_LEAST} of them"
+    if recognition.suspicious:
+        return (
+            f"the leaf counts suggest {recognition.share:.0%} of them, which rows the model has not seen reach with "
+            f"probability {recognition.p_fresh:.1g}"
+        )
+    return f"so many training rows would be recognised with probability {recognition.power:.1g} only"
 
 
 def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.data.table import route_table
 from debias.rows.leaf_counts import LeafCounts, count_leaves
 from debias.rows.shift import Shift, shift_of
 
@@ -45,6 +46,10 @@ THRESHOLD = 0.4
 grown on; with more rows the value falls in proportion, as g / r of the whole training set does."""
 FALSE_ALARM = 0.05
 """Largest probability that fresh rows have so small a dispersion; an alarm needs THRESHOLD as well."""
+CERTAIN = 0.01
+"""Rows are certainly the training rows if fresh rows would fit the leaves as well with a smaller probability."""
+AGREEMENT = 0.3
+"""The same as FALSE_ALARM if every leaf agrees exactly: few fresh samples have as many rows as the training set."""
 LOW_FALSE_ALARM = 0.01
 """The same for doubtful rows, see `Recognition`, and for many rows."""
 MANY_ROWS = 1.5
@@ -60,6 +65,8 @@ SMOOTHED = (
     "for quantiles with hessians that depend on all training rows together, so only all training rows at once, without "
     "weights, can be recognised"
 )
+SPARE_LEAVES = 2
+"""Number of leaves in addition to the classes that a tree needs at least to recognise class weights."""
 ROWS_TO_COMPARE = 5000
 """Number of evenly spaced rows that show whether rows repeat, if there are more."""
 ROWS_AT_LEAST = 20
@@ -125,6 +132,8 @@ class Recognition:
         """Whether the rows are the training set, or mostly rows of it."""
         if self.exact or not self.suspicious:
             return self.exact
+        if self.agrees:
+            return self.p_fresh < AGREEMENT
         mostly = not self.doubtful and self.share is not None and self.share > THRESHOLD
         return self.p_fresh < (FALSE_ALARM if mostly else self.false_alarm)
 
@@ -170,6 +179,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     below = 1 + kappa * r - dispersion
     grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
     freedom = _effective_freedom(usable)
+    agrees = _all_agree(counted)
+    p_fresh = _chi2_cdf(dispersion / (1 + kappa * r), freedom)
     doubtful = (_mostly_repeated(usable) or _sparse(usable)) and _short_somewhere(counted)
     false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
@@ -179,13 +190,40 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         present=float(grown_share * r),
         n_rows=n_rows,
         n_grown=n_grown,
-        p_fresh=_chi2_cdf(dispersion / (1 + kappa * r), freedom),
+        p_fresh=max(p_fresh, _chance_of_agreement(counted)) if agrees else p_fresh,
         power=_power(r, kappa, min(1.0, n_rows / n_train), freedom, false_alarm),
-        agrees=_all_agree(counted),
+        agrees=agrees,
         doubtful=doubtful,
         false_alarm=false_alarm,
         shift=shift,
     )
+
+
+def weighted_by_class(ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
+    """Whether rows are all training rows of a model that stores sums of hessians and was trained with class weights.
+
+    Before the first tree all rows have the same margin, so the hessian of a row is its weight times a constant. If rows
+    of a class have the same weight, the sum of a leaf is a linear function of its numbers of rows of each class. This
+    holds at all leaves for the training rows, and hardly ever for other rows.
+
+    Parameters
+    ----------
+    ensemble, table, response
+        As for :func:`recognise`.
+    """
+    if ensemble.count is not None or ensemble.cover is None or response.margin is not None:
+        return False
+    if ensemble.averaged or ensemble.objective.name not in ("logistic", "softmax") or response.target is None:
+        return False
+    nodes = slice(0, int(ensemble.tree_start[1]))
+    leaves = np.flatnonzero(ensemble.left[nodes] < 0)
+    of_class = response.target if response.target.shape[1] > 1 else np.hstack([1 - response.target, response.target])
+    if leaves.size < of_class.shape[1] + SPARE_LEAVES or not np.isin(of_class, (0, 1)).all():
+        return False
+    at = np.searchsorted(leaves, route_table(ensemble, table, np.zeros(1, dtype=np.int64))[:, 0])
+    counts = np.column_stack([np.bincount(at, column, leaves.size) for column in of_class.T])
+    weights = np.linalg.lstsq(counts, ensemble.cover[nodes][leaves], rcond=None)[0]
+    return bool((weights > 0).all() and np.allclose(counts @ weights, ensemble.cover[nodes][leaves], rtol=1e-5, atol=0))
 
 
 def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
@@ -217,8 +255,7 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     n_rows = float(np.mean([tree.reached.sum() for tree in counted]))
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     if _all_agree(counted):
-        # One stump may agree by chance, and so may all stumps with the same split.
-        return any(tree.stored.size > 2 for tree in counted) or len({tuple(tree.stored) for tree in counted}) > 2
+        return _chance_of_agreement(counted) < CERTAIN
     if _short_somewhere(counted):
         return False
     from scipy.stats import nbinom
@@ -227,12 +264,31 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     # most three are counted.
     chance = n_grown / (n_grown + n_rows)
     log_p = [np.sum(nbinom.logsf(tree.stored - 1, np.maximum(tree.stored, 1), chance)) for tree in counted]
-    return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(0.01))
+    return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(CERTAIN))
 
 
 def _short_somewhere(counted: list[LeafCounts]) -> bool:
     """Whether some leaf has fewer rows than in training: then some training rows are missing."""
     return any((tree.reached < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
+
+
+def _chance_of_agreement(counted: list[LeafCounts]) -> float:
+    """Return the largest probability that as many fresh rows fall into the leaves exactly as the training rows did.
+
+    Their numbers are multinomial, with the largest probability if each leaf has its share of the training rows as mass.
+    Trees with the same counts may have the same splits and count once, and at most three trees count. Sums of hessians
+    that are not numbers of rows do not agree by chance.
+    """
+    from scipy.special import gammaln, xlogy
+
+    counts = {tuple(np.round(tree.stored, 3)) for tree in counted}
+    if any(number % 1 for stored in counts for number in stored):
+        return 0.0
+    log_p = []
+    for stored in map(np.array, counts):
+        n_rows = stored.sum()
+        log_p.append(gammaln(n_rows + 1) - gammaln(stored + 1).sum() + xlogy(stored, stored / n_rows).sum())
+    return float(np.exp(sum(sorted(log_p)[:3])))
 
 
 def _all_agree(counted: list[LeafCounts]) -> bool:

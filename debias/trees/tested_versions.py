@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 def major_minor(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version."""
-    first, second, *_ = [*re.findall(r"\d+", version), "0", "0"]
+    first, second, *_ = [*re.findall(r"\d+", str(version)), "0", "0"]
     return int(first), int(second)
 
 

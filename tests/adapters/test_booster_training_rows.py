@@ -237,3 +237,22 @@ def test_a_smooth_loss_without_residuals_has_a_finite_curvature():
     for objective in ("absolute_error", "quantile"):
         smooth = debias.trees.objectives.Objective(objective, smoothed=True)
         assert np.isfinite(smooth.curvature(np.zeros((5, 1)), np.zeros((5, 1)))).all()
+
+
+@pytest.mark.parametrize("weight", [5.0, 1.7])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_training_rows_of_a_model_with_class_weights_are_recognised(n_classes, weight):
+    rng = np.random.default_rng(0)
+    X, fresh = rng.normal(size=(2, 300, 4))
+    y, fresh_y = rng.integers(0, n_classes, (2, 300))
+    model = xgboost.XGBClassifier(n_estimators=20, max_depth=4, n_jobs=1)
+    model.fit(X, y, sample_weight=np.where(y == 1, weight, 1.0))
+    order = rng.permutation(300)
+    for rows in (slice(None), order):
+        with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
+            debias.score(model, X[rows], y[rows])
+    with pytest.warns(debias.DebiasWarning, match="these are the training rows"):
+        audit = debias.audit(model, X, y, rows="held-out", n_permutations=19, seed=0)
+    assert "but they look like training rows" in audit.summary()[1]
+    scores = debias.score(model, fresh, fresh_y, rows="held-out")
+    assert scores.unproven_because is not None or "without weights" in scores.provenance["detail"]

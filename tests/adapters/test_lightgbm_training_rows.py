@@ -177,3 +177,16 @@ def test_the_bags_of_a_forest_prove_nothing_after_a_refit():
 
 def text_of(booster):
     return ModelText.parse(booster.model_to_string(), "test")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_smoothed_splits_on_categories_are_not_taken_for_changed_leaves(seed):
+    rng = np.random.default_rng(seed)
+    X, fresh = (np.column_stack([rng.normal(size=n), rng.integers(0, 100, n)]) for n in (600, 300))
+    y, fresh_y = (rows[:, 0] + (rows[:, 1] % 3) + rng.normal(size=len(rows)) for rows in (X, fresh))
+    settings = {"min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "num_leaves": 15}
+    booster = lightgbm.train(settings, lightgbm.Dataset(X, y, categorical_feature=[1]), 20)
+    assert debias.extract(booster).count is not None
+    changed = debias.extract(booster.refit(fresh, fresh_y))
+    assert changed.count is None
+    assert any("changed after the trees were grown" in note for note in changed.notes)

@@ -100,10 +100,16 @@ def found(facts, some, of, verb, every, all_of, verdict, rows, n_rows, condition
     by_procedure(facts, procedure)
 
 
-def condition_of(scores):
+def condition_of(scores, them="them", they="they", it="it"):
     if not unproven(scores):
         return None
-    return ", if it is not a training row" if scores.n_rows == 1 else ", if none of them is a training row"
+    if scores.provenance["status"] == "cannot be told":
+        return f", if {it} is not a training row" if scores.n_rows == 1 else f", if none of {them} is a training row"
+    return f", but {it} looks like a training row" if scores.n_rows == 1 else f", but {they} look like training rows"
+
+
+def headline_condition(facts, condition):
+    assert condition == condition_of(facts.main, "the rows", "the rows", "the row")
 
 
 def how_many(facts, some, of, verb, every, all_of, verdict):
@@ -207,7 +213,7 @@ PROCEDURE = (
 )
 SUMMARY = {
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
-    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, if (?:none of them|it) is (?:not )?a training row)?\."
+    rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*)\.": found,
     r"No feature was tested: (.+)\.": not_tested,
     "On training rows the scores have the same bias as the reported importance, so they cannot show which features "
@@ -227,12 +233,14 @@ SUMMARY = {
 }
 
 
-def all_reported_found(facts):
+def all_reported_found(facts, condition):
+    headline_condition(facts, condition)
     assert set(facts.verdict) == {"informative"}
     assert not facts.nothing_reported
 
 
-def reported_on_noise(facts, part):
+def reported_on_noise(facts, part, condition):
+    headline_condition(facts, condition)
     assert len(facts.noise) > 0
     assert not facts.nothing_reported
     share = facts.reported[facts.noise].sum()
@@ -249,15 +257,17 @@ def untested_headline(facts):
 
 
 def headline_how_many(facts, *told):
+    *told, condition = told
+    headline_condition(facts, condition)
     assert facts.nothing_reported
     how_many(facts, *told)
 
 
 HEADLINE = {
-    r"All of the reported importance belongs to informative features\.": all_reported_found,
+    r"All of the reported importance belongs to informative features(, (?:if|but) [a-z ]+)?\.": all_reported_found,
     r"(None|All|(?:Less than |More than )?[\d.]+%) of the reported importance belongs to features that are "
-    r"indistinguishable from noise\.": reported_on_noise,
-    rf"{HOW_MANY}\.": headline_how_many,
+    r"indistinguishable from noise(, (?:if|but) [a-z ]+)?\.": reported_on_noise,
+    rf"{HOW_MANY}(, (?:if|but) [a-z ]+)?\.": headline_how_many,
     r"No feature was tested: this audit shows scores but no verdicts\.": untested_headline,
     r"Scored on training rows: this audit cannot show which features are more than noise\.": training,
 }

@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
+from xgboost import XGBRegressor
 
 import debias
 from support.versions import at_least, needs
@@ -582,3 +583,21 @@ def test_deep_single_trees_and_few_fresh_rows():
         refused += verdict(tree, X[some], y[some]) == "refused"
     # At the bound of 1 % eleven or more of 400 have a probability of 0.3 %.
     assert refused < 11, refused
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_few_small_leaves_that_agree_are_no_certainty():
+    """Small leaves such as 1, 2 and 22 rows often hold as many fresh rows."""
+    rng = np.random.default_rng(0)
+    certain = refused = 0
+    for _ in range(100):
+        X, fresh = rng.normal(size=(2, 25, 3))
+        y, fresh_y = (rng.random((2, 25)) < 0.1) * 1.0
+        model = XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1, objective="reg:quantileerror", quantile_alpha=0.5)
+        try:
+            debias.score(model.fit(X, y), fresh, fresh_y)
+        except debias.ProvenanceError as error:
+            refused += 1
+            certain += "these are the training rows" in str(error)
+    assert certain == 0
+    assert refused <= 30

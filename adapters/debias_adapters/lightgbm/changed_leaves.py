@@ -14,6 +14,10 @@ from debias_adapters.lightgbm.reading import numbers
 if TYPE_CHECKING:
     from debias_adapters.lightgbm.reading import ModelText
 
+NOTE = (
+    "the leaf values were changed after the trees were grown, e.g. by Booster.refit. The numbers of rows in the model "
+    "say nothing about the rows of that refit"
+)
 TREES_AT_MOST = 20
 RENEWED = ("regression_l1", "quantile", "mape")
 """Objectives whose leaf values are medians or quantiles, unlike the values of inner nodes."""
@@ -59,8 +63,13 @@ def were_changed(model: ModelText) -> bool:
     hessian[is_leaf] = trees.hessians(chosen)
     hessian[~is_leaf] = numbers(blocks, "internal_weight", size // 2)
     stated[~is_leaf] = numbers(blocks, "internal_value", size // 2)
-    # Before LightGBM 4.6 a root has neither a hessian nor a value. Splits on categories have a smoothing of their own.
-    at = np.flatnonzero(~is_leaf & (hessian > 0) & (trees.category_set[nodes] < 0))
+    # Splits on categories smooth the values of both children with another constant (`cat_l2`).
+    by_category = ~is_leaf & (trees.category_set[nodes] >= 0)
+    parents = np.flatnonzero(by_category)
+    smoothed = by_category.copy()
+    smoothed[np.concatenate([root[parents] + left[parents], root[parents] + right[parents]])] = True
+    # Before LightGBM 4.6 a root has neither a hessian nor a value.
+    at = np.flatnonzero(~is_leaf & (hessian > 0) & ~smoothed)
     a, b = root[at] + left[at], root[at] + right[at]
     exist = (np.minimum(a, b) >= 0) & (np.maximum(a, b) < value.size)  # links are checked later
     at, a, b = at[exist], a[exist], b[exist]

@@ -190,7 +190,10 @@ def debias_load_model(path: Path) -> Any | None:
     try:
         return xgboost.Booster(model_file=data)
     except xgboost.core.XGBoostError as error:
-        raise UnsupportedModelError(f"{path} cannot be loaded by XGBoost: {str(error).splitlines()[0]}") from error
+        raise UnsupportedModelError(
+            f"{path} cannot be loaded by XGBoost {xgboost.__version__}, which may be older than the file: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
 
 
 def _is_mine(model: Any) -> bool:
