@@ -295,7 +295,7 @@ def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
         detail = "used as held-out rows because the user passed rows='held-out', but they look like training rows"
         return Provenance("held-out", "stated by the user", detail, share, size, names)
     if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
-        detail = f"it is not known whether some of them are training rows, because {_why_unknown(recognition)}"
+        detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
     detail = "the leaf counts do not look like those of the training rows or of a random part of them"
     if ensemble.count is None:

@@ -32,7 +32,7 @@ def test_boosters_need_the_users_word(of_custom_loss, of_training):
 def test_what_is_not_known_of_the_rows_is_said_everywhere(of_custom_loss):
     model, X, y = of_custom_loss
     audit = debias.audit(model, X[300:], y[300:], rows="held-out")
-    unknown = "it is not known whether some of them are training rows"
+    unknown = "it is not known whether some of these rows are training rows"
     assert unknown in audit.main.unproven_because
     assert f"{audit!r} {audit.main!r}".count("142 assumed held-out rows") == 2
     assert audit.summary()[0].startswith(f"Scored on 142 assumed held-out rows: {unknown}")
