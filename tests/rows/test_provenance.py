@@ -590,12 +590,12 @@ def test_few_small_leaves_that_agree_are_no_certainty():
     """Small leaves such as 1, 2 and 22 rows often hold as many fresh rows."""
     rng = np.random.default_rng(0)
     certain = refused = 0
-    for _ in range(100):
+    for _ in range(150):
         X, fresh = rng.normal(size=(2, 25, 3))
         y, fresh_y = (rng.random((2, 25)) < 0.1) * 1.0
-        model = XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1, objective="reg:quantileerror", quantile_alpha=0.5)
+        model = XGBRegressor(n_estimators=1, max_depth=2, n_jobs=1).fit(X, y)
         try:
-            debias.score(model.fit(X, y), fresh, fresh_y)
+            debias.score(model, fresh, fresh_y)
         except debias.ProvenanceError as error:
             refused += 1
             certain += "these are the training rows" in str(error)
