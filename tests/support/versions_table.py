@@ -101,9 +101,9 @@ def page() -> str:
             "## Families of models",
             FAMILIES,
             _families(ran),
-            "## What older versions lack",
-            LACKS,
-            _lacks(ran),
+            "## Tests that do not apply to a version",
+            NOT_APPLYING,
+            _not_applying(ran),
             REST,
         )
     )
@@ -113,12 +113,14 @@ INTRODUCTION = """\
 The versions with which the tests ran. This page is written by `tests/support/versions_table.py` from what the sessions
 of `.ci/noxfile.py` recorded in `docs/results/versions/`; nothing in it was typed by hand. Each column is a session: a
 fresh environment with the wheel of debias and these versions. *floors* has the minimum version of every package, all
-together."""
+together, except where another package needs a later one."""
 FAMILIES = """\
 The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
-tested, and the outcome is the one of that page. Otherwise the cell names what is different."""
-LACKS = """\
-Tests that did not run because a version lacks what they test, with the reason that the test gives."""
+tested, and the outcome is the one of that page. Otherwise the cell names what is different: what a version cannot give
+is refused by debias, and the tests require that the error says why. The table below has the reasons."""
+NOT_APPLYING = """\
+Tests that were skipped because of a version, with the reason that the test gives: mostly what an older version lacks,
+and what a newer one does otherwise."""
 REST = """\
 ## Other versions
 
@@ -173,7 +175,7 @@ def _families(records: list[dict[str, Any]]) -> str:
     return _table(["model", *(each["session"] for each in records)], rows)
 
 
-def _lacks(records: list[dict[str, Any]]) -> str:
+def _not_applying(records: list[dict[str, Any]]) -> str:
     """Return the reasons of skips that begin with a package and its version, as `support.versions` writes them."""
     names = "|".join(map(re.escape, requirements()))
     rows = []
@@ -181,7 +183,7 @@ def _lacks(records: list[dict[str, Any]]) -> str:
         for reason, count in sorted(each["skips"].items()):
             if found := re.fullmatch(rf"((?:{names}) [\d.]+): (.+)", reason):
                 rows.append([each["session"], found[1], found[2], str(count)])
-    return _table(["session", "version", "what it lacks", "tests"], rows)
+    return _table(["session", "version", "reason", "tests"], rows)
 
 
 def _table(heading: list[str], rows: list[list[str]]) -> str:
