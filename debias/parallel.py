@@ -108,6 +108,11 @@ def in_threads(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
+def current() -> Threads:
+    """Return the threads that are allowed here."""
+    return _at_work.get()
+
+
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[Threads]:
     """Allow loops in the block `n_jobs` threads (-1: one a core). Threads and processes they start use one each."""

@@ -33,7 +33,9 @@ class WarningLog:
         self.texts.append(text)
 
     def warn(self, text: str) -> None:
-        """Keep a text, and issue it as a warning that points at the user's line that called debias."""
+        """Keep a text once, and issue it as a warning that points at the user's line that called debias."""
+        if text in self.texts:
+            return
         self.texts.append(text)
         if self._quiet:
             return

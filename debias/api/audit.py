@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
-from debias.results.audit import Audit
+from debias.results.audit import DEPENDENCE, Audit
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
+LEAST_BUDGET = 1e-3
+"""Seconds for the test of dependence if the first test has used up the budget: one batch of permutations."""
 COLUMNS = {
     "feature",
     "reported",
@@ -46,6 +50,8 @@ COLUMNS = {
     "p_adjusted",
     "verdict",
     "untested_because",
+    "dependence",
+    "dependence_p_adjusted",
 }
 """Columns of the table of an audit beside its scorers."""
 
@@ -85,8 +91,9 @@ def audit(
     main : str or Scorer
         The scorer that is tested, and whose scores the shares are computed from. It must be a scorer of trees that
         gives the contribution of each row (``node_weight``).
-    test : {"auto", "permutation", "conservative", "naive", None}
-        Test of the scores of `main`.
+    test : {"auto", "combined", "permutation", "conservative", "naive", None}
+        Tests of the audit. The verdicts answer: does the model use the feature in a way that holds on unseen rows? They
+        come from the scores of `main`:
 
         - "permutation": the response is permuted and the trees stay as they are.
         - "conservative": a t-test with sqrt(2) times the naive standard error, for out-of-bag rows.
@@ -95,6 +102,11 @@ def audit(
           blocks) per tree are out of bag. For held-out rows "permutation" if the effective number of rows (of blocks of
           one size) is at most 2,000, as with a rare class (docs/significance.md), else "naive".
         - None: no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
+
+        With "auto" and "combined" the audit also answers: does the response depend on the feature, within the nodes of
+        the trees? The column ``dependence`` comes from the combined test of ``honest_effects`` (docs/honest-effects.md),
+        which finds features that the model hardly uses. It needs training rows: out-of-bag rows, or held-out rows with
+        `train`. "auto" leaves it out without them, "combined" raises an error. "permutation" leaves it out and is faster.
     alpha : float
         Error rate of the verdicts.
     error : {"fwer", "fdr", "fdr_by"}
@@ -102,7 +114,7 @@ def audit(
         expected share of noise features among those that are called informative (Benjamini-Hochberg; "fdr_by" under any
         dependence). "fdr" and "fdr_by" need many permutations.
     n_permutations : int
-        Largest number of permutations. On out-of-bag rows, 200 take about half as long as fitting the forest.
+        Largest number of permutations.
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool
@@ -128,9 +140,10 @@ def audit(
     >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
     >>> audit = debias.audit(forest, X, y, seed=0)
     >>> list(audit.table.columns)
-    ['reported', 'share', 'mdi_oob', 'oob_loss', 'standard_error', 'z', 'p_value', 'p_adjusted', 'verdict']
-    >>> audit.table.loc["bmi", "verdict"]
-    'informative'
+    ['reported', 'share', 'mdi_oob', 'oob_loss', 'honest_effects', 'standard_error', 'z', 'p_value', 'p_adjusted', \
+'verdict', 'dependence_p_adjusted', 'dependence']
+    >>> audit.table.loc["bmi", ["verdict", "dependence"]].tolist()
+    ['informative', 'dependent']
     """
     request = Request.of(
         model,
@@ -151,6 +164,10 @@ def audit(
         raise CompositionError(f"scorers must be a list: pass [{scorers!r}]")
     asked = [scorer(expression) for expression in (["oob_loss"] if scorers is None else scorers)]
     chosen = asked if main_scorer in asked else [main_scorer, *asked]
+    of_dependence = scorer(DEPENDENCE)
+    with_dependence = test in ("auto", "combined") and is_one(request.members)
+    if with_dependence and of_dependence not in chosen:
+        chosen = [*chosen, of_dependence]
     names = [chosen_scorer.name for chosen_scorer in chosen]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -158,7 +175,8 @@ def audit(
     reserved = sorted(set(names) & COLUMNS)
     if reserved:
         raise CompositionError(f"a scorer cannot be called {reserved[0]!r} in an audit: its table has such a column")
-    procedure = None if test is None else Procedure(test, alpha, error, n_permutations, budget, adaptive)
+    of_main = "auto" if test == "combined" else test
+    procedure = None if of_main is None else Procedure(of_main, alpha, error, n_permutations, budget, adaptive)
     if not isinstance(main_scorer, TreeScorer):
         raise CompositionError(
             f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
@@ -182,12 +200,17 @@ def audit(
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
     if procedure is not None and not is_one(request.members):
-        if test != "auto":
+        if test not in ("auto", "combined"):
             raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
         procedure, reason = None, members_in_words(request.members)
     kept = _Kept(request, warn=procedure is not None)
 
+    started = perf_counter()
+
     def tested(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
+        if scored.name == DEPENDENCE and with_dependence and procedure is not None:
+            left = None if budget is None else max(budget - (perf_counter() - started), LEAST_BUDGET)
+            return prepared.test(scores, scored, replace(procedure, test="combined", budget=left))
         if scored.name != main_scorer.name:
             return scores
         if prepared.rows.kind == "train":
@@ -196,6 +219,8 @@ def audit(
 
     other_scorers = [chosen_scorer for chosen_scorer in chosen if chosen_scorer not in refit_scorers]
     where_defined = frozenset({"oob_loss"} - {main_scorer.name}) if scorers is None else frozenset[str]()
+    if test == "auto" and of_dependence not in asked:
+        where_defined |= {DEPENDENCE}
     scores = evaluate(request, other_scorers, tested, beside=kept.beside, where_defined=where_defined)
     engine = Engine(n_jobs=request.n_jobs)
     for refit_scorer in refit_scorers:

@@ -17,6 +17,7 @@ from debias.hooks.contracts import DataScorer, TreeScorer, innermost
 from debias.hooks.scorers import figures_of
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
 from debias.parallel import Engine
+from debias.results.audit import DEPENDENCE
 from debias.results.policy import PROVENANCE
 from debias.results.scores import Scores
 from debias.results.untested import unless_tested
@@ -59,7 +60,8 @@ class Prepared:
         The warnings.
     seed : int or None
     evidence : callable
-        Returns the evidence of a test for the node weights of a scorer and the grouping.
+        Returns the evidence of a test for the node weights of a scorer, the grouping and, for rows in memory, linear
+        effects.
     """
 
     member: Member
@@ -68,7 +70,7 @@ class Prepared:
     grouping: Grouping
     log: WarningLog
     seed: int | None
-    evidence: Callable[[NDArray[np.float64], Grouping], Evidence]
+    evidence: Callable[..., Evidence]
 
     def score(self, scorer: Scorer) -> Scores:
         """Return the scores of one scorer."""
@@ -86,12 +88,20 @@ class Prepared:
         """Return scores with standard errors, z-values and p-values, or with the reason why there are none."""
         if self.rows is None:
             raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
-        evidence, n_before = self.evidence(self._node_weight(scorer), self.grouping), len(self.log.texts)
+        effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        if effects is not None:
+            evidence = self.evidence(np.ones(self.ensemble.n_nodes), self.grouping, effects)
+        else:
+            evidence = self.evidence(self._node_weight(scorer), self.grouping)
+        n_before = len(self.log.texts)
         tested = significance(scores, evidence, procedure, self.log)
         return unless_tested(tested, self.log.texts[n_before:])
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:
         """Return the contribution of each row to the score of each group of columns, shape (n_rows, n_groups)."""
+        effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
+        if effects is not None:
+            return self.grouping.sum_columns(effects.contributions(self.rows.n_rows))
         phi = contributions(self.rows.paths, self.rows, self._node_weight(scorer))
         return self.grouping.sum_columns(phi)
 
@@ -128,7 +138,7 @@ def evaluate(
     beside : callable, optional
         Called with each prepared member. It returns a context manager in which the scorers run.
     where_defined : frozenset of str
-        Names of scorers that are left out if they need a running loss and it is not defined.
+        Names of scorers that are left out if they need a running loss or training rows, and there are none.
 
     Returns
     -------
@@ -171,7 +181,7 @@ def prepared_members(
     for member in request.members:
         ensemble, rows, log = prepare(request, member, scorers, known)
         grouping = member.grouping(request.groups, ensemble)
-        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows))  # if there are no rows, nothing is tested
+        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows), drawn={})  # without rows nothing is tested
         yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
 
 
@@ -318,6 +328,8 @@ def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[st
 
 
 def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
+    if scorer.name == DEPENDENCE:  # it makes fits on training rows
+        return prepared.rows.kind == "oob" or (prepared.rows.kind == "held-out" and prepared.rows.train is not None)
     needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
     return not needs_loss or prepared.ensemble.averaged or prepared.rows.can_run_loss
 

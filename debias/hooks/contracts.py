@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from debias.data.dataset import Data
     from debias.parallel import Engine
+    from debias.rows.effects import LinearEffects
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -144,6 +145,13 @@ class TreeScorer(Scorer, Protocol):
 
         Such a score is a sum over rows, so it has contributions of rows, standard errors and p-values. Return None if
         the score is not such a sum.
+        """
+        return None
+
+    def effects(self, ensemble: TreeEnsemble, rows: Any) -> LinearEffects | None:
+        """Return the linear effects whose contributions decide about the features, if the score rests on such.
+
+        Such scores have p-values too (``test="combined"``). Return None otherwise.
         """
         return None
 

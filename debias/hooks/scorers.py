@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
     from debias.data.dataset import Data
     from debias.hooks.contracts import Problem, Scorer
+    from debias.rows.effects import LinearEffects
     from debias.trees.ensemble import TreeEnsemble
 
     Figures = tuple[NDArray[np.float64], dict[str, Any]]
     ScoreFunction = Callable[..., NDArray[np.float64] | Figures]
     OfNodes = Callable[..., NDArray[np.float64] | None]
+    OfEffects = Callable[..., LinearEffects | None]
     OfFeatures = Callable[..., NDArray[np.float64] | None]
 
 
@@ -79,6 +81,7 @@ class FunctionTreeScorer(_FunctionScorer):
     needs_rows: bool = True
     needs_running_loss: bool = False
     node_weight_function: OfNodes | None = None
+    effects_function: OfEffects | None = None
 
     def score(self, ensemble: TreeEnsemble, rows: Any) -> Figures:
         """Call the function; a result without details gets none."""
@@ -89,6 +92,12 @@ class FunctionTreeScorer(_FunctionScorer):
         if self.node_weight_function is None:
             return None
         return self.node_weight_function(ensemble, rows, **self.options)
+
+    def effects(self, ensemble: TreeEnsemble, rows: Any) -> LinearEffects | None:
+        """Return linear effects, or None; see :class:`debias.TreeScorer`."""
+        if self.effects_function is None:
+            return None
+        return self.effects_function(ensemble, rows, **self.options)
 
 
 @is_a(DataScorer)
@@ -116,6 +125,7 @@ def scorer_plugin(
     needs_rows: bool = True,
     needs_running_loss: bool = False,
     node_weight: OfNodes | None = None,
+    effects: OfEffects | None = None,
 ) -> Callable[[ScoreFunction], FunctionTreeScorer]:
     """Turn a function ``(ensemble, rows, *, option=default, ...)`` into a scorer of trees.
 
@@ -133,6 +143,9 @@ def scorer_plugin(
         For scores that sum ``node weight x centred covariance`` over splits, as ``mdi_oob`` does: a function
         ``(ensemble, rows, *, options) -> array of shape (n_nodes,)``. Such scores have contributions of rows, standard
         errors and p-values. It returns None for options with which the score is not such a sum.
+    effects : callable, optional
+        For scores that rest on linear effects at the nodes, as ``honest_effects`` does: a function
+        ``(ensemble, rows, *, options)`` that returns them, or None. Such scores have p-values.
 
     Returns
     -------
@@ -158,6 +171,7 @@ def scorer_plugin(
             needs_rows=needs_rows,
             needs_running_loss=needs_running_loss,
             node_weight_function=node_weight,
+            effects_function=effects,
         )
 
     return decorate

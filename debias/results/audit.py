@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from debias.results.gate_outcome import Gate
 
+DEPENDENCE = "honest_effects"
+"""The scorer whose combined test answers whether the response depends on a feature."""
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:
@@ -109,6 +112,20 @@ class Audit:
         return ["informative" if selected else "indistinguishable" for selected in self.main.selected]
 
     @property
+    def dependence(self) -> list[str] | None:
+        """Whether the response depends on each feature, within the nodes of the trees; None if this was not asked.
+
+        "dependent", "not detected" or "untested", from the combined test of ``honest_effects``. A feature may be
+        "dependent" and yet "indistinguishable": the response depends on it, but this model hardly uses it.
+        """
+        scores = self.scores.get(DEPENDENCE)
+        if scores is None:
+            return None
+        if scores.selected is None:
+            return ["untested"] * self.share.size if "untested_because" in scores.details else None
+        return ["dependent" if selected else "not detected" for selected in scores.selected]
+
+    @property
     def unsupported_share(self) -> float | None:
         """Share of the reported importance that belongs to features indistinguishable from noise.
 
@@ -147,8 +164,8 @@ class Audit:
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
         ``standard_error``, ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Without a
         test there is also ``untested_because``, and for held-out rows that may contain training rows
-        ``unproven_because``. Sort by ``z`` to see relevant features with few values near the top
-        more often.
+        ``unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too. Sort
+        by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
 
@@ -163,6 +180,10 @@ class Audit:
             columns["unproven_because"] = self.main.unproven_because
         if not self.tested:
             columns["untested_because"] = self.untested_because
+        if self.dependence is not None:
+            p_adjusted = self.scores[DEPENDENCE].p_adjusted
+            columns["dependence_p_adjusted"] = np.full(self.share.size, np.nan) if p_adjusted is None else p_adjusted
+            columns["dependence"] = self.dependence
         frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))
         return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")
 

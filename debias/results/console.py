@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
-HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because"}
+HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because", "dependence_p_adjusted"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 NARROW = 110
 """A terminal with fewer columns than this has no room for the scores either."""
-TESTED = {"z", "p_adjusted", "verdict"}
+TESTED = {"z", "p_adjusted", "verdict", "dependence"}
+WORDS = {"verdict", "dependence"}
 
 
 def print_audit(console: Console, audit: Audit) -> None:
@@ -42,14 +43,14 @@ def print_table(console: Console, audit: Audit) -> None:
     table.add_column("feature", overflow="fold", min_width=min(14, max(len(_plain(name)) for name in frame.index)))
     printed = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
     if console.width < NARROW and audit.tested:
-        printed = [name for name in printed if name not in audit.scores]
+        printed = [name for name in printed if name not in audit.scores and name != "dependence"]
     columns = []
     for name in printed:
-        justify: Literal["left", "right"] = "left" if name == "verdict" else "right"
+        justify: Literal["left", "right"] = "left" if name in WORDS else "right"
         heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
         written = cells(name, frame[name])
         width = max(map(len, [*written, *heading.plain.split()])) if console.width < NARROW else None
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=name == "verdict", max_width=width)
+        table.add_column(heading, justify=justify, overflow="fold", no_wrap=name in WORDS, max_width=width)
         columns.append(written)
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
@@ -156,5 +157,7 @@ FORMAT = {
     "p_value": _p_values,
     "p_adjusted": _p_values,
     "verdict": _words,
+    "dependence": _words,
+    "dependence_p_adjusted": _p_values,
     "selected": _yes,
 }

@@ -35,7 +35,7 @@ def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
     n_rows = audit.main.n_rows or 0
     rows = counted(n_rows, f"{audit.rows_in_words} row")
-    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit)]
+    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit), *_dependence(audit)]
     if audit.reported is None:
         return lines
     if audit.main.rows == "train":
@@ -149,6 +149,26 @@ def headline(audit: Audit) -> str:
     part = percent(audit.unsupported_share)
     part = {"0%": "None", "100%": "All"}.get(part, capital(part))
     return f"{part} of the reported importance belongs to features that are indistinguishable from noise{held_if}."
+
+
+def _dependence(audit: Audit) -> list[str]:
+    """Return what the combined test found, and the features that the model does not use although y depends on them."""
+    dependence, names = audit.dependence, audit.main.feature_names
+    if dependence is None or "untested" in dependence or not audit.tested:
+        return []
+    dependent = [name for name, found in zip(names, dependence, strict=True) if found == "dependent"]
+    if not dependent:
+        return ["The combined test found no feature that the response depends on."]
+    count = "the only feature" if len(names) == 1 else f"{len(dependent):,} of {len(names):,} features"
+    sentence = f"The response depends on {count} (combined test, the same error rate)"
+    verdict = dict(zip(names, audit.verdict, strict=True))
+    unused = [name for name in dependent if verdict[name] == "indistinguishable"]
+    if not unused:
+        return [f"{sentence}."]
+    named = ", ".join(shown(name) for name in unused[:MOST_NAMED])
+    more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
+    them = "One of them is" if len(unused) == 1 else f"{len(unused):,} of them are"
+    return [f"{sentence}. {them} indistinguishable from noise in this model, which makes little use of {named}{more}."]
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:

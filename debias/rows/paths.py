@@ -146,15 +146,10 @@ class Paths(DividingSplits):
         from debias.rows.kernels import paths as path_kernels
 
         ensemble = rows.ensemble
-        used = np.ones(rows.n_rows, dtype=bool)
-        if rows.in_bag is not None and rows.in_bag.excluded is not None:
-            used = ~rows.in_bag.excluded
-        block = np.arange(rows.n_rows) if rows.blocks is None else rows.blocks
-        order = np.argsort(block, kind="stable")
-        order = order[used[order]]
+        order, block = row_order(rows)
         leaves = np.take(route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, order, axis=1)
         weight = rows.weight[order]
-        in_bag, evaluated = _bags(rows, order)
+        in_bag, evaluated = bags_in_order(rows, order)
         evaluated &= weight > 0
         splits, slots_of = [], []
         for tree in range(ensemble.n_trees):
@@ -178,7 +173,7 @@ class Paths(DividingSplits):
         return cls(
             ensemble=ensemble,
             order=order,
-            block=np.ascontiguousarray(block[order]),
+            block=block,
             weight=weight,
             slots=leaves.astype(np.uint16) if small else leaves,
             evaluated=evaluated,
@@ -308,10 +303,21 @@ class Paths(DividingSplits):
             threads.map(function, threads.shares(self.ensemble.n_trees))
 
 
-def _bags(rows: Rows, order: NDArray[np.int64]) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:
+def row_order(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the rows that had weight in training, rows of a block together, and their blocks."""
+    used = np.ones(rows.n_rows, dtype=bool)
+    if rows.in_bag is not None and rows.in_bag.excluded is not None:
+        used = ~rows.in_bag.excluded
+    block = np.arange(rows.n_rows) if rows.blocks is None else rows.blocks
+    order = np.argsort(block, kind="stable")
+    order = order[used[order]]
+    return order, np.ascontiguousarray(block[order])
+
+
+def bags_in_order(rows: Rows, order: NDArray[np.int64]) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:
     """Return in-bag weights (as small integers if possible), and whether each row is evaluated.
 
-    Both have shape (n_trees, n_rows).
+    The weights do not contain the factor that depends on the response. Both arrays have shape (n_trees, n_rows).
     """
     shape = (rows.ensemble.n_trees, order.size)
     bags = rows.in_bag

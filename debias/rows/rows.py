@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from debias.data.dataset import Data
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.effects import LinearEffects
     from debias.rows.node_sums import NodeSums
     from debias.rows.provenance import Provenance
     from debias.trees.ensemble import TreeEnsemble
@@ -173,6 +174,7 @@ class Rows(EvaluationRows):
     data: Data | None = None
     blocks: NDArray[np.int64] | None = None
     in_one_pass: bool = False
+    _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
 
     def __post_init__(self) -> None:
         self.weight = np.ascontiguousarray(self.weight, dtype=np.float64)
@@ -238,6 +240,16 @@ class Rows(EvaluationRows):
     def paths(self) -> Paths:
         """Slot of every row in every tree, kept for later passes; it takes 2 or 4 bytes per row and tree."""
         return Paths.of(self)
+
+    def linear_effects(self, *, min_node_size: float, shrinkage: float, bins: int) -> LinearEffects:
+        """Return linear effects of these rows, see :class:`debias.rows.effects.LinearEffects`; the last are kept."""
+        from debias.rows.effects import LinearEffects
+
+        options = (min_node_size, shrinkage, bins)
+        if self._effects is None or self._effects[0] != options:
+            effects = LinearEffects.of(self, min_node_size=min_node_size, shrinkage=shrinkage, bins=bins)
+            self._effects = (options, effects)
+        return self._effects[1]
 
     def refuse_faulty(self) -> None:
         """Raise a RowsError if the model does not take some values, before the first of several blocks is added."""
@@ -337,7 +349,7 @@ class SummedRows(EvaluationRows):
         return saved / self.sums.total_weight
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("table", "response", "weight", "paths", "data", "blocks"):
+        if name in ("table", "response", "weight", "paths", "data", "blocks", "linear_effects"):
             raise CompositionError(
                 "this scorer needs the rows themselves, and rows that come in batches are not kept: pass X and y in "
                 "memory, or a sample of them. Scores that need only node sums take batches: mdi, mdi_oob, ufi, "

@@ -5,19 +5,21 @@ A method of testing (:mod:`debias.significance.method`) gets an `Evidence` and r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from debias.significance.contributions import moments
-from debias.significance.effective_rows import effective_rows, is_constant
+from debias.significance.effective_rows import POWERS, effective_rows, is_constant
+from debias.significance.permutation import Drawing, EffectStatistic, SplitStatistic, seed_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.rows.effects import LinearEffects
     from debias.rows.rows import Rows
     from debias.warning_log import WarningLog
 
@@ -41,6 +43,10 @@ CONSTANT = (
     "the response is the same in all evaluation rows, so no feature can be tested. Pass rows with different responses "
     "(for a classifier: rows of two classes or more)"
 )
+TOO_FEW_BLOCKS = (
+    "too few whole blocks are out of bag to test linear effects: hold out whole blocks, and pass rows='held-out' with "
+    "train=(X_train, y_train)"
+)
 TOO_FEW = "independent rows or blocks are too few to test any feature: pass more rows"
 
 
@@ -58,6 +64,10 @@ class Evidence(Protocol):
     @property
     def grouping(self) -> Grouping:
         """Groups of features. The scores of a group are summed."""
+
+    @property
+    def effects(self) -> LinearEffects | None:
+        """The linear effects whose contributions the score sums; None if it sums terms of the model's splits."""
 
     @property
     def n_independent(self) -> int:
@@ -87,6 +97,12 @@ class Evidence(Protocol):
     def warn_of_blocks(self, log: WarningLog) -> None:
         """Warn if Student's t is approximate because few rows dominate the response and blocks have different sizes."""
 
+    def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> list[Drawing]:
+        """Return what a permutation test draws: the splits of the model, its linear effects, or (`combined`) both."""
+
+    def effect_moments(self) -> NDArray[np.float64]:
+        """Return sums of the first four powers of the contributions to linear effects, shape (4, n_groups)."""
+
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows, in one or several versions.
 
@@ -111,11 +127,16 @@ class EvidenceInMemory:
     rows : Rows
     node_weight : array of shape (n_nodes,)
     grouping : Grouping
+    effects : LinearEffects, optional
+    drawn : dict, optional
+        Keeps drawings, so that several tests of the same rows and groups draw only once.
     """
 
     rows: Rows
     node_weight: NDArray[np.float64]
     grouping: Grouping
+    effects: LinearEffects | None = None
+    drawn: dict[tuple[str, int], Drawing] = field(default_factory=dict)
 
     @property
     def n_independent(self) -> int:
@@ -150,6 +171,8 @@ class EvidenceInMemory:
         """Return a reason if the response is constant or there are too few rows; otherwise None."""
         if is_constant(self.rows):
             return CONSTANT
+        if self.effects is not None and self.rows.kind == "oob" and not self.should_permute:
+            return TOO_FEW_BLOCKS
         return f"{self.n_independent} {TOO_FEW}" if self.n_independent < FEWEST else None
 
     def warn(self, method: str, log: WarningLog) -> None:
@@ -211,3 +234,29 @@ class EvidenceInMemory:
             moments(paths, rows, paths.factor(node_weight, enlarged), self.grouping)
             for node_weight, enlarged in versions
         ]
+
+    def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> list[Drawing]:
+        """See :class:`Evidence`."""
+        rows, block, seed = self.rows, self.rows.paths.block, seed_of(self.rows)
+        chosen = []
+        if self.effects is None or combined:
+            key = ("splits", hash(node_weight.tobytes()))
+            if key not in self.drawn:
+                self.drawn[key] = Drawing(SplitStatistic(rows, node_weight, self.grouping), block, seed)
+            chosen.append(self.drawn[key])
+        if self.effects is not None:
+            key = ("effects", id(self.effects))
+            if key not in self.drawn:
+                self.drawn[key] = Drawing(EffectStatistic(self.effects, self.grouping), block, seed)
+            chosen.append(self.drawn[key])
+        return chosen
+
+    def effect_moments(self) -> NDArray[np.float64]:
+        """See :class:`Evidence`."""
+        assert self.effects is not None
+        phi = self.grouping.sum_columns(self.effects.contributions(self.rows.n_rows))
+        block = np.arange(len(phi)) if self.rows.blocks is None else self.rows.blocks
+        of_block = np.zeros((int(block.max()) + 1, phi.shape[1]))
+        np.add.at(of_block, block, phi)
+        unit = np.maximum(np.abs(of_block).max(axis=0), np.finfo(float).tiny)  # fourth powers stay within floats
+        return np.stack([((of_block / unit) ** power).sum(axis=0) for power in range(1, POWERS + 1)])

@@ -5,31 +5,35 @@ The p-values of "permutation" are made here, in :meth:`PermutationMethod.test`.
 Each permutation of the response gives new in-bag means and new evaluation means of the nodes, and so a new studentised
 score z*. The observed z is compared with these. The observed splits were chosen to fit the real response, so the scores
 cannot be compared with permuted scores, but the studentised scores can (docs/significance.md has the error rates).
+
+Linear effects (:mod:`debias.rows.effects`) are permuted in the same way: the nodes stay, and every line is fitted again.
+The combined test takes the larger of both z for each feature, in the data and in each permutation.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from debias import p_values
 from debias.errors import CompositionError, RowsError
-from debias.parallel import allowed
+from debias.parallel import current
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
+    from debias.rows.effects import LinearEffects
     from debias.rows.paths import Paths
     from debias.rows.rows import Rows
     from debias.significance.evidence import Evidence
@@ -52,7 +56,12 @@ LARGEST_DRAWS = 2
 
 @dataclass(frozen=True)
 class PermutationMethod:
-    """The permutation test: the frozen-forest test on out-of-bag rows, an exact test on held-out rows."""
+    """The permutation test: the frozen-forest test on out-of-bag rows, an exact test on held-out rows.
+
+    Parameters
+    ----------
+    name : str
+    """
 
     name: str = "permutation"
 
@@ -60,7 +69,7 @@ class PermutationMethod:
         """Raise a CompositionError if rows come in batches."""
         if not evidence.can_permute:
             raise CompositionError(
-                "test='permutation' permutes the responses of all rows, so it needs all rows at once: pass X and y in "
+                f"test={self.name!r} permutes the responses of all rows, so it needs all rows at once: pass X and y in "
                 "memory, or test='auto'"
             )
 
@@ -68,12 +77,16 @@ class PermutationMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Draw permutations until every decision is settled, and compare z with the z of permuted responses."""
+        return self.compare(evidence, evidence.drawings(node_weight), procedure, log)
+
+    def compare(
+        self, evidence: Evidence, drawings: Sequence[Drawing], procedure: Procedure, log: WarningLog
+    ) -> Tested:
+        """Do the same with these drawings; the statistic of a feature is the largest of all drawings."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
         _check_resolution(procedure, len(grouping.names), log)
-        seed = 0 if rows.seed is None else int(rows.seed)  # the same call gives the same p-values
-        most, settled = int(procedure.n_permutations), _Settled(procedure)
-        draws = permutation_draws(rows.paths, rows, node_weight, grouping, most, seed, settled, procedure.budget)
+        draws = draw(drawings, procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
         if procedure.error != "fwer" and procedure.adaptive:
             p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
@@ -98,7 +111,7 @@ class PermutationMethod:
                 "n_permutations": len(null),
                 "draws_used": n_draws.tolist(),
                 "stopped": draws.stopped,
-                "seed": seed,
+                "seed": seed_of(rows),
             },
             standard_error=_standard_error(evidence),
         )
@@ -107,9 +120,19 @@ class PermutationMethod:
 PERMUTATION = PermutationMethod()
 
 
+def seed_of(rows: Rows) -> int:
+    """Return the seed of the permutations: 0 by default, so that the same call gives the same p-values."""
+    return 0 if rows.seed is None else int(rows.seed)
+
+
 def _standard_error(evidence: Evidence) -> NDArray[np.float64] | None:
-    """Return the standard error of the scores; None for out-of-bag rows if the node values are not means."""
+    """Return the standard error of the scores.
+
+    None for linear effects, and for out-of-bag rows if the node values are not means.
+    """
     rows = evidence.rows
+    if evidence.effects is not None:
+        return None
     if rows.kind != "oob":
         [(sums, unit)] = evidence.moments([(evidence.node_weight, True)])
         return unit * spread(sums, evidence.n_independent)
@@ -137,57 +160,70 @@ class Draws:
     stopped: str
 
 
-def permutation_draws(
-    paths: Paths,
-    rows: Rows,
-    node_weight: NDArray[np.float64],
-    grouping: Grouping,
-    n_permutations: int,
-    seed: int,
-    settled: Callable[[NDArray[np.float64], NDArray[np.float64]], bool],
-    budget: float | None = None,
-) -> Draws:
-    """Permute the response over all rows, or over blocks, and studentise the scores of each permutation.
+def draw(drawings: Sequence[Drawing], procedure: Procedure) -> Draws:
+    """Draw until every decision is settled; the statistic of a feature is the largest of all drawings.
 
     Parameters
     ----------
-    paths, rows, node_weight, grouping
-        As for :func:`debias.significance.contributions.influence_error`. With bags, the in-bag means of the nodes are
-        recomputed from each permuted response. Without bags, the node values are those of the model, and only the
-        response of the evaluation rows is permuted.
-    n_permutations : int
-        Largest number of permutations.
-    seed : int
-    settled : callable
-        ``settled(z, null)`` is called after each batch. It returns True if more draws cannot change a decision.
-    budget : float, optional
-        Time in seconds after which no new batch starts.
+    drawings : sequence of Drawing
+        Of the same rows, with the same seed: they permute the response in the same way.
+    procedure : Procedure
 
     Returns
     -------
     Draws
         They depend on the seed, not on the number of threads.
     """
-    started = perf_counter()
-    lanes = lanes_that_fit(paths, rows)
-    column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
-    with allowed(rows.n_jobs) as threads:
-        along = FeaturePaths(paths, column, len(grouping.names), threads)
-        factor, _ = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
-        statistic = _Statistic(along, rows, factor)
-        responses = _Responses(paths, statistic.response, seed)
-        drawn = np.empty((0, along.n_columns))
-        ahead = threads.begin(partial(responses.draw, min(lanes, 1 + n_permutations)))
-        while len(drawn) < 1 + n_permutations:
-            response = ahead()
-            n_left = 1 + n_permutations - len(drawn) - response.shape[2]
-            ahead = threads.begin(partial(responses.draw, min(lanes, n_left)))
-            drawn = np.concatenate([drawn, statistic.of(response)])
-            if len(drawn) > 1 and settled(drawn[0], drawn[1:]):
-                return Draws(drawn[0], drawn[1:], "settled" if len(drawn) <= n_permutations else "all drawn")
-            if budget is not None and perf_counter() - started > budget and 1 < len(drawn) <= n_permutations:
-                return Draws(drawn[0], drawn[1:], "budget")
-    return Draws(drawn[0], drawn[1:], "all drawn")
+    started, most, settled = perf_counter(), 1 + int(procedure.n_permutations), _Settled(procedure)
+    batch, n = min(drawing.lanes for drawing in drawings), 0
+    while True:
+        n = min(n + batch, most)
+        drawn = np.maximum.reduce([drawing.first(n) for drawing in drawings])
+        if n > 1 and settled(drawn[0], drawn[1:]):
+            return Draws(drawn[0], drawn[1:], "settled" if n < most else "all drawn")
+        if n == most:
+            return Draws(drawn[0], drawn[1:], "all drawn")
+        if procedure.budget is not None and perf_counter() - started > procedure.budget and n > 1:
+            return Draws(drawn[0], drawn[1:], "budget")
+
+
+class Statistic(Protocol):
+    """Studentised scores that can be computed for permuted responses."""
+
+    response: NDArray[Any]
+    """Response of the evaluation rows, in the order of their blocks, shape (n_rows, n_columns)."""
+    lanes: int
+    """Number of permutations computed together."""
+
+    def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
+        """Return z of permuted responses (n_rows, n_columns, n_permutations), shape (n_permutations, n_groups)."""
+
+
+class Drawing:
+    """The studentised scores of the real response and of permuted responses, drawn as far as they are asked for.
+
+    Parameters
+    ----------
+    statistic : Statistic
+    block : array of int64 of shape (n_rows,)
+        Blocks of rows, all of one size; rows of a block are together.
+    seed : int
+        Seed of the permutations: drawings of the same rows with the same seed permute them in the same way.
+    """
+
+    def __init__(self, statistic: Statistic, block: NDArray[np.int64], seed: int) -> None:
+        self._statistic, self.lanes = statistic, statistic.lanes
+        self._responses = _Responses(block, statistic.response, seed)
+        self._drawn: list[NDArray[np.float64]] = []
+
+    def first(self, n: int) -> NDArray[np.float64]:
+        """Return z of the real response and of the first n - 1 permutations, shape (n, n_groups)."""
+        missing = n - sum(map(len, self._drawn))
+        while missing > 0:
+            batch = min(self.lanes, missing)
+            self._drawn.append(self._statistic.of(self._responses.draw(batch)))
+            missing -= batch
+        return np.concatenate(self._drawn)[:n]
 
 
 def lanes_that_fit(paths: Paths, rows: Rows) -> int:
@@ -197,14 +233,26 @@ def lanes_that_fit(paths: Paths, rows: Rows) -> int:
     return max(1, min(LANES, MEMORY // max(bytes_per_permutation, 1)))
 
 
-class _Statistic:
-    """The studentised scores for several permuted responses at once."""
+class SplitStatistic:
+    """The studentised scores of the model's own splits, for several permuted responses at once.
 
-    def __init__(self, along: FeaturePaths, rows: Rows, factor: NDArray[np.float64]) -> None:
+    Parameters
+    ----------
+    rows : Rows
+    node_weight : array of shape (n_nodes,)
+        Node weights of the statistic. With bags, the in-bag means of the nodes are recomputed from each permuted
+        response. Without bags, the node values are those of the model.
+    grouping : Grouping
+    """
+
+    def __init__(self, rows: Rows, node_weight: NDArray[np.float64], grouping: Grouping) -> None:
         from debias.significance.kernels import steps as step_kernels
 
-        self.along, self.rows, self.factor = along, rows, factor[along.splits]
-        paths, bags = along.paths, rows.in_bag
+        paths, bags = rows.paths, rows.in_bag
+        column = grouping.index[rows.ensemble.feature[paths.splits]].astype(np.int32)
+        self.along = along = FeaturePaths(paths, column, len(grouping.names), current())
+        factor, _ = in_units(paths, rows, paths.factor(node_weight), column, along.n_columns)  # z has no unit
+        self.rows, self.factor, self.lanes = rows, factor[along.splits], lanes_that_fit(paths, rows)
         self.class_weight = None if bags is None else bags.class_weight
         self.weight = np.empty(0) if (paths.weight == 1).all() else paths.weight
         self.response: NDArray[Any]
@@ -250,12 +298,34 @@ class _Statistic:
         return fixed_differences(self.along.paths, self.width)[self.along.splits]
 
 
+class EffectStatistic:
+    """The studentised linear effects, for several permuted responses at once.
+
+    Parameters
+    ----------
+    effects : LinearEffects
+    grouping : Grouping
+    """
+
+    lanes = LANES
+
+    def __init__(self, effects: LinearEffects, grouping: Grouping) -> None:
+        self.effects, self.grouping, self.response = effects, grouping, effects.response
+        self._n_blocks = np.unique(effects.block).size
+
+    def of(self, response: NDArray[Any]) -> NDArray[np.float64]:
+        """Return z of permuted responses, shape (n_permutations, n_groups)."""
+        sums = self.effects.moments(response, self.grouping)
+        error = spread(sums, self._n_blocks)
+        return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0).T
+
+
 class _Responses:
     """The response in its own order first, then in random orders; if there are blocks, whole blocks are permuted."""
 
-    def __init__(self, paths: Paths, response: NDArray[Any], seed: int) -> None:
+    def __init__(self, block: NDArray[np.int64], response: NDArray[Any], seed: int) -> None:
         self._random = np.random.default_rng(np.random.SeedSequence(seed))
-        self._blocks = np.arange(paths.n_rows).reshape(paths.n_blocks, -1)
+        self._blocks = np.arange(block.size).reshape(np.unique(block).size, -1)
         self._response = response
         self._orders = self._all_orders()
 

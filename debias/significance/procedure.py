@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.errors import CompositionError
+from debias.significance.combined import COMBINED
 from debias.significance.permutation import PERMUTATION
 from debias.significance.student import CONSERVATIVE, NAIVE
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from debias.significance.method import Method
 
 ERRORS = ("fwer", "fdr", "fdr_by")
-METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE)}
+METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE, COMBINED)}
 """All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 
 
@@ -26,12 +27,12 @@ class Procedure:
 
     Parameters
     ----------
-    test : {"auto", "permutation", "conservative", "naive"}
+    test : {"auto", "permutation", "conservative", "naive", "combined"}
         "permutation": the response is permuted, the trees are frozen. "conservative": a t-test with sqrt(2) times the
         naive standard error, for out-of-bag rows. "naive": a t-test, for held-out rows. "auto": permutation for
         out-of-bag rows (conservative if fewer than 5 whole blocks per tree are out of bag), and for held-out rows if
         their effective number is at most 2,000 (:mod:`debias.significance.effective_rows`); naive for other held-out
-        rows.
+        rows. "combined", which "auto" chooses for linear effects: :mod:`debias.significance.combined`.
     alpha : float
         Error rate.
     error : {"fwer", "fdr", "fdr_by"}
@@ -72,6 +73,8 @@ class Procedure:
         """Return the method for these rows; raise a CompositionError if it cannot test them."""
         if self.test != "auto":
             chosen = METHODS[self.test]
+        elif evidence.effects is not None:
+            chosen = COMBINED
         elif evidence.should_permute:
             chosen = PERMUTATION
         else:

@@ -195,6 +195,19 @@ class EvidenceInBatches:
     def warn_of_blocks(self, log: WarningLog) -> None:
         """Do nothing: there are no blocks."""
 
+    @property
+    def effects(self) -> None:
+        """Always None: linear effects need all rows at once."""
+        return
+
+    def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> NoReturn:
+        """Never called: rows in batches are not permuted."""
+        raise NotImplementedError
+
+    def effect_moments(self) -> NoReturn:
+        """Never called: rows in batches have no linear effects."""
+        raise NotImplementedError
+
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows; all versions are summed in one pass."""
         steps = Steps.of(self.rows.sums, self.grouping, versions)

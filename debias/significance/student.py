@@ -54,6 +54,11 @@ class StudentMethod:
 
     def require(self, evidence: Evidence) -> None:
         """Raise a CompositionError if this method cannot test these rows."""
+        if evidence.effects is not None and evidence.rows.kind == "oob":
+            raise CompositionError(
+                f"test={self.name!r} cannot test honest_effects on out-of-bag rows, because the fits and the rows they "
+                "are evaluated on depend on one another: pass test='permutation' or test='combined'"
+            )
         if self.out_of_bag_only and evidence.rows.kind != "oob":
             others = ", or 'permutation' for few rows" if evidence.can_permute else ""
             raise CompositionError(
@@ -62,6 +67,21 @@ class StudentMethod:
             )
 
     def test(
+        self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
+    ) -> Tested:
+        """Test the scores; see :class:`debias.significance.method.Method`."""
+        if evidence.effects is not None:
+            return self.test_effects(evidence, procedure, log)
+        return self.test_splits(evidence, node_weight, procedure, log)
+
+    def test_effects(self, evidence: Evidence, procedure: Procedure, log: WarningLog) -> Tested:
+        """Test linear effects on held-out rows, where contributions of rows are independent given the fits."""
+        sums, n = evidence.effect_moments(), evidence.n_independent
+        error = spread(sums, n)
+        z = np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0)
+        return self.decide(z, effective_number(sums, n), n, evidence.rows.kind, evidence.grouping, procedure, log)
+
+    def test_splits(
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Test the scores with these node weights; the standard error is that of the score with its own weights."""

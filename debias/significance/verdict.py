@@ -59,7 +59,8 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
     evidence.warn_of_classes(log)
     reason = evidence.no_verdict()
     if reason is not None:
-        log.warn(f"nothing was tested: {reason}")
+        what = "nothing was tested" if evidence.effects is None else "dependence was not tested"
+        log.warn(f"{what}: {reason}")
         return replace(with_reason(scores, reason), warnings=tuple(log.texts))
     method = procedure.method(evidence)
     shrinking = shrunk(evidence.rows)

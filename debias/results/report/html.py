@@ -170,6 +170,8 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     if with_scores:
         columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
     columns["verdict"] = [verdict[k] for k in features]
+    if audit.dependence is not None:
+        columns["dependence"] = [audit.dependence[k] for k in features]
     return {
         "headings": list(columns),
         "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],

@@ -15,6 +15,8 @@ import numpy as np
 
 import debias
 from debias import CompositionError, RowsError
+from debias.rows.binned import MOST_BINS, Binned
+from debias.rows.effects import response_columns, training_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,10 +24,6 @@ if TYPE_CHECKING:
     from debias import Rows, TreeEnsemble
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
-
-MOST_BINS = 2**16 - 2
-"""Bins are stored as uint16; one more number is for missing values."""
-
 
 @debias.scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
 def honest_splits(
@@ -73,9 +71,9 @@ def honest_splits(
     the negative gradient at the margin before any tree, and the trees of each output are averaged: their values are not
     used.
     """
-    _check(bins, min_node_size, shrinkage)
-    source = _training_rows(ensemble, rows)
-    table = _Binned(ensemble, source.table.matrix(ensemble), bins)
+    check_options("honest_splits", bins, min_node_size, shrinkage)
+    source = training_rows(rows, "honest_splits")
+    table = Binned(ensemble, source.table.matrix(ensemble), bins)
     task = _Task(ensemble, rows, source, table, float(min_node_size), float(shrinkage))
     if rows.n_jobs == 1:
         of_trees = [task(tree) for tree in range(ensemble.n_trees)]
@@ -107,71 +105,13 @@ def debias_scorers() -> Sequence[debias.Scorer]:
     return [honest_splits]
 
 
-def _check(bins: int, min_node_size: float, shrinkage: float) -> None:
+def check_options(scorer: str, bins: int, min_node_size: float, shrinkage: float) -> None:
+    """Raise a CompositionError if an option is out of range."""
     if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= MOST_BINS:
-        raise CompositionError(f"honest_splits: bins={bins!r} must be a whole number from 2 to {MOST_BINS}")
+        raise CompositionError(f"{scorer}: bins={bins!r} must be a whole number from 2 to {MOST_BINS}")
     for name, value in (("min_node_size", min_node_size), ("shrinkage", shrinkage)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
-            raise CompositionError(f"honest_splits: {name}={value!r} must be 0 or more, and finite")
-
-
-def _training_rows(ensemble: TreeEnsemble, rows: Rows) -> Rows:
-    """Return the rows on which splits are chosen."""
-    if rows.kind == "train":
-        raise RowsError(
-            "honest_splits evaluates splits on rows the trees have not seen, but with rows='train' the trees were "
-            "grown on all rows. Use rows='oob', or held-out rows together with train=(X_train, y_train)"
-        )
-    source = rows if rows.kind == "oob" else rows.train
-    if source is None:
-        how = "pass the training rows with rows='oob', or " if ensemble.averaged else ""
-        raise RowsError(
-            f"honest_splits chooses splits on training rows, but there are only held-out rows: {how}pass "
-            "train=(X_train, y_train) together with them"
-        )
-    return source
-
-
-class _Binned:
-    """The bins of every feature, computed from the training rows."""
-
-    def __init__(self, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], bins: int) -> None:
-        self.categorical = np.zeros(ensemble.n_features, dtype=bool)
-        self.categorical[list(ensemble.category_labels or {})] = True
-        if ensemble.category_set is not None:
-            self.categorical[ensemble.feature[ensemble.category_set >= 0]] = True
-        self.edges = []
-        for name, x, levels in zip(ensemble.feature_names, X.T, self.categorical, strict=True):
-            values = np.sort(x[~np.isnan(x)]).astype(np.float64)
-            distinct = np.unique(values)
-            if levels:
-                if distinct.size > MOST_BINS:
-                    raise RowsError(f"column {name!r} has {distinct.size} categories; at most {MOST_BINS} are handled")
-                self.edges.append(distinct)
-            elif distinct.size <= bins:
-                self.edges.append((distinct[:-1] + distinct[1:]) / 2)
-            else:
-                self.edges.append(np.unique(values[np.arange(1, bins) * values.size // bins - 1]))
-        self.n_bins = np.array(
-            [edges.size + (not levels) for edges, levels in zip(self.edges, self.categorical, strict=True)]
-        )
-        self.train = self.of(X)
-
-    def of(self, X: NDArray[np.floating[Any]]) -> NDArray[np.uint16]:
-        """Return the bin of every value, shape (n_features, n_rows).
-
-        The last bin is for missing values and unknown levels.
-        """
-        codes = np.empty(X.shape[::-1], dtype=np.uint16)
-        for k, edges in enumerate(self.edges):
-            code = np.searchsorted(edges, X[:, k].astype(np.float64), side="left")
-            other = np.isnan(X[:, k])
-            if self.categorical[k]:
-                inside = code < edges.size
-                other |= ~inside
-                other[inside] |= edges[code[inside]] != X[inside, k]
-            codes[k] = np.where(other, self.n_bins[k], code)
-        return codes
+            raise CompositionError(f"{scorer}: {name}={value!r} must be 0 or more, and finite")
 
 
 class _Task:
@@ -182,17 +122,17 @@ class _Task:
         ensemble: TreeEnsemble,
         rows: Rows,
         source: Rows,
-        table: _Binned,
+        table: Binned,
         min_node_size: float,
         shrinkage: float,
     ) -> None:
         self.ensemble, self.rows, self.source, self.table = ensemble, rows, source, table
         self.min_node_size, self.shrinkage = min_node_size, shrinkage
         self.X_train = source.table.matrix(ensemble)
-        self.y_train = _response(source)
+        self.y_train = response_columns(source)
         same = rows is source
         self.X = self.X_train if same else rows.table.matrix(ensemble)
-        self.y = self.y_train if same else _response(rows)
+        self.y = self.y_train if same else response_columns(rows)
         self.bins = table.train if same else table.of(self.X)
 
     def __call__(self, tree: int) -> NDArray[np.float64] | None:
@@ -229,17 +169,6 @@ class _Task:
             score,
         )
         return score / out.sum()
-
-
-def _response(rows: Rows) -> NDArray[np.float64]:
-    """Return the response as columns; two classes become one column times sqrt(2), which has the same products."""
-    response = rows.response
-    if response.values is not None:
-        return response.values
-    assert response.codes is not None
-    if rows.ensemble.n_outputs == 2:
-        return np.sqrt(2.0) * (response.codes == 1)[:, None]
-    return np.eye(rows.ensemble.n_outputs)[response.codes]
 
 
 def _columns(y: NDArray[np.float64], fed: slice) -> NDArray[np.float64]:

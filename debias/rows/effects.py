@@ -1,0 +1,387 @@
+"""Linear effects: at every node, a line in every feature, fitted on in-bag rows and evaluated on unseen rows.
+
+A frozen forest can be asked only about the splits it made. Effects ask about every feature at every node: the line (for
+categories, the level means) is fitted on the in-bag rows of the node, and its covariance with the response is computed
+on the evaluation rows there. The fit never sees the rows it is evaluated on, and the cells of the node do not depend on
+them, so a feature that is independent of the response and of the other features has mean 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.data.table import route_table
+from debias.errors import RowsError
+from debias.parallel import allowed
+from debias.rows.binned import Binned
+from debias.rows.paths import bags_in_order, row_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+
+    RowsOfTree = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
+
+MIN_NODE_SIZE = 30.0
+"""Nodes with less in-bag weight are skipped. Their terms have almost no weight, and they are most of the nodes."""
+SHRINKAGE = 300.0
+"""The term of a node is multiplied by n_t / (n_t + 300): slopes in small nodes are mostly noise."""
+BINS = 256
+"""Number of ranks of a feature with more values; so many ranks lose nothing."""
+ROWS_PER_LEVEL = 2
+"""Level means are fitted in nodes with at least this in-bag weight per level."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Tree:
+    """The seats of one tree (see debias.rows.kernels.effects).
+
+    Parameters
+    ----------
+    first : int
+        First response column of the tree.
+    inside, outside : tuples of arrays of shape (n_rows of the tree,)
+        In-bag rows and evaluation rows of the tree: their numbers, seats and weights.
+    parent : array of int32 of shape (n_seats,)
+    scale : array of float64 of shape (n_seats,)
+        Factor of the term of each node.
+    """
+
+    first: int
+    inside: RowsOfTree
+    outside: RowsOfTree
+    parent: NDArray[np.int32]
+    scale: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearEffects:
+    """Lines and level means of every feature at every node, ready for the real response and for permuted ones.
+
+    Use :meth:`of`. Numbers are replaced by their middle ranks among the training rows, so scores do not change under
+    monotone transformations, as trees do not. Missing numbers are left out of the line, and whether a number is missing
+    is a second line. Features that the model splits as categories have level means, with missing values as a level.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    binned : Binned
+    order : array of int64 of shape (n_rows,)
+        Positions of the evaluation rows in the order used here: rows of a block are together.
+    block : array of int64 of shape (n_rows,)
+        Block of each row, in this order.
+    weight : array of shape (n_rows,)
+        Evaluation weights, in this order.
+    codes_in, codes : arrays of uint16 of shape (n_features, n)
+        Bins of the in-bag rows and of the evaluation rows.
+    response_in : array of shape (n_rows in the bag, n_columns), or None
+        Response of the training rows, less its mean. None: evaluation rows and training rows are the same, so a
+        permutation changes both.
+    response : array of shape (n_rows, n_columns)
+    trees : list of _Tree
+        Trees with evaluation rows.
+    min_node_size : float
+    n_jobs : int
+    """
+
+    ensemble: TreeEnsemble
+    binned: Binned
+    order: NDArray[np.int64]
+    block: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    codes_in: NDArray[np.uint16]
+    codes: NDArray[np.uint16]
+    response_in: NDArray[np.float64] | None
+    response: NDArray[np.float64]
+    trees: list[_Tree]
+    min_node_size: float
+    n_jobs: int
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        *,
+        min_node_size: float = MIN_NODE_SIZE,
+        shrinkage: float = SHRINKAGE,
+        bins: int = BINS,
+    ) -> LinearEffects:
+        """Route training rows and evaluation rows, and find the nodes with enough of both.
+
+        Parameters
+        ----------
+        rows : Rows
+            Out-of-bag rows, or held-out rows together with training rows.
+        min_node_size : float
+            Skip nodes with less in-bag weight.
+        shrinkage : float
+            The term of a node is multiplied by n_t / (n_t + shrinkage), where n_t is the in-bag weight.
+        bins : int
+            Number of ranks of a feature with more values.
+
+        Raises
+        ------
+        RowsError
+            There are held-out rows but no training rows, or no rows that the trees have not seen.
+        """
+        ensemble, source = rows.ensemble, training_rows(rows, "honest_effects")
+        same = source is rows
+        X = source.table.matrix(ensemble)
+        binned = Binned(ensemble, X, bins)
+        order, block = row_order(rows)
+        in_bag, evaluated = bags_in_order(rows, order)
+        weight = rows.weight[order]
+        evaluated &= weight > 0
+        leaves = np.take(route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, order, axis=1)
+        if same:
+            leaves_in, weight_in = leaves, np.empty(0)
+            codes_in = codes = np.ascontiguousarray(binned.train[:, order])
+        else:
+            leaves_in, weight_in = route_table(ensemble, source.table, n_jobs=rows.n_jobs).T, source.weight
+            codes_in = binned.train
+            codes = np.ascontiguousarray(binned.of(rows.table.matrix(ensemble))[:, order])
+        seen = evaluated.any(axis=1)
+        if not seen.any():
+            raise RowsError(
+                "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not "
+                "seen, with rows='held-out' and train=(X_train, y_train)"
+            )
+        output = ensemble.tree_output
+        per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
+        trees = [
+            _seats_of_tree(
+                ensemble,
+                tree,
+                (leaves_in[tree], weight_in if in_bag is None else in_bag[tree].astype(np.float64)),
+                (leaves[tree], weight * evaluated[tree]),
+                min_node_size,
+                shrinkage,
+                per_output[output[tree]],
+            )
+            for tree in map(int, np.flatnonzero(seen))
+        ]
+        return cls(
+            ensemble=ensemble,
+            binned=binned,
+            order=order,
+            block=block,
+            weight=weight,
+            codes_in=codes_in,
+            codes=codes,
+            response_in=None if same else _less_mean(response_columns(source), weight_in),
+            response=response_columns(rows)[order],
+            trees=trees,
+            min_node_size=float(min_node_size),
+            n_jobs=rows.n_jobs,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of evaluation rows."""
+        return self.order.size
+
+    def contributions(self, n_rows: int) -> NDArray[np.float64]:
+        """Return the contribution of every row to the score of every feature, shape (n_rows, n_features).
+
+        The score is their sum over rows. Rows that are in all bags have 0.
+        """
+        y = self._centred(self.response[:, :, None])
+        phi = np.zeros((n_rows, self.ensemble.n_features))
+
+        def write(feature: int, contributed: NDArray[np.float64]) -> None:
+            phi[self.order, feature] = contributed[:, 0]
+
+        self._for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write)
+        return phi
+
+    def moments(self, response: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
+        """Return sums of contributions, and of squares of their totals by block, shape (2, n_groups, lanes).
+
+        Parameters
+        ----------
+        response : array of shape (n_rows, n_columns, lanes)
+            Permuted responses, in the order of `order`.
+        grouping : Grouping
+            Contributions to a group of features are summed first.
+        """
+        lanes = response.shape[2]
+        sums = np.empty((2, len(grouping.names), lanes))
+        starts = np.flatnonzero(np.r_[True, self.block[1:] != self.block[:-1]])
+        blocked = starts.size < self.n_rows
+
+        def write(group: int, contributed: NDArray[np.float64]) -> None:
+            of_block = np.add.reduceat(contributed, starts, axis=0) if blocked else contributed
+            sums[0, group] = of_block.sum(axis=0)
+            sums[1, group] = np.einsum("ib,ib->b", of_block, of_block)
+
+        members = [np.flatnonzero(grouping.index == group).tolist() for group in range(len(grouping.names))]
+        self._for_groups(members, self._centred(response), write)
+        return sums
+
+    @cached_property
+    def lines(self) -> list[list[NDArray[np.float64] | None]]:
+        """For each feature its lines, as the value of each bin; None for level means."""
+        lines: list[list[NDArray[np.float64] | None]] = []
+        for feature, n_bins in enumerate(self.binned.n_bins):
+            if self.binned.categorical[feature]:
+                lines.append([None])
+                continue
+            lines.append([self.binned.ranks(feature)])
+            if (self.binned.train[feature] == n_bins).any():
+                lines[-1].append((np.arange(n_bins + 1) == n_bins).astype(np.float64))
+        return lines
+
+    def _centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the response less its weighted mean, which does not change under permutations of equal weights."""
+        mean: NDArray[np.float64] = np.average(self.response, axis=0, weights=self.weight)
+        return response - mean[:, None]
+
+    def _for_groups(
+        self,
+        members: list[list[int]],
+        response: NDArray[np.float64],
+        write: Callable[[int, NDArray[np.float64]], None],
+    ) -> None:
+        """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
+        n_rows, lanes = len(response), response.shape[2]
+        columns = sorted({tree.first for tree in self.trees})
+        width = response.shape[1] if len(columns) == 1 and columns[0] == 0 else self.ensemble.value.shape[1]
+        of_column: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        for first in columns:
+            y = np.ascontiguousarray(response[:, first : first + width]).reshape(n_rows, -1)
+            y_in = y
+            if self.response_in is not None:
+                y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
+            of_column[first] = (y_in, y)
+        fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
+        with allowed(self.n_jobs) as threads:
+
+            def share(groups: tuple[int, int]) -> None:
+                memory: dict[int, Any] = {}
+                for group in range(*groups):
+                    phi = np.zeros((n_rows, lanes))
+                    for tree, sums in zip(self.trees, fits, strict=True):
+                        for feature in members[group]:
+                            self._add(feature, tree, of_column[tree.first], sums, memory, phi)
+                    write(group, phi)
+
+            threads.map(share, threads.shares(len(members)))
+
+    def _sums(self, tree: _Tree, y_in: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """Return in-bag weights and sums of the response, and means of the evaluation rows, at the seats of a tree."""
+        from debias.rows.kernels import effects as kernels
+
+        n_seats = tree.parent.size
+        n_in, n = np.empty(n_seats), np.empty(n_seats)
+        s_in, mean = np.empty((n_seats, y_in.shape[1])), np.empty((n_seats, y.shape[1]))
+        kernels.sum_seats(*tree.inside, y_in, tree.parent, n_in, s_in)
+        kernels.sum_seats(*tree.outside, y, tree.parent, n, mean)
+        mean /= np.where(n > 0, n, 1.0)[:, None]
+        return n_in, s_in, mean
+
+    def _add(
+        self,
+        feature: int,
+        tree: _Tree,
+        responses: tuple[NDArray[np.float64], NDArray[np.float64]],
+        sums: tuple[NDArray[np.float64], ...],
+        memory: dict[int, Any],
+        phi: NDArray[np.float64],
+    ) -> None:
+        """Add the contributions to one feature in one tree; `memory` is reused."""
+        from debias.rows.kernels import effects as kernels
+
+        y_in, y = responses
+        codes = (self.codes_in[feature], self.codes[feature])
+        n_in, n_seats, n_levels = sums[0], tree.parent.size, int(self.binned.n_bins[feature]) + 1
+        for x_of_code in self.lines[feature]:
+            least = self.min_node_size
+            most = n_seats
+            if x_of_code is None:
+                least = max(least, float(ROWS_PER_LEVEL * n_levels))
+                most = n_levels * (1 + int((n_in[1:] >= least).sum()))
+            if memory.get(0, (0, 0))[0] < most or memory[0][1] < n_seats:
+                size = (max(most, memory.get(0, (0, 0))[0]), max(n_seats, memory.get(0, (0, 0))[1]))
+                memory[0] = (*size, kernels.Memory(*size, y_in.shape[1], y.shape[1], phi.shape[1]))
+            arrays: tuple[Any, ...] = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale, least, memory[0][2], phi)
+            if x_of_code is None:
+                kernels.add_levels(*codes, n_levels, *arrays)
+            else:
+                kernels.add_line(*codes, x_of_code, *arrays)
+
+
+def training_rows(rows: Rows, scorer: str) -> Rows:
+    """Return the rows on which fits at nodes are made: those with bags, or ``train=``."""
+    if rows.kind == "train":
+        raise RowsError(
+            f"{scorer} evaluates fits on rows the trees have not seen, but with rows='train' the trees were grown on "
+            "all rows. Use rows='oob', or held-out rows together with train=(X_train, y_train)"
+        )
+    source = rows if rows.kind == "oob" else rows.train
+    if source is None:
+        how = "pass the training rows with rows='oob', or " if rows.ensemble.averaged else ""
+        raise RowsError(
+            f"{scorer} makes fits on training rows, but there are only held-out rows: {how}pass "
+            "train=(X_train, y_train) together with them"
+        )
+    return source
+
+
+def response_columns(rows: Rows) -> NDArray[np.float64]:
+    """Return the response as columns; two classes become one column times sqrt(2), which has the same products."""
+    response = rows.response
+    if response.values is not None:
+        return response.values
+    assert response.codes is not None
+    if rows.ensemble.n_outputs == 2:
+        return np.sqrt(2.0) * (response.codes == 1)[:, None]
+    return np.eye(rows.ensemble.n_outputs)[response.codes]
+
+
+def _less_mean(response: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    mean: NDArray[np.float64] = np.average(response, axis=0, weights=weight)
+    return response - mean
+
+
+def _seats_of_tree(
+    ensemble: TreeEnsemble,
+    tree: int,
+    inside: tuple[NDArray[np.int32], NDArray[np.float64]],
+    outside: tuple[NDArray[np.int32], NDArray[np.float64]],
+    min_node_size: float,
+    shrinkage: float,
+    n_trees: int,
+) -> _Tree:
+    """Return the seats of one tree; `inside` and `outside` are the leaves and weights of all rows."""
+    from debias.rows.kernels import effects as kernels
+
+    nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+    left, right = ensemble.left[nodes], ensemble.right[nodes]
+    n_in: NDArray[np.float64] = np.bincount(inside[0], weights=inside[1], minlength=left.size).astype(np.float64)
+    n: NDArray[np.float64] = np.bincount(outside[0], weights=outside[1] > 0, minlength=left.size).astype(np.float64)
+    seat_of_node, parent = np.empty((2, left.size), dtype=np.int32)
+    n_seats = kernels.find_seats(left, right, ensemble.parent[nodes], n_in, n, min_node_size, 2.0, seat_of_node, parent)
+    at_seats = n_in[np.unique(seat_of_node, return_index=True)[1]]  # parents first: the node of a seat is the first
+    enough = at_seats >= max(min_node_size, np.finfo(float).tiny)
+    scale = np.divide(at_seats, at_seats + shrinkage, out=np.zeros(n_seats), where=enough)
+
+    def of_tree(leaves: NDArray[np.int32], weight: NDArray[np.float64]) -> RowsOfTree:
+        rows = np.flatnonzero(weight)
+        return rows.astype(np.int32), seat_of_node[leaves[rows]], weight[rows]
+
+    return _Tree(
+        first=int(ensemble.tree_output[tree]),
+        inside=of_tree(*inside),
+        outside=of_tree(*outside),
+        parent=parent[:n_seats].copy(),
+        scale=scale / (outside[1].sum() * n_trees),
+    )

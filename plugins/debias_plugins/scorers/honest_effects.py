@@ -1,0 +1,146 @@
+"""Honest effects: what every feature could do at every node of a fitted forest, evaluated on unseen rows.
+
+A frozen forest is asked only about the splits it made: a feature that lost a node to another one leaves no trace there.
+Here every feature is fitted at every node on the in-bag rows (a line, level means, or its best split), and the fit is
+evaluated on the rows that the tree has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias import CompositionError
+from debias.data.groups import Grouping
+from debias.rows.effects import BINS, MIN_NODE_SIZE, SHRINKAGE
+from debias.significance.contributions import moments, spread
+from debias.significance.verdict import shrunk
+from debias_plugins.scorers.honest_splits import check_options, honest_splits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias import Rows, TreeEnsemble
+    from debias.rows.effects import LinearEffects
+
+    Result = tuple[NDArray[np.float64], dict[str, Any]]
+
+KINDS = ("both", "linear", "splits")
+
+
+def _effects(
+    ensemble: TreeEnsemble,
+    rows: Rows,
+    *,
+    kind: str = "both",
+    bins: int = BINS,
+    min_node_size: float | None = None,
+    shrinkage: float | None = None,
+) -> LinearEffects | None:
+    """Return the linear effects that are tested; None for splits."""
+    if kind == "splits":
+        return None
+    return rows.linear_effects(
+        min_node_size=MIN_NODE_SIZE if min_node_size is None else float(min_node_size),
+        shrinkage=SHRINKAGE if shrinkage is None else float(shrinkage),
+        bins=bins,
+    )
+
+
+@debias.scorer_plugin("honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects)
+def honest_effects(
+    ensemble: TreeEnsemble,
+    rows: Rows,
+    *,
+    kind: str = "both",
+    bins: int = BINS,
+    min_node_size: float | None = None,
+    shrinkage: float | None = None,
+) -> NDArray[np.float64] | Result:
+    """Return how much every feature, fitted at every node, says about the response of unseen rows.
+
+    At a node t, the line of feature k is fitted on the in-bag rows; its term is the covariance, over the evaluation rows
+    of the node, between the line and the response: ``b_tk sum_i (x_ik - mean x_k) y_i``. Terms are multiplied by
+    n_t / (n_t + shrinkage), divided by the evaluation weight of the tree, summed over nodes, and averaged over trees. A
+    feature that is independent of the response and of the other features has mean 0.
+
+    Parameters
+    ----------
+    kind : {"both", "linear", "splits"}
+        "linear": the score above. "splits": the best split of every feature at every node instead of a line; this is
+        ``honest_splits``. "both": the larger of two studentised scores, that of the lines and that of the splits which
+        the model made (the z of ``mdi_oob``). It ranks features best over all kinds of effects, and it is the statistic
+        of ``test="combined"``. Its unit is standard errors, so it grows with the number of rows, and it is not centred
+        at 0 for noise.
+    bins : int
+        Numbers are replaced by the middle ranks of at most this many bins, or split between them.
+    min_node_size : float, optional
+        Skip nodes with less in-bag weight: 30 for lines and 5 for splits by default.
+    shrinkage : float, optional
+        Node terms are multiplied by n_t / (n_t + shrinkage): 300 for lines and 0 for splits by default.
+
+    Returns
+    -------
+    array of shape (n_features,), or (array, dict)
+
+    Raises
+    ------
+    RowsError
+        There are held-out rows but no training rows (pass ``train=``), or no rows that the trees have not seen.
+    CompositionError
+        An option is out of range.
+
+    Notes
+    -----
+    If the model splits a feature as categories, level means are fitted instead of a line, in nodes with at least two
+    rows per level. Whether a number is missing is a second line, and the first leaves missing values out. For boosted
+    models the response is r_0, the negative gradient at the margin before any tree. Weights of classes are not used.
+    """
+    if kind not in KINDS:
+        raise CompositionError(f"honest_effects: kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
+    check_options("honest_effects", bins, 0.0 if min_node_size is None else min_node_size, shrinkage or 0.0)
+    if kind == "splits":
+        return honest_splits(
+            ensemble,
+            rows,
+            bins=bins,
+            min_node_size=5 if min_node_size is None else min_node_size,
+            shrinkage=0.0 if shrinkage is None else shrinkage,
+        )
+    effects = _effects(ensemble, rows, kind=kind, bins=bins, min_node_size=min_node_size, shrinkage=shrinkage)
+    assert effects is not None
+    phi = effects.contributions(rows.n_rows)
+    if kind == "linear":
+        return phi.sum(axis=0)
+    return np.maximum(_studentised(phi, rows), _studentised_splits(rows))
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return the scorer of honest effects."""
+    return [honest_effects]
+
+
+def _studentised(phi: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
+    """Return the sums of contributions over their standard errors."""
+    paths = rows.paths
+    _, block = np.unique(paths.block, return_inverse=True)
+    of_block = np.zeros((paths.n_blocks, phi.shape[1]))
+    np.add.at(of_block, block, phi[paths.order])
+    return _ratio(np.stack([of_block.sum(axis=0), (of_block**2).sum(axis=0)]), paths.n_blocks)
+
+
+def _studentised_splits(rows: Rows) -> NDArray[np.float64]:
+    """Return the z of the splits of the model, as in a test of ``mdi_oob``."""
+    paths, ensemble = rows.paths, rows.ensemble
+    grouping = Grouping.of(None, ensemble.feature_names)
+    sums, _ = moments(paths, rows, paths.factor(shrunk(rows)), grouping)
+    return _ratio(sums[:2], paths.n_blocks)
+
+
+def _ratio(sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    error = spread(sums, n)
+    return np.divide(sums[0], error, out=np.zeros_like(error), where=error > 0)
