@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 KINDS = ("both", "linear", "splits")
+WEIGHT_OF_LINES = 0.75
+"""Most features act by lines too; the splits of the model are needed for the others, such as interactions."""
+LEAST_EVIDENCE = -8.0
+"""A feature without evidence, whose combined p-value is 1 up to rounding."""
 
 
 def _effects(
@@ -71,10 +75,10 @@ def honest_effects(
     ----------
     kind : {"both", "linear", "splits"}
         "linear": the score above. "splits": the best split of every feature at every node instead of a line; this is
-        ``honest_splits``. "both": the larger of two studentised scores, that of the lines and that of the splits which
-        the model made (the z of ``mdi_oob``). It ranks features best over all kinds of effects, and it is the statistic
-        of ``test="combined"``. Its unit is standard errors, so it grows with the number of rows, and it is not centred
-        at 0 for noise.
+        ``honest_splits``. "both": the evidence of the lines and of the splits which the model made, in standard errors:
+        the p-values of both studentised scores by the normal distribution are combined by a weighted harmonic mean, and
+        the result is written as a normal quantile. It ranks features best over all kinds of effects. It grows with the
+        number of rows, and noise is not at 0. ``test="combined"`` tests the larger of both studentised scores.
     bins : int
         Numbers are replaced by the middle ranks of at most this many bins, or split between them.
     min_node_size : float, optional
@@ -115,13 +119,27 @@ def honest_effects(
     phi = effects.contributions(rows.n_rows)
     if kind == "linear":
         return phi.sum(axis=0)
-    return np.maximum(_studentised(phi, rows), _studentised_splits(rows))
+    return _evidence(_studentised(phi, rows), _studentised_splits(rows))
 
 
 @debias.hookimpl
 def debias_scorers() -> Sequence[debias.Scorer]:
     """Return the scorer of honest effects."""
     return [honest_effects]
+
+
+def _evidence(of_lines: NDArray[np.float64], of_splits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Combine studentised scores by the weighted harmonic mean of their p-values (Wilson 2019), as a normal quantile.
+
+    If one node dominates, the score of noise by lines is u**2 - 1 with a normal u, and its studentised form |u| - 1/|u|.
+    """
+    from scipy.special import log_ndtr, ndtri_exp
+
+    u = (of_lines + np.sqrt(of_lines**2 + 4)) / 2
+    log_p_lines, log_p_splits = np.log(2) + log_ndtr(-u), log_ndtr(-of_splits)
+    log_p = -np.logaddexp(np.log(WEIGHT_OF_LINES) - log_p_lines, np.log(1 - WEIGHT_OF_LINES) - log_p_splits)
+    evidence: NDArray[np.float64] = -ndtri_exp(np.minimum(log_p, 0.0))
+    return np.maximum(evidence, LEAST_EVIDENCE)
 
 
 def _studentised(phi: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
