@@ -37,6 +37,8 @@ SHRINKAGE = 300.0
 """The term of a node is multiplied by n_t / (n_t + 300): slopes in small nodes are mostly noise."""
 BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
+MEMORY = 2**22
+"""About the number of bytes of contributions that a thread adds to at once."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -228,17 +230,18 @@ class LinearEffects:
         return sums
 
     @cached_property
-    def lines(self) -> list[list[NDArray[np.float64] | None]]:
-        """For each feature its lines, as the value of each bin; None for level means."""
-        lines: list[list[NDArray[np.float64] | None]] = []
-        for feature, n_bins in enumerate(self.binned.n_bins):
-            if self.binned.categorical[feature]:
-                lines.append([None])
-                continue
-            lines.append([self.binned.ranks(feature)])
-            if (self.binned.train[feature] == n_bins).any():
-                lines[-1].append((np.arange(n_bins + 1) == n_bins).astype(np.float64))
-        return lines
+    def _lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The feature of every line, and the values of all bins, NaN for those that are left out: (n_lines, n_codes)."""
+        found: list[tuple[int, NDArray[np.float64]]] = []
+        for feature in np.flatnonzero(~self.binned.categorical):
+            found.append((int(feature), self.binned.ranks(int(feature))))
+            is_missing = np.arange(self.binned.n_bins[feature] + 1) == self.binned.n_bins[feature]
+            if (self.binned.train[feature] == self.binned.n_bins[feature]).any():
+                found.append((int(feature), is_missing.astype(np.float64)))
+        values = np.full((len(found), int(self.binned.n_bins.max()) + 1), np.nan)
+        for line, (_, of_bins) in enumerate(found):
+            values[line, : of_bins.size] = of_bins
+        return np.array([feature for feature, _ in found], dtype=np.int32), values
 
     def _centred(self, response: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the response less its weighted mean, which does not change under permutations of equal weights."""
@@ -263,18 +266,40 @@ class LinearEffects:
                 y_in = np.ascontiguousarray(self.response_in[:, first : first + width])
             of_column[first] = (y_in, y)
         fits = [self._sums(tree, *of_column[tree.first]) for tree in self.trees]
+        place_of_feature = np.full(self.ensemble.n_features, -1, dtype=np.int32)
+        for place, features in enumerate(members):
+            place_of_feature[features] = place
+        feature_of_line, values = self._lines
+        place_of_line = place_of_feature[feature_of_line]
+        by_place = np.argsort(place_of_line, kind="stable")
+        feature_of_line, values, place_of_line = feature_of_line[by_place], values[by_place], place_of_line[by_place]
+        size = max(1, MEMORY // (8 * n_rows * lanes))
+        most_seats = max(tree.parent.size for tree in self.trees)
+
+        def add(begin: int) -> None:
+            """Sum the contributions to groups from `begin` on, as many as fit into memory that the processor keeps."""
+            from debias.rows.kernels import effects as kernels
+
+            end = min(begin + size, len(members))
+            first, last = np.searchsorted(place_of_line, (begin, end))
+            phi = np.zeros((end - begin, n_rows, lanes))
+            lines = (feature_of_line, place_of_line - np.int32(begin), values, self.codes_in, self.codes)
+            memory: Any = None
+            for tree, sums in zip(self.trees, fits, strict=True):
+                y_in, y = of_column[tree.first]
+                of_tree: tuple[Any, ...] = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
+                if memory is None:
+                    memory = kernels.Memory(most_seats, most_seats, y_in.shape[1], y.shape[1], lanes)
+                kernels.add_lines(int(first), int(last), *lines, *of_tree, self.min_node_size, memory, phi)
+                for place in range(begin, end):
+                    for feature in members[place]:
+                        if self.binned.categorical[feature]:
+                            self._add_levels(feature, sums[0], of_tree, phi[place - begin])
+            for place in range(begin, end):
+                write(place, phi[place - begin])
+
         with allowed(self.n_jobs) as threads:
-
-            def share(groups: tuple[int, int]) -> None:
-                memory: dict[int, Any] = {}
-                for group in range(*groups):
-                    phi = np.zeros((n_rows, lanes))
-                    for tree, sums in zip(self.trees, fits, strict=True):
-                        for feature in members[group]:
-                            self._add(feature, tree, of_column[tree.first], sums, memory, phi)
-                    write(group, phi)
-
-            threads.map(share, threads.shares(len(members)))
+            threads.map(add, range(0, len(members), size))
 
     def _sums(self, tree: _Tree, y_in: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Return in-bag weights and sums of the response, and means of the evaluation rows, at the seats of a tree."""
@@ -288,35 +313,18 @@ class LinearEffects:
         mean /= np.where(n > 0, n, 1.0)[:, None]
         return n_in, s_in, mean
 
-    def _add(
-        self,
-        feature: int,
-        tree: _Tree,
-        responses: tuple[NDArray[np.float64], NDArray[np.float64]],
-        sums: tuple[NDArray[np.float64], ...],
-        memory: dict[int, Any],
-        phi: NDArray[np.float64],
+    def _add_levels(
+        self, feature: int, n_in: NDArray[np.float64], of_tree: tuple[Any, ...], phi: NDArray[np.float64]
     ) -> None:
-        """Add the contributions to one feature in one tree; `memory` is reused."""
+        """Add the contributions to the level means of a feature in one tree."""
         from debias.rows.kernels import effects as kernels
 
-        y_in, y = responses
-        codes = (self.codes_in[feature], self.codes[feature])
-        n_in, n_seats, n_levels = sums[0], tree.parent.size, int(self.binned.n_bins[feature]) + 1
-        for x_of_code in self.lines[feature]:
-            least = self.min_node_size
-            most = n_seats
-            if x_of_code is None:
-                least = max(least, float(ROWS_PER_LEVEL * n_levels))
-                most = n_levels * (1 + int((n_in[1:] >= least).sum()))
-            if memory.get(0, (0, 0))[0] < most or memory[0][1] < n_seats:
-                size = (max(most, memory.get(0, (0, 0))[0]), max(n_seats, memory.get(0, (0, 0))[1]))
-                memory[0] = (*size, kernels.Memory(*size, y_in.shape[1], y.shape[1], phi.shape[1]))
-            arrays: tuple[Any, ...] = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale, least, memory[0][2], phi)
-            if x_of_code is None:
-                kernels.add_levels(*codes, n_levels, *arrays)
-            else:
-                kernels.add_line(*codes, x_of_code, *arrays)
+        n_levels = int(self.binned.n_bins[feature]) + 1
+        least = max(self.min_node_size, float(ROWS_PER_LEVEL * n_levels))
+        most = n_levels * (1 + int((n_in[1:] >= least).sum()))
+        width_in, width = of_tree[6].shape[1], of_tree[7].shape[1]
+        memory = kernels.Memory(most, n_in.size, width_in, width, phi.shape[1])
+        kernels.add_levels(self.codes_in[feature], self.codes[feature], n_levels, *of_tree, least, memory, phi)
 
 
 def training_rows(rows: Rows, scorer: str) -> Rows:

@@ -22,10 +22,14 @@ def find_seats(
     parent_of_seat: Seats,
 ) -> int: ...
 def sum_seats(rows: Seats, seats: Seats, weight: Array, y: Array, parent: Seats, n: Array, s: Array) -> None: ...
-def add_line(
+def add_lines(
+    begin: int,
+    end: int,
+    feature: Seats,
+    place: Seats,
+    x_of_code: Array,
     codes_in: Codes,
     codes_out: Codes,
-    x_of_code: Array,
     rows_in: Seats,
     seats_in: Seats,
     weight_in: Array,

@@ -88,10 +88,14 @@ cdef class Memory:
         self.kept, self.kept_parent = np.empty(n_seats, dtype=np.int32), np.empty(n_seats, dtype=np.int32)
 
 
-def add_line(
-    const uint16_t[::1] codes_in,
-    const uint16_t[::1] codes_out,
-    const double[::1] x_of_code,
+def add_lines(
+    Py_ssize_t begin,
+    Py_ssize_t end,
+    const int32_t[::1] feature,
+    const int32_t[::1] place,
+    const double[:, ::1] x_of_code,
+    const uint16_t[:, ::1] codes_in,
+    const uint16_t[:, ::1] codes_out,
     const int32_t[::1] rows_in,
     const int32_t[::1] seats_in,
     const double[::1] weight_in,
@@ -107,17 +111,20 @@ def add_line(
     const double[::1] scale,
     double least_inside,
     Memory memory,
-    double[:, ::1] phi,
+    double[:, :, ::1] phi,
 ):
-    """Add to `phi` (n_rows, lanes) the contributions of evaluation rows to the lines of one feature in one tree.
+    """Add to `phi` (n_places, n_rows, lanes) the contributions of evaluation rows to lines begin..end in one tree.
 
     Parameters
     ----------
-    x_of_code : array of shape (n_codes,)
+    feature, place : arrays of shape (n_lines,)
+        Feature of each line, and its place in `phi`.
+    x_of_code : array of shape (n_lines, n_codes)
         Value of the feature for each code; NaN: the row is left out of the line.
+    codes_in, codes_out : arrays of shape (n_features, n)
     rows_in, seats_in, weight_in, rows_out, seats_out, weight_out : arrays of shape (n_rows of the tree,)
         In-bag rows and evaluation rows of the tree, their seats and weights.
-    y_in : array of shape (n_rows, width x lanes), or (n_rows, width)
+    y_in : array of shape (n, width x lanes), or (n, width)
         The responses may be the same in all lanes.
     y_out : array of shape (n_rows, width x lanes)
     n_in, s_in, mean_out : arrays of shape (n_seats,), (n_seats, columns of y_in), (n_seats, width x lanes)
@@ -125,87 +132,155 @@ def add_line(
     scale : array of shape (n_seats,)
         Factor of the term of each node.
     """
-    cdef Py_ssize_t i, j, b, c, seat, up, n_seats = parent.shape[0], lanes = phi.shape[1]
-    cdef Py_ssize_t width_in = y_in.shape[1], width = y_out.shape[1]
-    cdef double w, x, n, v, factor, centre, centre_out
+    cdef Py_ssize_t line, lanes = phi.shape[2]
+    cdef bint missing
+    with nogil:
+        for line in range(begin, end):
+            missing = sum_line(
+                x_of_code[line], codes_in[feature[line]], rows_in, seats_in, weight_in,
+                codes_out[feature[line]], rows_out, seats_out, weight_out, y_in, parent, memory,
+            )
+            fit_line(missing, y_in.shape[1], y_out.shape[1], lanes, parent, n_in, s_in, mean_out, scale, least_inside,
+                     memory)
+            evaluate_line(x_of_code[line], codes_out[feature[line]], rows_out, seats_out, weight_out, y_out, lanes,
+                          memory, &phi[place[line], 0, 0])
+
+
+cdef bint sum_line(
+    const double[::1] x_of_code,
+    const uint16_t[::1] codes_in,
+    const int32_t[::1] rows_in,
+    const int32_t[::1] seats_in,
+    const double[::1] weight_in,
+    const uint16_t[::1] codes_out,
+    const int32_t[::1] rows_out,
+    const int32_t[::1] seats_out,
+    const double[::1] weight_out,
+    const double[:, ::1] y_in,
+    const int32_t[::1] parent,
+    Memory memory,
+) noexcept nogil:
+    """Write the sums at all seats to the memory; return whether an in-bag row has no x."""
+    cdef Py_ssize_t i, j, seat, up, n_seats = parent.shape[0], width = y_in.shape[1]
+    cdef double w, x
     cdef bint missing = False
+    for seat in range(n_seats):
+        memory.sx[seat], memory.sxx[seat], memory.n_missing[seat] = 0.0, 0.0, 0.0
+        memory.ex[seat], memory.en[seat] = 0.0, 0.0
+    memset(&memory.sxy[0, 0], 0, n_seats * width * sizeof(double))
+    for j in range(rows_in.shape[0]):
+        i, seat, w = rows_in[j], seats_in[j], weight_in[j]
+        x = x_of_code[codes_in[i]]
+        if x != x:
+            if not missing:
+                missing = True
+                memset(&memory.sy_missing[0, 0], 0, n_seats * width * sizeof(double))
+            memory.n_missing[seat] += w
+            add(width, w, &y_in[i, 0], &memory.sy_missing[seat, 0])
+            continue
+        w *= x
+        memory.sx[seat] += w
+        memory.sxx[seat] += w * x
+        add(width, w, &y_in[i, 0], &memory.sxy[seat, 0])
+    for j in range(rows_out.shape[0]):
+        x = x_of_code[codes_out[rows_out[j]]]
+        if x == x:
+            memory.en[seats_out[j]] += weight_out[j]
+            memory.ex[seats_out[j]] += weight_out[j] * x
+    for seat in range(n_seats - 1, 0, -1):
+        up = parent[seat]
+        memory.sx[up] += memory.sx[seat]
+        memory.sxx[up] += memory.sxx[seat]
+        memory.ex[up] += memory.ex[seat]
+        memory.en[up] += memory.en[seat]
+        add(width, 1.0, &memory.sxy[seat, 0], &memory.sxy[up, 0])
+        if missing:
+            memory.n_missing[up] += memory.n_missing[seat]
+            add(width, 1.0, &memory.sy_missing[seat, 0], &memory.sy_missing[up, 0])
+    return missing
+
+
+cdef void fit_line(
+    bint missing,
+    Py_ssize_t width_in,
+    Py_ssize_t width,
+    Py_ssize_t lanes,
+    const int32_t[::1] parent,
+    const double[::1] n_in,
+    const double[:, ::1] s_in,
+    const double[:, ::1] mean_out,
+    const double[::1] scale,
+    double least_inside,
+    Memory memory,
+) noexcept nogil:
+    """Write to the memory, for every seat, the lines of the nodes on its path: a row adds w y (x a - b) in all.
+
+    `a_mean` and `b_mean` are the same for the means of the response of the evaluation rows in these nodes.
+    """
+    cdef Py_ssize_t b, c, seat
+    cdef double n, v, factor, centre, centre_out
     cdef const double* y
     cdef const double* s
-    cdef const double* s_miss
+    cdef double* slope = &memory.slope[0]
+    for seat in range(parent.shape[0]):
+        inherit(seat, parent[seat], width, memory.a)
+        inherit(seat, parent[seat], width, memory.b)
+        inherit(seat, parent[seat], lanes, memory.a_mean)
+        inherit(seat, parent[seat], lanes, memory.b_mean)
+        n = n_in[seat] - memory.n_missing[seat]
+        if n < least_inside or memory.en[seat] <= 0:
+            continue
+        centre = memory.sx[seat] / n
+        v = memory.sxx[seat] - centre * memory.sx[seat]
+        if not v > CONSTANT * memory.sxx[seat]:
+            continue
+        factor, centre_out = scale[seat] / v, memory.ex[seat] / memory.en[seat]
+        y, s = &memory.sxy[seat, 0], &s_in[seat, 0]
+        for b in range(width_in):
+            slope[b] = factor * (y[b] - centre * s[b])
+        if missing:
+            add(width_in, factor * centre, &memory.sy_missing[seat, 0], slope)
+        spread_lanes(width_in, width, slope)
+        add(width, 1.0, slope, &memory.a[seat, 0])
+        add(width, centre_out, slope, &memory.b[seat, 0])
+        for c in range(width // lanes):
+            add_products(lanes, 1.0, slope + c * lanes, &mean_out[seat, c * lanes], &memory.a_mean[seat, 0])
+            add_products(lanes, centre_out, slope + c * lanes, &mean_out[seat, c * lanes], &memory.b_mean[seat, 0])
+
+
+cdef void evaluate_line(
+    const double[::1] x_of_code,
+    const uint16_t[::1] codes_out,
+    const int32_t[::1] rows_out,
+    const int32_t[::1] seats_out,
+    const double[::1] weight_out,
+    const double[:, ::1] y_out,
+    Py_ssize_t lanes,
+    Memory memory,
+    double* phi,
+) noexcept nogil:
+    """Add the contributions of the evaluation rows to `phi` (n_rows x lanes)."""
+    cdef Py_ssize_t b, c, i, j, seat, width = y_out.shape[1]
+    cdef double w, x
+    cdef const double* y
     cdef double* to
     cdef double* a
     cdef double* b_of
     cdef double* a_mean
     cdef double* b_mean
-    cdef double* slope = &memory.slope[0]
-    with nogil:
-        for seat in range(n_seats):
-            memory.sx[seat], memory.sxx[seat], memory.n_missing[seat] = 0.0, 0.0, 0.0
-            memory.ex[seat], memory.en[seat] = 0.0, 0.0
-        memset(&memory.sxy[0, 0], 0, n_seats * width_in * sizeof(double))
-        memset(&memory.sy_missing[0, 0], 0, n_seats * width_in * sizeof(double))
-        for j in range(rows_in.shape[0]):
-            i, seat, w = rows_in[j], seats_in[j], weight_in[j]
-            x = x_of_code[codes_in[i]]
-            if x != x:
-                missing = True
-                memory.n_missing[seat] += w
-                add(width_in, w, &y_in[i, 0], &memory.sy_missing[seat, 0])
-                continue
-            w *= x
-            memory.sx[seat] += w
-            memory.sxx[seat] += w * x
-            add(width_in, w, &y_in[i, 0], &memory.sxy[seat, 0])
-        for j in range(rows_out.shape[0]):
-            x = x_of_code[codes_out[rows_out[j]]]
-            if x == x:
-                memory.en[seats_out[j]] += weight_out[j]
-                memory.ex[seats_out[j]] += weight_out[j] * x
-        for seat in range(n_seats - 1, 0, -1):
-            up = parent[seat]
-            memory.sx[up] += memory.sx[seat]
-            memory.sxx[up] += memory.sxx[seat]
-            memory.ex[up] += memory.ex[seat]
-            memory.en[up] += memory.en[seat]
-            add(width_in, 1.0, &memory.sxy[seat, 0], &memory.sxy[up, 0])
-            if missing:
-                memory.n_missing[up] += memory.n_missing[seat]
-                add(width_in, 1.0, &memory.sy_missing[seat, 0], &memory.sy_missing[up, 0])
-        for seat in range(n_seats):
-            inherit(seat, parent[seat], width, memory.a)
-            inherit(seat, parent[seat], width, memory.b)
-            inherit(seat, parent[seat], lanes, memory.a_mean)
-            inherit(seat, parent[seat], lanes, memory.b_mean)
-            n = n_in[seat] - memory.n_missing[seat]
-            if n < least_inside or memory.en[seat] <= 0:
-                continue
-            centre = memory.sx[seat] / n
-            v = memory.sxx[seat] - centre * memory.sx[seat]
-            if not v > CONSTANT * memory.sxx[seat]:
-                continue
-            factor, centre_out = scale[seat] / v, memory.ex[seat] / memory.en[seat]
-            y, s, s_miss = &memory.sxy[seat, 0], &s_in[seat, 0], &memory.sy_missing[seat, 0]
-            for b in range(width_in):
-                slope[b] = factor * (y[b] - centre * (s[b] - s_miss[b]))
-            spread_lanes(width_in, width, slope)
-            add(width, 1.0, slope, &memory.a[seat, 0])
-            add(width, centre_out, slope, &memory.b[seat, 0])
+    for j in range(rows_out.shape[0]):
+        i = rows_out[j]
+        x = x_of_code[codes_out[i]]
+        if x == x:
+            w, seat, y, to = weight_out[j], seats_out[j], &y_out[i, 0], phi + i * lanes
+            a, b_of = &memory.a[seat, 0], &memory.b[seat, 0]
+            a_mean, b_mean = &memory.a_mean[seat, 0], &memory.b_mean[seat, 0]
+            for b in range(lanes):
+                to[b] += w * (b_mean[b] - x * a_mean[b])
             for c in range(width // lanes):
-                add_products(lanes, 1.0, slope + c * lanes, &mean_out[seat, c * lanes], &memory.a_mean[seat, 0])
-                add_products(lanes, centre_out, slope + c * lanes, &mean_out[seat, c * lanes], &memory.b_mean[seat, 0])
-        for j in range(rows_out.shape[0]):
-            i = rows_out[j]
-            x = x_of_code[codes_out[i]]
-            if x == x:
-                w, seat, to = weight_out[j], seats_out[j], &phi[i, 0]
-                a, a_mean, b_of, b_mean = &memory.a[seat, 0], &memory.a_mean[seat, 0], &memory.b[seat, 0], &memory.b_mean[seat, 0]
-                y = &y_out[i, 0]
                 for b in range(lanes):
-                    to[b] += w * (b_mean[b] - x * a_mean[b])
-                for c in range(width // lanes):
-                    for b in range(lanes):
-                        to[b] += w * y[b] * (x * a[b] - b_of[b])
-                    y, a, b_of = y + lanes, a + lanes, b_of + lanes
+                    to[b] += w * y[b] * (x * a[b] - b_of[b])
+                y, a, b_of = y + lanes, a + lanes, b_of + lanes
 
 
 def add_levels(
@@ -231,7 +306,7 @@ def add_levels(
 ):
     """Add to `phi` (n_rows, lanes) the contributions of evaluation rows to the level means of one feature in one tree.
 
-    Parameters as for `add_line`. Nodes with less in-bag weight than `least_inside` are skipped, so that seats x levels
+    Parameters as for `add_lines`. Nodes with less in-bag weight than `least_inside` are skipped, so that seats x levels
     are not many more than rows.
     """
     cdef Py_ssize_t i, j, b, c, level, at, seat, up, n_kept = 0, n_seats = parent.shape[0], lanes = phi.shape[1]
