@@ -280,6 +280,11 @@ def _scores(
     """Return the result of a scorer as scores, with the model and the rows they belong to."""
     values, details = figures
     details, fields, warnings = _fields_of_scores(details)
+    if "p_value" in fields and len(grouping.names) < values.size:
+        raise CompositionError(
+            f"{scorer.name} tests columns, so it cannot test the sums of groups=. Pass the groups as its option "
+            "together=, or leave out the test"
+        )
     for text in warnings:
         log.warn(text)
     return Scores(
@@ -307,7 +312,9 @@ def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[st
     """Split the details of a scorer into details, fields of :class:`Scores`, and warnings."""
     details, fields = dict(reported), dict[str, Any]()
     warnings = details.pop("warnings", [])
-    for name in ("p_value", "p_adjusted", "null"):
+    # A standard error without a p-value is of another kind (over trees, over repeats), and stays a detail.
+    of_test = ("standard_error", "z") if "p_value" in details else ()
+    for name in ("p_value", "p_adjusted", "null", *of_test):
         if name in details:
             fields[name] = np.asarray(details.pop(name), dtype=np.float64)
     if "selected" in details:
