@@ -7,7 +7,7 @@ the independent units. The degrees of freedom are those of :mod:`debias.signific
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,20 @@ class RowTest:
     effective: NDArray[np.float64]
     n_independent: int
     error: str
+
+    def of_members(self, group: NDArray[np.int64], size: NDArray[np.int64]) -> RowTest:
+        """Return the test of the columns of groups that were tested as one: a column has the p-values of its group.
+
+        Parameters
+        ----------
+        group : array of shape (n_features,)
+            Group of each column.
+        size : array of shape (n_groups,)
+            Number of columns of each group, which share its mean and standard error equally.
+        """
+        shared = {name: (getattr(self, name) / size)[group] for name in ("mean", "standard_error")}
+        same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective")}
+        return replace(self, **shared, **same)
 
     def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
         """Return the figures of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
