@@ -369,7 +369,10 @@ def test_p_values_that_would_be_wrong_are_refused(oob_forest, halves, models):
     forest, X, y = oob_forest
     with pytest.raises(debias.CompositionError, match=r"out-of-bag rows: .*debias.audit tests mdi_oob"):
         debias.score(forest, X, y, "permutation", rows="oob", p_values=True)
-    with pytest.warns(debias.DebiasWarning), pytest.raises(debias.RowsError, match="the trees were fitted to these rows"):
+    with (
+        pytest.warns(debias.DebiasWarning),
+        pytest.raises(debias.RowsError, match="the trees were fitted to these rows"),
+    ):
         debias.score(forest, X, y, "permutation", rows="train", p_values=True)
     X_test, y_test = halves[2], (halves[3] > np.median(halves[1])).astype(int)
     for metric in ("roc_auc", make_scorer(accuracy_score), "neg_mean_squared_error"):
