@@ -232,7 +232,9 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     """
     first = scores[0]
     if len(scores) == 1:
-        return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
+        weight, error = members[0].weight, first.standard_error
+        scaled = None if error is None else abs(weight) * error
+        return replace(first, values=weight * first.values, standard_error=scaled) if weight != 1 else first
     names = first.feature_names
     numbered = all(map(_made_up, members, scores))
     if numbered and len({len(part.feature_names) for part in scores}) == 1:
@@ -245,6 +247,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             + ", ".join(f"{name}: {part.rows}" for name, part in zip(names_of(members), scores, strict=True))
             + ". Pass rows no member has seen, with rows='held-out'."
         )
+    if any(part.p_value is not None for part in scores):
+        raise CompositionError(f"{members_in_words(members)}, with {first.scorer}")
     weighted = [member.weight * part.values for member, part in zip(members, scores, strict=True)]
     return replace(
         first,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+MEASURES = ("both", "effect", "splits", "loss")
 VALUES_AT_ONCE = 2**24
 """At most about this many effects are held in memory, but at least those of one group."""
 
@@ -30,7 +31,7 @@ def ablation(
     ensemble: TreeEnsemble,
     rows: Rows,
     *,
-    measure: str = "covariance",
+    measure: str = "both",
     together: Mapping[str, Sequence[str]] | None = None,
     least_correlation: float = 0.2,
     alpha: float = 0.05,
@@ -39,25 +40,29 @@ def ablation(
     """Return what the splits on each feature add to the model on rows it has not seen, with p-values by rows.
 
     The output without a feature is that of the same trees where a row goes both ways at the splits on the feature, in
-    the shares of the evaluation rows (the path-dependent expectation of TreeSHAP). The effect of a feature on a row is
-    the output minus the output without the feature. Nothing is refitted or permuted.
+    the shares of the evaluation rows (the path-dependent expectation of TreeSHAP). The *effect* of a feature on a row
+    is the output minus the output without the feature. Nothing is refitted or permuted.
+
+    The score is the covariance, over rows, of the effect and a residual: the response minus the output without the
+    feature and without all features that depend on it. For boosted models the residual is the negative gradient of the
+    loss at that margin. The mean of the score is 0 for a feature that is independent of the response and of all
+    features that the response depends on, also if it depends on other such features.
 
     Parameters
     ----------
-    measure : {"covariance", "loss"}
-        "covariance": the covariance, over rows, of the effect and the residual of the response from the model without
-        the feature and without all features that depend on it. For boosted models the residual is the negative gradient
-        of the loss. The mean is 0 if the feature is independent of the response and of the other features, and if it
-        depends on features that are independent of the response, too. "loss": the loss of the model without the
-        feature minus the loss of the model. The mean is below 0 for a useless feature, which costs power: the question
-        is whether the model predicts better *with* these splits.
+    measure : {"both", "effect", "splits", "loss"}
+        What is tested. "effect": the score. "splits": the covariance of the residual with the steps at the splits on
+        the feature, centred in each node as in ``mdi_oob``. It has more power for a feature that others can replace,
+        and less for a pure interaction. "both": the larger of the two, given their correlation; the score is that of
+        "effect". "loss": the loss of the model without the feature minus the loss of the model. Its mean is below 0
+        for a useless feature, so it has less power. It answers another question: does the model predict better with
+        these splits?
     together : mapping of str to sequence of str, optional
         Groups of columns whose splits are left out together. The columns of a group share its score equally, and have
         its p-values.
     least_correlation : float
-        For the covariance: features with at least this absolute correlation with the feature depend on it (ranks,
-        folded ranks, categories and missing values are compared). They are left out of the model from which the
-        residual is taken.
+        Features with at least this absolute correlation with the feature depend on it (ranks, folded ranks, categories
+        and missing values are compared). They are left out of the model from which the residual is taken.
     alpha : float
         Error rate of the test.
     error : {"fwer", "fdr", "fdr_by"}
@@ -69,8 +74,8 @@ def ablation(
     (array of shape (n_features,), dict)
         The scores have standard errors by rows (by blocks, if there are `blocks`), z-values, p-values and decisions.
         ``details["loss_saved"]`` is the mean of the loss without the feature minus the loss with it; it is left out if
-        the loss is not known (custom objectives). ``details["left_out_together"]`` has, for the covariance, the number
-        of other columns that depend on each column.
+        the loss is not known (custom objectives). ``details["left_out_together"]`` is the number of other columns that
+        depend on each column; ``details["p_value_of"]`` has the p-values of "effect" and "splits", for "both".
 
     Raises
     ------
@@ -81,12 +86,12 @@ def ablation(
 
     Notes
     -----
-    The residual does not use the feature or what depends on it, so a feature of noise has an effect that is
-    uncorrelated with it. The residual has the noise of the response left over by the rest of the model, and not all of
-    the variance of the response: this is the gain over ``mdi_oob``, most of all for boosted models.
+    The residual does not use the feature or what depends on it, so the effect of a feature of noise is uncorrelated
+    with it. Its variance is that of the response which the rest of the model leaves over, and not all of the variance
+    of the response. This is the gain over ``mdi_oob``, most of all for boosted models that predict well.
     """
-    if measure not in ("covariance", "loss"):
-        raise CompositionError(f"measure={measure!r} is not one of 'covariance', 'loss'")
+    if measure not in MEASURES:
+        raise CompositionError(f"measure={measure!r} is not one of {', '.join(map(repr, MEASURES))}")
     real = isinstance(least_correlation, (int, float)) and not isinstance(least_correlation, bool)
     if not real or not 0 < least_correlation <= 1:
         raise CompositionError(f"least_correlation must be above 0 and at most 1, not {least_correlation!r}")
@@ -95,19 +100,21 @@ def ablation(
     refuse_seen_rows(rows, "ablation", ". On out-of-bag rows, use mdi_oob")
     if measure == "loss" and not ensemble.objective.has_loss:
         raise CompositionError(
-            "ablation(measure='loss') needs the loss, and a custom objective gives only its gradient: use "
-            "measure='covariance'"
+            "ablation(measure='loss') needs the loss, and a custom objective gives only its gradient: leave measure out"
         )
     grouping = Grouping.of(together, ensemble.feature_names)
-    figures, saved, n_dependent = _figures(ensemble, rows, X, grouping.index, measure, least_correlation)
-    size = np.bincount(grouping.index)
-    tested = by_rows(figures, rows.weight, rows.blocks, error=error).of_members(grouping.index, size)
-    details = tested.details(alpha, rows.blocks is not None)
+    group, size = grouping.index, np.bincount(grouping.index)
+    figures, saved, n_dependent = _figures(ensemble, rows, X, group, measure, least_correlation)
+    tests = {name: by_rows(of_rows, rows.weight, rows.blocks, error=error) for name, of_rows in figures.items()}
+    tested = tests[measure] if measure != "both" else tests["effect"].or_other(tests["splits"])
+    details = tested.of_members(group, size).details(alpha, rows.blocks is not None)
+    if measure == "both":
+        details["p_value_of"] = {name: test.p_value[group].tolist() for name, test in tests.items()}
     if saved is not None:
-        details["loss_saved"] = (saved / size)[grouping.index].tolist()
-    if measure == "covariance":
-        details["left_out_together"] = n_dependent[grouping.index].tolist()
-    return tested.mean, details
+        details["loss_saved"] = (saved / size)[group].tolist()
+    if measure != "loss":
+        details["left_out_together"] = n_dependent[group].tolist()
+    return (tested.mean / size)[group], details
 
 
 @debias.hookimpl
@@ -123,44 +130,71 @@ def _figures(
     group: NDArray[np.int64],
     measure: str,
     least_correlation: float,
-) -> tuple[Array, Array | None, NDArray[np.int64]]:
-    """Return the figure of each row and group, the mean loss each group saves, and the number of dependent columns."""
-    n_groups, share = int(group.max()) + 1, _shares(ensemble, rows)
-    weight = rows.weight / rows.weight.sum()
+) -> tuple[dict[str, Array], Array | None, NDArray[np.int64]]:
+    """Return the figures of each row and group, the mean loss each group saves, and the number of dependent columns."""
+    n_groups, reached = int(group.max()) + 1, rows.node_sums.n
+    share, weight = _shares(ensemble, reached), rows.weight / rows.weight.sum()
     used = np.unique(group[ensemble.feature[ensemble.splits]])
-    figures, saved = np.zeros((rows.n_rows, n_groups)), np.zeros(n_groups)
-    left_out = _left_out(ensemble, X, group, used, least_correlation) if measure == "covariance" else {}
+    names = ("effect", "splits") if measure == "both" else (measure,)
+    figures, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
+    left_out = {} if measure == "loss" else _left_out(ensemble, X, group, used, least_correlation)
+    leaves = _leaves(rows) if "splits" in names else None
     n_dependent = np.zeros(n_groups, dtype=np.int64)
     raw = _effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None
 
-    def effects_of(some: NDArray[np.int64]) -> Array:
-        number = np.full(n_groups, -1)
-        number[some] = np.arange(some.size)
-        return _effects(ensemble, X, share, number[group], some.size)[1]
+    def residual_without(g: int, own: Array) -> Array:
+        columns = left_out[g]
+        n_dependent[g] = columns.sum() - (group == g).sum()
+        if n_dependent[g]:
+            own = _effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
+        return _residual(ensemble, rows, raw - own)
 
     def add(some: NDArray[np.int64]) -> None:
-        effect = effects_of(some)
-        for place, g in enumerate(some):
+        number = np.full(n_groups, -1)
+        number[some] = np.arange(some.size)
+        effect = _effects(ensemble, X, share, number[group], some.size)[1]
+        for place, g in enumerate(some.tolist()):
             own = np.ascontiguousarray(effect[:, place])  # sums over it do not depend on how many are held at once
-            without = raw - own
             if loss is not None:
-                difference = _loss(ensemble, rows, without) - loss
-                saved[g] = weight @ difference
-            if measure == "loss":
-                figures[:, g] = difference
-                continue
-            columns = left_out[g]
-            n_dependent[g] = columns.sum() - (group == g).sum()
-            if n_dependent[g]:
-                without = raw - _effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
-            residual = _residual(ensemble, rows, without)
-            figures[:, g] = ((own - weight @ own) * (residual - weight @ residual)).sum(axis=1)
+                loss_saved = _loss(ensemble, rows, raw - own) - loss
+                saved[g] = weight @ loss_saved
+                if measure == "loss":
+                    figures["loss"][:, g] = loss_saved
+                    continue
+            residual = residual_without(g, own)
+            if "effect" in figures:
+                figures["effect"][:, g] = ((own - weight @ own) * (residual - weight @ residual)).sum(axis=1)
+            if leaves is not None:
+                figures["splits"][:, g] = _steps(ensemble, leaves, reached, group == g, rows.weight, residual)
 
     step = max(1, min(VALUES_AT_ONCE // (rows.n_rows * ensemble.n_outputs), -(-used.size // max(1, rows.n_jobs))))
     with allowed(rows.n_jobs) as threads:
         threads.map(add, [used[begin : begin + step] for begin in range(0, used.size, step)])
     return figures, None if loss is None else saved, n_dependent
+
+
+def _steps(
+    ensemble: TreeEnsemble,
+    leaves: NDArray[np.int32],
+    reached: Array,
+    member: NDArray[np.bool_],
+    weight: Array,
+    residual: Array,
+) -> Array:
+    """Return the figure of each row at the splits on the columns of a group, shape (n_rows,)."""
+    from debias_plugins.scorers.kernels import ablation as kernels
+
+    figure = np.zeros(leaves.shape[1])
+    nodes = (ensemble.feature, ensemble.left, ensemble.right, ensemble.parent, ensemble.centred_value, reached)
+    arrays = (leaves, ensemble.tree_start, ensemble.tree_output, *nodes, member.view(np.uint8), weight)
+    kernels.add_steps(*arrays, np.ascontiguousarray(residual), figure)
+    return figure / ensemble.n_trees if ensemble.averaged else figure
+
+
+def _leaves(rows: Rows) -> NDArray[np.int32]:
+    """Return the leaf of each row in each tree, shape (n_trees, n_rows)."""
+    return np.ascontiguousarray(np.concatenate([leaves.T for _, leaves in rows.leaf_blocks()], axis=1))
 
 
 def _left_out(
@@ -180,11 +214,11 @@ def _left_out(
     return {int(g): pairs[group == g].any(axis=0) for g in used}
 
 
-def _shares(ensemble: TreeEnsemble, rows: Rows) -> Array:
-    """Return the share of each node in the evaluation rows of its parent, shape (n_nodes,)."""
+def _shares(ensemble: TreeEnsemble, n: Array) -> Array:
+    """Return the share of each node in the evaluation weight n of its parent, shape (n_nodes,)."""
     from debias_plugins.scorers.kernels import ablation as kernels
 
-    n, start = rows.node_sums.n, ensemble.tree_start
+    start = ensemble.tree_start
     trees = [slice(int(begin), int(end)) for begin, end in zip(start[:-1], start[1:], strict=True)]
     return np.concatenate([kernels.child_shares(ensemble.left[at], ensemble.right[at], n[at]) for at in trees])
 

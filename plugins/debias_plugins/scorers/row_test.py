@@ -45,6 +45,8 @@ class RowTest:
     n_independent : int
         Number of rows, or of blocks, with a weight above 0.
     error : str
+    deviation : array of shape (n_independent, n_features)
+        Deviation of each row, or block, from the mean, in standard errors.
     """
 
     mean: NDArray[np.float64]
@@ -55,6 +57,7 @@ class RowTest:
     effective: NDArray[np.float64]
     n_independent: int
     error: str
+    deviation: NDArray[np.float64]
 
     def of_members(self, group: NDArray[np.int64], size: NDArray[np.int64]) -> RowTest:
         """Return the test of the columns of groups that were tested as one: a column has the p-values of its group.
@@ -69,6 +72,32 @@ class RowTest:
         shared = {name: (getattr(self, name) / size)[group] for name in ("mean", "standard_error")}
         same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective")}
         return replace(self, **shared, **same)
+
+    def or_other(self, other: RowTest) -> RowTest:
+        """Return the test by the larger of two statistics, of other figures of the same rows, for each feature.
+
+        The p-value is ``P(max(Z, Z') >= z)``, where z is the normal quantile of the smaller of the two p-values, and Z,
+        Z' are normal with the correlation that the figures of the rows have. It is between the smaller p-value and
+        twice that. Mean and standard error are those of this test; z is the larger one.
+        """
+        from scipy.special import ndtri, owens_t
+
+        n = self.n_independent
+        correlation = (self.deviation * other.deviation).sum(axis=0) * n / (n - 1)
+        only_one = (self.standard_error == 0) | (other.standard_error == 0)
+        correlation = np.where(only_one, 1.0, np.clip(correlation, -1.0, 1.0))
+        smaller = np.minimum(self.p_value, other.p_value)
+        angle = np.sqrt((1 - correlation) / np.maximum(1 + correlation, 1e-12))
+        # P(max >= z) = 1 - Phi(z) + 2 T(z, a) with Owen's function T.
+        p_value = np.minimum(smaller + 2 * owens_t(-ndtri(smaller), angle), 1.0)
+        p_value = np.where(smaller == 1, 1.0, p_value)
+        return replace(
+            self,
+            z=np.where(other.p_value < self.p_value, other.z, self.z),
+            p_value=p_value,
+            p_adjusted=_adjusted(p_value, self.error),
+            effective=np.minimum(self.effective, other.effective),
+        )
 
     def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
         """Return the figures of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
@@ -162,8 +191,7 @@ def by_rows(
     effective = effective_number(np.array([(scaled**power).sum(axis=0) for power in range(1, POWERS + 1)]), n)
     freedom = np.maximum(effective - 1, 1.0)
     p_value = np.where(varies, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny), 1.0)
-    adjusted = p_values.holm(p_value) if error == "fwer" else p_values.false_discovery(p_value, error == "fdr_by")
-    return RowTest(mean, standard_error, z, p_value, adjusted, effective, n, error)
+    return RowTest(mean, standard_error, z, p_value, _adjusted(p_value, error), effective, n, error, scaled)
 
 
 def check_procedure(error: Any, alpha: Any) -> None:
@@ -204,6 +232,12 @@ def refuse_seen_rows(rows: Rows, what: str, instead: str = "") -> None:
             f"{what} is not possible on training rows: the trees were fitted to these rows, so every feature saves "
             "loss on them. Pass rows the model has not seen, with rows='held-out'"
         )
+
+
+def _adjusted(p_value: NDArray[np.float64], error: str) -> NDArray[np.float64]:
+    if error == "fwer":
+        return p_values.holm(p_value)
+    return p_values.false_discovery(p_value, error == "fdr_by")
 
 
 def _sums_of_blocks(values: NDArray[np.float64], blocks: NDArray[Any]) -> NDArray[np.float64]:

@@ -71,6 +71,29 @@ def evaluation_weight(ensemble, X, weight):
     return reached
 
 
+def figures_at_splits(ensemble, X, residual, weight, reached, column):
+    """Return the sum over the splits on a column of a row's step times its residual, both centred in the node."""
+    figures, leaves = np.zeros(len(X)), route(ensemble, X)
+    for tree in range(ensemble.n_trees):
+        begin, end = ensemble.tree_start[tree : tree + 2]
+        outputs = slice(ensemble.tree_output[tree], ensemble.tree_output[tree] + ensemble.value.shape[1])
+        child_of = np.full((end - begin, len(X)), -1)
+        for row, leaf in enumerate(leaves[:, tree]):
+            node = leaf
+            while node > 0:
+                child_of[ensemble.parent[begin + node], row] = node
+                node = ensemble.parent[begin + node]
+        for split in np.flatnonzero(ensemble.feature[begin:end] == column):
+            inside = np.flatnonzero(child_of[split] >= 0)
+            if not weight[inside].sum() > 0:
+                continue
+            value = ensemble.value[begin + child_of[split, inside]]
+            step = value - np.average(value, axis=0, weights=weight[inside])
+            rest = residual[inside, outputs]
+            figures[inside] += (step * (rest - np.average(rest, axis=0, weights=weight[inside]))).sum(axis=1)
+    return figures / (ensemble.n_trees if ensemble.averaged else 1)
+
+
 CASES = [
     ("sklearn", "regression"),
     ("sklearn", "three classes"),
@@ -120,7 +143,9 @@ def test_the_scores_are_those_of_the_definition(models, library, kind):
 
     full = np.array([output_without(ensemble, x, (), reached) for x in rows])
     np.testing.assert_allclose(full, raw_output(ensemble, route(ensemble, rows)), atol=1e-9)
-    scores = debias.score(model, X, y, "ablation", rows="held-out", sample_weight=weight, least_correlation=1.0)
+    shared = {"rows": "held-out", "sample_weight": weight, "least_correlation": 1.0}
+    scores = debias.score(model, X, y, "ablation", **shared)
+    by_split = debias.score(model, X, y, "ablation", measure="splits", **shared)
     by_loss = debias.score(model, X, y, "ablation", rows="held-out", sample_weight=weight, measure="loss")
     for k in range(X.shape[1]):
         without = np.array([output_without(ensemble, x, (k,), reached) for x in rows])
@@ -129,6 +154,8 @@ def test_the_scores_are_those_of_the_definition(models, library, kind):
             (effect - np.average(effect, axis=0, weights=weight)) * (rest - np.average(rest, axis=0, weights=weight))
         ).sum(axis=1)
         np.testing.assert_allclose(scores.values[k], np.average(figures, weights=weight), rtol=1e-7, atol=1e-10)
+        steps = figures_at_splits(ensemble, rows, rest, weight, reached, k)
+        np.testing.assert_allclose(by_split.values[k], np.average(steps, weights=weight), rtol=1e-7, atol=1e-10)
         saved = loss(without) - loss(full)
         np.testing.assert_allclose(by_loss.values[k], np.average(saved, weights=weight), rtol=1e-7, atol=1e-10)
         np.testing.assert_allclose(scores.details["loss_saved"][k], by_loss.values[k], rtol=1e-12)
@@ -173,6 +200,25 @@ def test_two_features_have_the_difference_of_their_shapley_values(models, librar
     effect = _effects(ensemble, rows, share, np.arange(2), 2)[1][:, :, 0]
     phi = shapley_values(ensemble, rows)[:, :, 0]
     np.testing.assert_allclose(effect[:, 0] - effect[:, 1], phi[:, 0] - phi[:, 1], atol=1e-12)
+
+
+def test_the_p_value_of_both_is_that_of_the_larger_statistic(models):
+    X, y = drawn("regression", n=400, missing=0)
+    model = models("xgboost", n_estimators=20, max_depth=4).fit(X[:200], y[:200])
+    test = {"rows": "held-out", "error": "fdr_by"}
+    both = debias.score(model, X[200:], y[200:], "ablation", **test)
+    parts = {
+        name: debias.score(model, X[200:], y[200:], "ablation", measure=name, **test) for name in ("effect", "splits")
+    }
+    for name, part in parts.items():
+        np.testing.assert_array_equal(both.details["p_value_of"][name], part.p_value)
+    smaller = np.minimum(parts["effect"].p_value, parts["splits"].p_value)
+    assert ((smaller <= both.p_value) & (both.p_value <= 2 * smaller)).all()
+    np.testing.assert_array_equal(both.values, parts["effect"].values)
+    np.testing.assert_array_equal(
+        both.z,
+        np.where(parts["splits"].p_value < parts["effect"].p_value, *[parts[name].z for name in ("splits", "effect")]),
+    )
 
 
 def test_columns_left_out_together(models):
@@ -256,7 +302,7 @@ def test_what_would_be_wrong_is_refused():
         debias.score(forest, X, y, "ablation", rows="train")
     new_X, new_y = drawn("binary", missing=0, seed=8)
     for options, message in (
-        ({"measure": "gain"}, "not one of 'covariance', 'loss'"),
+        ({"measure": "gain"}, "not one of 'both', 'effect'"),
         ({"least_correlation": 0}, "above 0 and at most 1"),
         ({"alpha": 0}, "alpha must be between"),
         ({"error": "holm"}, "not one of 'fwer'"),

@@ -102,6 +102,32 @@ def test_what_cannot_be_tested_is_refused(figures):
         check_procedure("fd", 0.05)
 
 
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.7, 0.999])
+def test_the_larger_of_two_statistics_has_its_normal_p_value(correlation):
+    generator = np.random.default_rng(5)
+    first, second = generator.normal(0.2, 1, (2, 500, 6))
+    second = correlation * first + np.sqrt(1 - correlation**2) * second
+    one, other = by_rows(first), by_rows(second)
+    joint = one.or_other(other)
+    found = np.array([np.corrcoef(first[:, k], second[:, k])[0, 1] for k in range(6)])
+    z = stats.norm.isf(np.minimum(one.p_value, other.p_value))
+    for k in range(6):
+        both_below = stats.multivariate_normal(cov=[[1, found[k]], [found[k], 1]]).cdf([z[k], z[k]])
+        np.testing.assert_allclose(joint.p_value[k], 1 - both_below, atol=1e-6)
+    np.testing.assert_array_equal(joint.mean, one.mean)
+    swapped = other.or_other(one)
+    np.testing.assert_allclose(swapped.p_value, joint.p_value)
+    np.testing.assert_allclose(swapped.z, joint.z)
+
+
+def test_the_larger_of_two_statistics_where_one_never_varies():
+    figures = np.random.default_rng(6).normal(0.3, 1, (80, 1))
+    one, nothing = by_rows(figures), by_rows(np.zeros((80, 1)))
+    np.testing.assert_allclose(one.or_other(nothing).p_value, one.p_value)
+    np.testing.assert_allclose(one.or_other(one).p_value, one.p_value)
+    assert nothing.or_other(nothing).p_value == 1
+
+
 @pytest.mark.parametrize("blocks", [None, np.repeat(np.arange(30), 4)])
 def test_the_level_is_that_of_the_p_value(blocks):
     generator = np.random.default_rng(4)
