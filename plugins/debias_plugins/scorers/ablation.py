@@ -1,4 +1,8 @@
-"""Ablation: what the splits on a feature add to a model, as a test by rows on rows that the model has not seen."""
+"""Ablation: what the splits on a feature add to a model, tested by rows that the model has not seen.
+
+The output without a feature is the path-dependent expectation of Lundberg, Erion and Lee (2018). AICO (Giesecke, Horel
+and Jirachotkulthorn 2025) tests masked features row by row.
+"""
 
 from __future__ import annotations
 
@@ -139,16 +143,21 @@ def _figures(
     figures, saved = {name: np.zeros((rows.n_rows, n_groups)) for name in names}, np.zeros(n_groups)
     left_out = {} if measure == "loss" else _left_out(ensemble, X, group, used, least_correlation)
     leaves = _leaves(rows) if "splits" in names else None
-    n_dependent = np.zeros(n_groups, dtype=np.int64)
     raw = _effects(ensemble, X, share, np.full(group.size, -1), 0)[0]
     loss = _loss(ensemble, rows, raw) if ensemble.objective.has_loss else None
 
-    def residual_without(g: int, own: Array) -> Array:
-        columns = left_out[g]
+    def residual_without(columns: NDArray[np.bool_]) -> Array:
+        without = raw - _effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
+        return _residual(ensemble, rows, without)
+
+    n_dependent = np.zeros(n_groups, dtype=np.int64)
+    clusters: dict[bytes, NDArray[np.bool_]] = {}  # features that depend on one another often leave out the same
+    for g, columns in left_out.items():
         n_dependent[g] = columns.sum() - (group == g).sum()
         if n_dependent[g]:
-            own = _effects(ensemble, X, share, np.where(columns, 0, -1), 1)[1][:, 0]
-        return _residual(ensemble, rows, raw - own)
+            clusters.setdefault(columns.tobytes(), columns)
+    with allowed(rows.n_jobs) as threads:
+        residuals = dict(zip(clusters, threads.map(residual_without, clusters.values()), strict=True))
 
     def add(some: NDArray[np.int64]) -> None:
         number = np.full(n_groups, -1)
@@ -162,7 +171,9 @@ def _figures(
                 if measure == "loss":
                     figures["loss"][:, g] = loss_saved
                     continue
-            residual = residual_without(g, own)
+            residual = residuals.get(left_out[g].tobytes())
+            if residual is None:
+                residual = _residual(ensemble, rows, raw - own)
             if "effect" in figures:
                 figures["effect"][:, g] = ((own - weight @ own) * (residual - weight @ residual)).sum(axis=1)
             if leaves is not None:

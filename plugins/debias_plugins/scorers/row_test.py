@@ -166,7 +166,7 @@ def by_rows(
     >>> figures = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [2.0, 0.0]])
     >>> tested = by_rows(figures)
     >>> tested.mean, tested.p_value.round(3)
-    (array([2., 0.]), array([0.007, 1.   ]))
+    (array([2., 0.]), array([0.008, 1.   ]))
     """
     from scipy.special import stdtr
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor, VotingRegressor
 from xgboost import XGBRegressor
 
 import debias
@@ -313,6 +313,19 @@ def test_what_would_be_wrong_is_refused():
     batches = [(new_X, new_y)]
     with pytest.raises(debias.CompositionError, match="needs the rows themselves"):
         debias.score(forest, iter(batches), None, "ablation", rows="held-out")
+
+
+def test_wrappers_of_several_models_are_refused_and_those_of_one_are_not():
+    X, y = drawn("regression", missing=0)
+    members = [(f"m{k}", RandomForestRegressor(4, random_state=k)) for k in range(2)]
+    vote = VotingRegressor(members).fit(X[:100], y[:100])
+    with pytest.raises(debias.CompositionError, match=r"the standard error of the combination is not known.*ablation"):
+        debias.score(vote, X[100:], y[100:], "ablation", rows="held-out")
+    one = VotingRegressor([members[0], ("line", "drop")]).fit(X[:100], y[:100])
+    alone = debias.score(one.estimators_[0], X[100:], y[100:], "ablation", rows="held-out")
+    scores = debias.score(one, X[100:], y[100:], "ablation", rows="held-out")
+    np.testing.assert_allclose(scores.values, alone.values)
+    np.testing.assert_allclose(scores.standard_error, alone.standard_error)
 
 
 # --- what the test is for: its level where others have none, and its power -----------------------------

@@ -386,3 +386,20 @@ def test_p_values_that_would_be_wrong_are_refused(oob_forest, halves, models):
         debias.score(
             forest, X_test, y_test, "permutation", rows="held-out", p_values=True, groups={"both": ["x0", "x1"]}
         )
+
+
+@pytest.mark.slow
+def test_correlated_noise_scores_above_0_out_of_bag_and_mdi_oob_does_not():
+    """The reason why p-values are refused out of bag, and why docs/choosing.md names this case."""
+    means = {"permutation": [], "mdi_oob": []}
+    for number in range(40):
+        rng = np.random.default_rng([21, number])
+        X = np.sqrt(0.95) * rng.normal(size=(200, 1)) + np.sqrt(0.05) * rng.normal(size=(200, 5))
+        y = rng.normal(size=200)
+        forest = RandomForestRegressor(50, max_features=1 / 3, random_state=number).fit(X, y)
+        for name, scores in means.items():
+            scores.append(debias.score(forest, X, y, name, rows="oob", seed=number).values.mean())
+    for name, above in (("permutation", True), ("mdi_oob", False)):
+        error = np.std(means[name], ddof=1) / np.sqrt(40)
+        assert (np.mean(means[name]) > 0.1) == above
+        assert above or abs(np.mean(means[name])) < 3 * error
