@@ -15,6 +15,7 @@ import debias
 from debias import CompositionError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
+from debias.spread import spread
 from debias_plugins.scorers.dependence import dependent
 from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 MEASURES = ("both", "effect", "splits", "loss")
 VALUES_AT_ONCE = 2**24
 """At most about this many effects are held in memory, but at least those of one group."""
+
+ROWS_TO_COMPARE = 20_000
+"""At most this many rows, evenly spaced, tell which columns depend on one another."""
 
 
 @debias.scorer_plugin("ablation", unit="covariance of effect and response")
@@ -221,7 +225,8 @@ def _left_out(
     if ensemble.category_set is not None:
         categorical[np.unique(ensemble.feature[ensemble.category_set >= 0])] = True
     pairs = np.eye(group.size, dtype=bool)
-    pairs[np.ix_(columns, columns)] = dependent(X[:, columns], categorical[columns], least_correlation)
+    compared = X[spread(len(X), min(len(X), ROWS_TO_COMPARE))]
+    pairs[np.ix_(columns, columns)] = dependent(compared[:, columns], categorical[columns], least_correlation)
     return {int(g): pairs[group == g].any(axis=0) for g in used}
 
 
