@@ -338,6 +338,7 @@ def correlated_noise(rng, n=200):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:about .* training rows:debias.DebiasWarning")  # a chance of .05 in each set
 def test_noise_that_is_correlated_keeps_the_level_and_permutation_does_not():
     n_sets, p_values = 300, {"ablation": [], "permutation": []}
     for number in range(n_sets):
@@ -353,6 +354,7 @@ def test_noise_that_is_correlated_keeps_the_level_and_permutation_does_not():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:about .* training rows:debias.DebiasWarning")  # a chance of .05 in each set
 def test_the_residual_has_more_power_than_the_response_for_a_booster():
     n_sets, found = 60, {"ablation": [], "mdi_oob": []}
     for number in range(n_sets):
