@@ -242,7 +242,9 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
     """
     first = scores[0]
     if len(scores) == 1:
-        return replace(first, values=members[0].weight * first.values) if members[0].weight != 1 else first
+        weight, error = members[0].weight, first.standard_error
+        scaled = None if error is None else abs(weight) * error
+        return replace(first, values=weight * first.values, standard_error=scaled) if weight != 1 else first
     names = first.feature_names
     numbered = all(map(_made_up, members, scores))
     if numbered and len({len(part.feature_names) for part in scores}) == 1:
@@ -255,6 +257,8 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             + ", ".join(f"{name}: {part.rows}" for name, part in zip(names_of(members), scores, strict=True))
             + ". Pass rows no member has seen, with rows='held-out'."
         )
+    if any(part.p_value is not None for part in scores):
+        raise CompositionError(f"{members_in_words(members)}, with {first.scorer}")
     weighted = [member.weight * part.values for member, part in zip(members, scores, strict=True)]
     return replace(
         first,
@@ -290,6 +294,11 @@ def _scores(
     """Return the result of a scorer as scores, with the model and the rows they belong to."""
     values, details = figures
     details, fields, warnings = _fields_of_scores(details)
+    if "p_value" in fields and len(grouping.names) < values.size:
+        raise CompositionError(
+            f"{scorer.name} tests columns, so it cannot test the sums of groups=. Pass the groups as its option "
+            "together=, or leave out the test"
+        )
     for text in warnings:
         log.warn(text)
     return Scores(
@@ -317,7 +326,9 @@ def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[st
     """Split the details of a scorer into details, fields of :class:`Scores`, and warnings."""
     details, fields = dict(reported), dict[str, Any]()
     warnings = details.pop("warnings", [])
-    for name in ("p_value", "p_adjusted", "null"):
+    # A standard error without a p-value is of another kind (over trees, over repeats), and stays a detail.
+    of_test = ("standard_error", "z") if "p_value" in details else ()
+    for name in ("p_value", "p_adjusted", "null", *of_test):
         if name in details:
             fields[name] = np.asarray(details.pop(name), dtype=np.float64)
     if "selected" in details:

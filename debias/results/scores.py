@@ -52,7 +52,8 @@ class Scores:
         or shrunken means).
     z : array of shape (n_features,), or None
         Test statistic: a studentised score. Its node terms are multiplied by n_t / (n_t + 30) if the model stores
-        in-bag counts, so it is not values / standard_error.
+        in-bag counts, so it is not values / standard_error. Of scorers that test by rows (``ablation``,
+        ``permutation`` and ``oob_loss`` with ``p_values=True``): the larger one of their statistics.
     p_value, p_adjusted : array of shape (n_features,), or None
         One-sided p-values, for a score above 0; `p_adjusted` is adjusted for the number of features as
         ``details["test"]`` says.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.parallel import allowed
-from debias.trees.objectives import LOGISTIC
+from debias.trees.objectives import LOGISTIC, SQUARED_ERROR
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,6 +65,63 @@ def running_loss(
     return total
 
 
+def loss_of_rows(ensemble: TreeEnsemble, response: Response, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the loss that each row saves at the splits of each feature; its weighted mean is the score ``oob_loss``.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        An additive ensemble whose objective has a loss; or an averaged one, for which the loss is the squared error
+        (Brier score) of node values, as a mean over the trees.
+    response : Response
+        Response of these rows.
+    leaves : array of shape (n_rows, n_trees)
+
+    Returns
+    -------
+    array of shape (n_rows, n_features)
+        Without the weights of the rows.
+    """
+    drop = np.zeros((len(leaves), ensemble.n_features + 1))
+    if not ensemble.averaged:
+        _add_loss(ensemble, response, np.ones(len(leaves)), leaves, drop)
+        return drop[:, :-1]
+    target = response.values
+    if target is None:
+        assert response.codes is not None
+        target = np.eye(ensemble.n_outputs)[response.codes]
+    for tree in range(ensemble.n_trees):
+        _add_squared_error_of_tree(ensemble, tree, np.ascontiguousarray(target), leaves, drop)
+    return drop[:, :-1] / ensemble.n_trees
+
+
+def _add_squared_error_of_tree(
+    ensemble: TreeEnsemble,
+    tree: int,
+    target: NDArray[np.float64],
+    leaves: NDArray[np.int32],
+    drop: NDArray[np.float64],
+) -> None:
+    """Add the squared error that each row saves in one tree, which predicts the target by itself."""
+    from debias.rows.kernels import running_loss as kernels
+
+    kernels.add_running_loss(
+        leaves[:, tree : tree + 1],
+        ensemble.tree_start[tree : tree + 2],
+        ensemble.tree_output[tree : tree + 1],
+        ensemble.feature,
+        ensemble.parent,
+        ensemble.centred_value,
+        SQUARED_ERROR.code,
+        np.ones(ensemble.n_outputs),
+        np.zeros(len(leaves), dtype=np.int64),
+        target,
+        np.ones(len(leaves)),
+        np.zeros(target.shape),
+        drop,
+    )
+
+
 def _add_log_loss(
     ensemble: TreeEnsemble,
     response: Response,
@@ -117,7 +174,7 @@ def _add_loss(
     leaves: NDArray[np.int32],
     drop: NDArray[np.float64],
 ) -> None:
-    """Add the loss of any objective that has a loss."""
+    """Add the loss of any objective that has a loss; `drop` has one row for all rows, or one for each."""
     from debias.rows.kernels import running_loss as kernels
 
     target = response.target
@@ -135,7 +192,7 @@ def _add_loss(
         np.ascontiguousarray(target),
         weight,
         np.tile(ensemble.base, (len(target), 1)) if response.margin is None else response.margin.copy(),
-        drop,
+        np.atleast_2d(drop),
     )
 
 

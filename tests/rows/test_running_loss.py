@@ -10,7 +10,7 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.data.response import encode
 from debias.rows.kernels import running_loss as kernels
-from debias.rows.running_loss import ROWS_AT_ONCE, running_loss
+from debias.rows.running_loss import ROWS_AT_ONCE, loss_of_rows, running_loss
 from debias.trees.routing import route
 
 
@@ -21,7 +21,7 @@ def drawn(n, n_classes=2, seed=0):
 
 
 def by_the_plain_loop(ensemble, response, weight, leaves):
-    drop = np.zeros(ensemble.n_features + 1)
+    drop = np.zeros((1, ensemble.n_features + 1))
     codes = np.zeros(len(leaves), dtype=np.int64) if response.codes is None else response.codes
     parameter = np.broadcast_to(np.asarray(ensemble.objective.parameter), ensemble.n_outputs).copy()
     tree = (ensemble.tree_start, ensemble.tree_output, ensemble.feature, ensemble.parent, ensemble.value)
@@ -29,7 +29,7 @@ def by_the_plain_loop(ensemble, response, weight, leaves):
     kernels.add_running_loss(
         leaves, *tree, ensemble.objective.code, parameter, codes, response.target, weight, margin, drop
     )
-    return drop
+    return drop[0]
 
 
 MODELS = {
@@ -54,6 +54,20 @@ def test_it_is_that_of_the_plain_loop_and_threads_change_nothing(kind, weighted)
     expected = by_the_plain_loop(ensemble, response, weight, leaves)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
     np.testing.assert_array_equal(running_loss(ensemble, response, weight, leaves, n_jobs=2), found)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_rows_add_up_to_the_running_loss(kind):
+    X, y = drawn(600, 3 if kind == "3 classes" else 2)
+    ensemble = debias.extract(MODELS[kind]().fit(X, y))
+    fresh, labels = drawn(400, 3 if kind == "3 classes" else 2, seed=1)
+    response, leaves = encode(labels, ensemble, 400), route(ensemble, fresh.astype(ensemble.routing_dtype))
+    weight = np.random.default_rng(2).uniform(0.5, 2.0, 400)
+    saved = loss_of_rows(ensemble, response, leaves)
+    expected = running_loss(ensemble, response, weight, leaves)[:-1]
+    np.testing.assert_allclose(weight @ saved, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    alone = loss_of_rows(ensemble, response.part(slice(7, 8)), leaves[7:8])
+    np.testing.assert_allclose(saved[7:8], alone, rtol=1e-12, atol=1e-12)
 
 
 def test_products_neither_overflow_nor_vanish():

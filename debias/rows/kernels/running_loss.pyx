@@ -277,22 +277,23 @@ def add_running_loss(
     const double[:, ::1] target,
     const double[::1] weight,
     double[:, ::1] margin,
-    double[::1] drop,
+    double[:, ::1] drop,
 ):
     """Follow every row through all trees, tree by tree; add the loss that each step saves.
 
-    The weighted decrease of the loss at each split is added to the entry of its feature in `drop` (n_features + 1,),
-    that of root steps to the last entry. `margin` (n_rows, n_outputs) ends at F_M. `parameter` (n_outputs,) is the
-    parameter of the objective.
+    The weighted decrease of the loss at each split is added to the entry of its feature in `drop`, that of root steps
+    to the last entry. `drop` has one row of n_features + 1 entries for the sum over all rows, or one for each row.
+    `margin` (n_rows, n_outputs) ends at F_M. `parameter` (n_outputs,) is the parameter of the objective.
     """
-    cdef Py_ssize_t of_root = drop.shape[0] - 1, n_outputs = margin.shape[1], width = value.shape[1]
-    cdef Py_ssize_t i, j, k, c, node, leaf
+    cdef Py_ssize_t of_root = drop.shape[1] - 1, n_outputs = margin.shape[1], width = value.shape[1]
+    cdef Py_ssize_t i, j, k, c, node, leaf, at
     cdef double here, below
     cdef const double* y
     cdef const double* f
     cdef double[::1] no_step = np.zeros(width)
     with nogil:
         for i in range(leaves.shape[0]):
+            at = i if drop.shape[0] > 1 else 0
             for j in range(leaves.shape[1]):
                 k = tree_output[j]
                 node = leaf = start[j] + leaves[i, j]
@@ -301,10 +302,10 @@ def add_running_loss(
                 while node > start[j]:
                     node = start[j] + parent[node]
                     here = _loss(objective, &parameter[0], codes[i], y, f, n_outputs, &value[node, 0], k, width)
-                    drop[feature[node]] += weight[i] * (here - below)
+                    drop[at, feature[node]] += weight[i] * (here - below)
                     below = here
                 here = _loss(objective, &parameter[0], codes[i], y, f, n_outputs, &no_step[0], k, width)
-                drop[of_root] += weight[i] * (here - below)
+                drop[at, of_root] += weight[i] * (here - below)
                 for c in range(width):
                     margin[i, k + c] += value[leaf, c]
 

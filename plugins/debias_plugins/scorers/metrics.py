@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from debias import Rows, TreeEnsemble
 
 
+ROW_LOSSES = ("accuracy", "neg_mean_squared_error", "neg_mean_absolute_error", "neg_log_loss", "neg_brier_score")
+"""Metrics that are means over rows, and have a loss of each row."""
+OF_SHARES = ("logistic", "softmax", "squared_error")
+"""Objectives of classifiers whose outputs are probabilities on the scale of y."""
+
+
 class Metric:
     """A metric of raw outputs; higher is better.
 
@@ -35,7 +41,7 @@ class Metric:
         if metric is None:
             metric = "accuracy" if ensemble.is_classifier else "neg_mean_squared_error"
         self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
-        self._scorer = _scorer(metric)
+        self._scorer, self._is_callable = _scorer(metric), not isinstance(metric, str)
         response = rows.response
         if ensemble.classes is not None:
             assert response.codes is not None
@@ -70,6 +76,51 @@ class Metric:
             error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
             return -np.average((error**2).mean(axis=2), axis=1, weights=weight)
         return np.array([self._by_scorer(output, self._y[at], weight) for output in raw])
+
+    def row_losses(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the loss of each row for each of several outputs; its weighted mean is the metric with a minus sign.
+
+        Parameters
+        ----------
+        raw, at
+            As for a call.
+
+        Returns
+        -------
+        array of shape (n_outcomes, n)
+            For "accuracy" the loss is 0 or 1, and the mean is 1 minus the metric.
+
+        Raises
+        ------
+        CompositionError
+            The metric is not a mean over rows, or is not one of ``ROW_LOSSES``.
+        """
+        self.require_row_losses()
+        raw = raw + (self.ensemble.base if self._margin is None else self._margin[at])
+        if self.name == "accuracy":
+            return (_codes(raw) != self._codes[at]).astype(np.float64)
+        if not self.ensemble.is_classifier:
+            error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
+            return (error**2 if self.name == "neg_mean_squared_error" else np.abs(error)).mean(axis=2)
+        share = _class_shares(self.ensemble, raw)
+        rows = np.arange(at.size)
+        if self.name == "neg_log_loss":
+            share = share / share.sum(axis=-1, keepdims=True)
+            return -np.log(np.maximum(share[:, rows, self._codes[at]], np.finfo(np.float64).eps))
+        error = share - np.eye(share.shape[-1])[self._codes[at]]
+        return (error**2).sum(axis=-1) / (2 if share.shape[-1] == 2 else 1)
+
+    def require_row_losses(self) -> None:
+        """Raise a CompositionError if the metric has no loss of each row."""
+        of_numbers = ("neg_mean_squared_error", "neg_mean_absolute_error")
+        possible = [name for name in ROW_LOSSES if (name not in of_numbers) == self.ensemble.is_classifier]
+        if self._is_callable or self.name not in possible:
+            raise CompositionError(
+                f"metric {self.name!r} has no p-values by rows: it must be the mean of a loss that every row has by "
+                f"itself, which roc_auc or r2 is not. Use {' or '.join(map(repr, possible))}, or leave p_values out"
+            )
+        if self.name in ("neg_log_loss", "neg_brier_score"):
+            _require_shares(self.ensemble)
 
     def _by_scorer(self, raw: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
         predicted = _predicted(self.ensemble, raw)
@@ -113,6 +164,17 @@ def _codes(raw: NDArray[np.float64]) -> NDArray[np.int64]:
     return (raw[..., 0] > 0).astype(np.int64) if raw.shape[-1] == 1 else raw.argmax(axis=-1)
 
 
+def _class_shares(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the predicted probabilities for outputs of shape (..., n_outputs), with two columns for two classes."""
+    mean = ensemble.objective.mean(raw)
+    return np.concatenate([1 - mean, mean], axis=-1) if mean.shape[-1] == 1 else mean
+
+
+def _require_shares(ensemble: TreeEnsemble) -> None:
+    if ensemble.objective.name not in OF_SHARES:
+        raise CompositionError(f"outputs of {ensemble.objective.name} are not probabilities; use metric 'accuracy'")
+
+
 def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
     """Return an estimator that returns these outputs as its predictions."""
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -126,9 +188,9 @@ def _predicted(ensemble: TreeEnsemble, raw: NDArray[np.float64]) -> Any:
             return np.asarray(ensemble.classes)[_codes(raw)]
 
         def predict_proba(self, X: Any) -> NDArray[np.float64]:
-            if ensemble.objective.name not in ("logistic", "softmax", "squared_error"):
+            if ensemble.objective.name not in OF_SHARES:
                 raise AttributeError(f"outputs of {ensemble.objective.name} are not probabilities")
-            return np.column_stack([1 - mean, mean]) if mean.shape[1] == 1 else mean
+            return _class_shares(ensemble, raw)
 
     class Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fitted_ = True

@@ -11,6 +11,7 @@ import debias
 from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
 from debias_plugins.scorers.metrics import Metric
+from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,10 +32,15 @@ def permutation(
     together: Mapping[str, Sequence[str]] | None = None,
     conditional: float | None = None,
     stratum_size: int = 30,
+    p_values: bool = False,
+    alpha: float = 0.05,
+    error: str = "fwer",
 ) -> tuple[NDArray[np.float64], dict[str, Any]]:
     """Return the mean decrease of a metric when a column is permuted.
 
-    The mean is 0 if the column is independent of the response and the other columns.
+    The mean is 0 if the column is independent of the response and the other columns. It can be above 0 for a column
+    that is independent of the response only: if trees use several correlated columns of noise, they score above 0
+    together (docs/scorers/permutation.md).
 
     Out-of-bag rows: tree by tree, as in Breiman (2001). A tree predicts its out-of-bag rows, then predicts them again
     with one column permuted among them. The decreases are averaged over the trees; for a tree that does not use the
@@ -58,19 +64,32 @@ def permutation(
         rows.
     stratum_size : int
         Minimum number of rows in a stratum.
+    p_values : bool
+        Whether to test by rows, on held-out rows, that the column saves loss: the loss of every row with the column
+        permuted minus its loss without, as a mean over the repeats, has a standard error by rows (by blocks, if there
+        are `blocks`), and is tested with Student's t. The metric must be a mean over rows: "accuracy",
+        "neg_log_loss" or "neg_brier_score", "neg_mean_squared_error" or "neg_mean_absolute_error". Columns of one
+        group in `together` have the same p-values.
+    alpha : float
+        Error rate of the test.
+    error : {"fwer", "fdr", "fdr_by"}
+        Adjust the p-values for this error rate: family-wise (Holm), or false discovery rate (Benjamini-Hochberg,
+        Benjamini-Yekutieli).
 
     Returns
     -------
     (array of shape (n_features,), dict)
-        ``details["standard_error"]`` is the standard deviation over trees (out-of-bag rows) or over repeats (other
-        rows), divided by the square root of their number. It does not include the variation due to the sample of rows.
-        ``details["baseline"]`` is the metric before any permutation; ``details["seed"]`` is the seed, drawn at random
-        if none was passed.
+        With `p_values`, the scores get standard errors by rows, z-values, p-values and decisions; they are conditional
+        on the permutations. Without, ``details["standard_error"]`` is the standard deviation over trees (out-of-bag
+        rows) or over repeats (other rows), divided by the square root of their number. It does not include the
+        variation due to the sample of rows. ``details["baseline"]`` is the metric before any permutation;
+        ``details["seed"]`` is the seed, drawn at random if none was passed.
 
     Raises
     ------
     CompositionError
-        The metric does not exist, or an option is out of range.
+        The metric does not exist, or an option is out of range; or `p_values` with out-of-bag rows or with a metric
+        that is not a mean over rows.
     RowsError
         No row is out of bag, the metric is not finite on the rows, or groups overlap or name an unknown column.
 
@@ -92,18 +111,30 @@ def permutation(
     X = rows.table.matrix(ensemble)
     strata = None if conditional is None else _strata(X, group, conditional, stratum_size)
     score = Metric(metric, ensemble, rows)
-    by_group = _out_of_bag if rows.in_bag is not None else _together
-    drop, baseline, trees_without = by_group(ensemble, rows, X, group, strata, score, n_repeats, seed)
+    if not isinstance(p_values, (bool, np.bool_)):
+        raise CompositionError(f"p_values must be True or False, not {p_values!r}")
+    if p_values:
+        check_procedure(error, alpha)
+        refuse_seen_rows(rows, "a test of permutation importance", ". On out-of-bag rows, debias.audit tests mdi_oob")
+        score.require_row_losses()
+    saved = np.zeros((rows.n_rows, len(size))) if p_values else None
+    if rows.in_bag is not None:
+        drop, baseline, trees_without = _out_of_bag(ensemble, rows, X, group, strata, score, n_repeats, seed)
+    else:
+        drop, baseline, trees_without = _together(ensemble, rows, X, group, strata, score, n_repeats, seed, saved)
     details: dict[str, Any] = {"metric": score.name, "n_repeats": n_repeats, "seed": seed, "baseline": baseline}
     if rows.in_bag is not None:
         details["trees_without_rows"] = trees_without
-    if len(drop) > 1:
+    if len(drop) > 1 and saved is None:
         details["standard_error"] = (drop.std(axis=0, ddof=1) / np.sqrt(len(drop)) / size)[group].tolist()
     mean = drop.mean(axis=0)
     if together:
         details["together"] = {name: float(mean[grouping.names.index(name)]) for name in together}
     if strata is not None:
         details["strata"] = (strata.max(axis=1) + 1)[group].tolist()
+    if saved is not None:
+        tested = by_rows(saved, rows.weight, rows.blocks, error=error).of_members(group, size)
+        details |= tested.details(alpha, rows.blocks is not None)
     return (mean / size)[group], details
 
 
@@ -174,15 +205,22 @@ def _together(
     score: Metric,
     n_repeats: int,
     seed: int,
+    saved: NDArray[np.float64] | None,
 ) -> Drops:
-    """Return the decrease for each repeat and group, and the metric of the model, with scikit-learn's permutations."""
+    """Return the decrease for each repeat and group, and the metric of the model, with scikit-learn's permutations.
+
+    To `saved` (n_rows, n_groups), if it is not None, the increase of the loss of each row is added, as a mean over the
+    repeats.
+    """
     from joblib import Parallel, delayed
 
     at = np.arange(rows.n_rows)
     trees = range(ensemble.n_trees)
     used = np.unique(group[ensemble.feature[ensemble.splits]])
     drop = np.zeros((n_repeats, int(group.max()) + 1))
-    before = float(score(_outputs(ensemble, trees, X, at, at[None, :], group, used[:0]), at)[0])
+    unchanged = _outputs(ensemble, trees, X, at, at[None, :], group, used[:0])
+    before = float(score(unchanged, at)[0])
+    loss_before = None if saved is None else score.row_losses(unchanged, at)[0]
     if seed >= 2**32:
         raise CompositionError(
             f"the permutations are those of scikit-learn, which needs a seed below 2**32, not {seed}"
@@ -196,7 +234,10 @@ def _together(
 
         def part(some: NDArray[np.int64], shuffled: NDArray[np.int64] = shuffled) -> NDArray[np.float64]:
             donors = _donors(at, shuffled, None if strata is None else strata[some])
-            return before - score(_outputs(ensemble, trees, X, at, donors, group, some), at)
+            outputs = _outputs(ensemble, trees, X, at, donors, group, some)
+            if saved is not None and loss_before is not None:
+                saved[:, some] += ((score.row_losses(outputs, at) - loss_before) / n_repeats).T
+            return before - score(outputs, at)
 
         parts = [used[begin : begin + step] for begin in range(0, used.size, step)]
         drops = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(part)(some) for some in parts)

@@ -287,3 +287,119 @@ def test_a_margin_of_each_row_comes_before_the_trees(halves):
     found = debias.score(model, X_test, y_test, "permutation", rows="held-out", base_margin=margin, seed=0)
     expected = -mean_squared_error(y_test, model.predict(X_test, base_margin=margin))
     assert found.details["baseline"] == pytest.approx(expected, rel=1e-5)
+
+
+# --- p-values by rows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
+@pytest.mark.parametrize("metric", ["neg_mean_squared_error", "neg_mean_absolute_error"])
+def test_p_values_are_those_of_the_losses_of_rows(halves, models, library, metric):
+    X, y, X_test, y_test = halves
+    model = models(library).fit(X, y)
+    options = {"rows": "held-out", "metric": metric, "n_repeats": 2, "seed": 11}
+    found = debias.score(model, X_test, y_test, "permutation", p_values=True, error="fdr", alpha=0.1, **options)
+    shuffler, at, saved = np.random.RandomState(11), np.arange(len(y_test)), np.zeros(X_test.shape)
+    generator, shuffling = np.random.RandomState(shuffler.randint(np.iinfo(np.int32).max + 1)), at.copy()
+    power = 2 if metric == "neg_mean_squared_error" else 1
+    before = np.abs(model.predict(X_test) - y_test) ** power
+    rows = at
+    for _ in range(2):
+        generator.shuffle(shuffling)
+        rows = rows[shuffling]
+        for k in range(X.shape[1]):
+            permuted = X_test.copy()
+            permuted[:, k] = X_test[rows, k]
+            saved[:, k] += (np.abs(model.predict(permuted) - y_test) ** power - before) / 2
+    exact = {"rtol": 1e-3 if library == "xgboost" else 1e-9, "atol": 1e-3 if library == "xgboost" else 1e-9}
+    np.testing.assert_allclose(found.values, saved.mean(axis=0), **exact)
+    np.testing.assert_allclose(found.standard_error, saved.std(axis=0, ddof=1) / np.sqrt(len(y_test)), **exact)
+    plain = debias.score(model, X_test, y_test, "permutation", **options)
+    np.testing.assert_array_equal(found.values, plain.values)
+    assert plain.p_value is None
+    assert "standard_error" not in found.details
+    assert found.details["test"]["method"] == "rows"
+    assert found.selected.tolist() == (found.p_adjusted <= 0.1).tolist()
+    assert debias.Scores.from_json(found.to_json()).p_value.tolist() == found.p_value.tolist()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
+@pytest.mark.parametrize("metric", ["accuracy", "neg_log_loss", "neg_brier_score"])
+def test_the_mean_of_the_row_losses_is_the_metric(models, library, metric, n_classes):
+    if metric == "neg_brier_score" and n_classes > 2 and not at_least("scikit-learn", "1.7"):
+        pytest.skip("the Brier score of several classes came with scikit-learn 1.7")
+    X, y = load_iris(return_X_y=True)
+    y, test, weight = np.minimum(y, n_classes - 1), np.arange(150) % 3 == 1, np.random.default_rng(0).random(50)
+    model = models(library, "classification", n_estimators=5).fit(X[~test], y[~test])
+    scores = debias.score(
+        model,
+        X[test],
+        y[test],
+        "permutation",
+        rows="held-out",
+        sample_weight=weight,
+        metric=metric,
+        seed=1,
+        p_values=True,
+        together={"sepal": ["x0", "x1"]} if library == "sklearn" else None,
+    )
+    z = np.divide(scores.values, scores.standard_error, out=np.zeros(4), where=scores.standard_error > 0)
+    np.testing.assert_allclose(scores.z, z, rtol=1e-5, atol=1e-6)  # so the mean of the row losses is the score
+    assert scores.p_value.min() < 0.01
+    if library == "sklearn":
+        assert scores.p_value[0] == scores.p_value[1]
+
+
+def test_p_values_are_by_block(halves, models):
+    X, y, X_test, y_test = halves
+    model = models("sklearn").fit(X, y)
+    twice = {"X": np.repeat(X_test, 2, axis=0), "y": np.repeat(y_test, 2)}
+    shared = {"rows": "held-out", "p_values": True, "seed": 1, "metric": "neg_mean_squared_error"}
+    alone = debias.score(model, X_test, y_test, "permutation", **shared)
+    blocks = np.repeat(np.arange(len(y_test)), 2)
+    blocked = debias.score(model, twice["X"], twice["y"], "permutation", blocks=blocks, **shared)
+    assert blocked.details["test"]["n_independent"] == alone.details["test"]["n_independent"] == len(y_test)
+    assert blocked.details["test"]["blocks"]
+    doubled = debias.score(model, twice["X"], twice["y"], "permutation", **shared)
+    assert (doubled.standard_error <= blocked.standard_error).all()
+
+
+def test_p_values_that_would_be_wrong_are_refused(oob_forest, halves, models):
+    forest, X, y = oob_forest
+    with pytest.raises(debias.CompositionError, match=r"out-of-bag rows: .*debias.audit tests mdi_oob"):
+        debias.score(forest, X, y, "permutation", rows="oob", p_values=True)
+    with (
+        pytest.warns(debias.DebiasWarning),
+        pytest.raises(debias.RowsError, match="the trees were fitted to these rows"),
+    ):
+        debias.score(forest, X, y, "permutation", rows="train", p_values=True)
+    X_test, y_test = halves[2], (halves[3] > np.median(halves[1])).astype(int)
+    for metric in ("roc_auc", make_scorer(accuracy_score), "neg_mean_squared_error"):
+        with pytest.raises(debias.CompositionError, match="Use 'accuracy' or 'neg_log_loss' or 'neg_brier_score'"):
+            debias.score(forest, X_test, y_test, "permutation", rows="held-out", metric=metric, p_values=True)
+    with pytest.raises(debias.CompositionError, match="p_values must be True or False"):
+        debias.score(forest, X_test, y_test, "permutation", rows="held-out", p_values="yes")
+    with pytest.raises(debias.CompositionError, match="alpha must be between 0 and 1"):
+        debias.score(forest, X_test, y_test, "permutation", rows="held-out", p_values=True, alpha=2)
+    with pytest.raises(debias.CompositionError, match="groups= of .*|sums of groups="):
+        debias.score(
+            forest, X_test, y_test, "permutation", rows="held-out", p_values=True, groups={"both": ["x0", "x1"]}
+        )
+
+
+@pytest.mark.slow
+def test_correlated_noise_scores_above_0_out_of_bag_and_mdi_oob_does_not():
+    """The reason why p-values are refused out of bag, and why docs/choosing.md names this case."""
+    means = {"permutation": [], "mdi_oob": []}
+    for number in range(40):
+        rng = np.random.default_rng([21, number])
+        X = np.sqrt(0.95) * rng.normal(size=(200, 1)) + np.sqrt(0.05) * rng.normal(size=(200, 5))
+        y = rng.normal(size=200)
+        forest = RandomForestRegressor(50, max_features=1 / 3, random_state=number).fit(X, y)
+        for name, scores in means.items():
+            scores.append(debias.score(forest, X, y, name, rows="oob", seed=number).values.mean())
+    for name, above in (("permutation", True), ("mdi_oob", False)):
+        error = np.std(means[name], ddof=1) / np.sqrt(40)
+        assert (np.mean(means[name]) > 0.1) == above
+        assert above or abs(np.mean(means[name])) < 3 * error

@@ -1,0 +1,248 @@
+"""The test by rows: whether the mean of a figure of every row, such as the loss a feature saves on it, is above 0.
+
+Rows that the model has not seen are independent given the model, so the mean over them has a standard error by rows. It
+is tested with Student's t. Rows of one block depend on one another: their figures are summed first, and the blocks are
+the independent units. The degrees of freedom are those of :mod:`debias.significance.effective_rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias import CompositionError, RowsError, p_values
+from debias.significance.effective_rows import POWERS, effective_number
+from debias.significance.procedure import ERRORS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias import Rows
+
+ROUNDING = 1e-12
+"""A standard error below this share of the largest figure is rounding: the figure is the same for all rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowTest:
+    """The result of :func:`by_rows`; the arrays have shape (n_features,).
+
+    Parameters
+    ----------
+    mean : array
+        Weighted mean of the figures.
+    standard_error : array
+        Standard error of the mean, given the model.
+    z : array
+        The mean over its standard error; 0 where the figures are the same for all rows.
+    p_value : array
+        One-sided, for a mean above 0; 1 where the figures are the same for all rows.
+    p_adjusted : array
+    effective : array
+        Effective number of rows, or of blocks; Student's t has one degree of freedom less.
+    n_independent : int
+        Number of rows, or of blocks, with a weight above 0.
+    error : str
+    deviation : array of shape (n_independent, n_features)
+        Deviation of each row, or block, from the mean, in standard errors.
+    """
+
+    mean: NDArray[np.float64]
+    standard_error: NDArray[np.float64]
+    z: NDArray[np.float64]
+    p_value: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    effective: NDArray[np.float64]
+    n_independent: int
+    error: str
+    deviation: NDArray[np.float64]
+
+    def of_members(self, group: NDArray[np.int64], size: NDArray[np.int64]) -> RowTest:
+        """Return the test of the columns of groups that were tested as one: a column has the p-values of its group.
+
+        Parameters
+        ----------
+        group : array of shape (n_features,)
+            Group of each column.
+        size : array of shape (n_groups,)
+            Number of columns of each group, which share its mean and standard error equally.
+        """
+        shared = {name: (getattr(self, name) / size)[group] for name in ("mean", "standard_error")}
+        same = {name: getattr(self, name)[group] for name in ("z", "p_value", "p_adjusted", "effective")}
+        return replace(self, **shared, **same)
+
+    def or_other(self, other: RowTest) -> RowTest:
+        """Return the test by the larger of two statistics, of other figures of the same rows, for each feature.
+
+        The p-value is ``P(max(Z, Z') >= z)``, where z is the normal quantile of the smaller of the two p-values, and Z,
+        Z' are normal with the correlation that the figures of the rows have. It is between the smaller p-value and
+        twice that. Mean and standard error are those of this test; z is the larger one.
+        """
+        from scipy.special import ndtri, owens_t
+
+        n = self.n_independent
+        correlation = (self.deviation * other.deviation).sum(axis=0) * n / (n - 1)
+        only_one = (self.standard_error == 0) | (other.standard_error == 0)
+        correlation = np.where(only_one, 1.0, np.clip(correlation, -1.0, 1.0))
+        smaller = np.minimum(self.p_value, other.p_value)
+        angle = np.sqrt((1 - correlation) / np.maximum(1 + correlation, 1e-12))
+        # P(max >= z) = 1 - Phi(z) + 2 T(z, a) with Owen's function T.
+        p_value = np.minimum(smaller + 2 * owens_t(-ndtri(smaller), angle), 1.0)
+        p_value = np.where(smaller == 1, 1.0, p_value)
+        return replace(
+            self,
+            z=np.where(other.p_value < self.p_value, other.z, self.z),
+            p_value=p_value,
+            p_adjusted=_adjusted(p_value, self.error),
+            effective=np.minimum(self.effective, other.effective),
+        )
+
+    def details(self, alpha: float, blocks: bool = False) -> dict[str, Any]:
+        """Return the figures of the test as a scorer reports them; they become fields of :class:`debias.Scores`.
+
+        Parameters
+        ----------
+        alpha : float
+            Select the features with an adjusted p-value of at most this.
+        blocks : bool
+            Whether the rows were in blocks.
+        """
+        return {
+            "standard_error": self.standard_error,
+            "z": self.z,
+            "p_value": self.p_value,
+            "p_adjusted": self.p_adjusted,
+            "selected": self.p_adjusted <= alpha,
+            "test": {
+                "method": "rows",
+                "alpha": float(alpha),
+                "error": self.error,
+                "n_independent": self.n_independent,
+                "blocks": blocks,
+                "effective_rows": [float(f"{number:.6g}") for number in self.effective],
+            },
+        }
+
+
+def by_rows(
+    figures: NDArray[np.float64],
+    weight: NDArray[np.float64] | None = None,
+    blocks: NDArray[Any] | None = None,
+    *,
+    error: str = "fwer",
+) -> RowTest:
+    """Test whether the means of figures over rows are above 0.
+
+    Parameters
+    ----------
+    figures : array of shape (n_rows, n_features)
+        One figure of every row for every feature, such as a difference of losses. The rows are not those the model was
+        trained on.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows; rows of weight 0 do not count.
+    blocks : array of shape (n_rows,), optional
+        Labels of blocks of rows that depend on one another.
+    error : {"fwer", "fdr", "fdr_by"}
+        Error rate of the adjusted p-values: family-wise (Holm), or false discovery rate (Benjamini-Hochberg,
+        Benjamini-Yekutieli).
+
+    Returns
+    -------
+    RowTest
+
+    Raises
+    ------
+    CompositionError
+        `error` is none of these.
+    RowsError
+        There are fewer than two rows, or blocks, with a weight above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from debias_plugins.scorers.row_test import by_rows
+    >>> figures = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [2.0, 0.0]])
+    >>> tested = by_rows(figures)
+    >>> tested.mean, tested.p_value.round(3)
+    (array([2., 0.]), array([0.008, 1.   ]))
+    """
+    from scipy.special import stdtr
+
+    if error not in ERRORS:
+        raise CompositionError(f"error={error!r} is not one of {', '.join(map(repr, ERRORS))}")
+    share = np.ones(len(figures)) if weight is None else np.asarray(weight, dtype=np.float64)
+    used = share > 0
+    figures, share = figures[used], share[used] / share.sum()
+    mean = share @ figures
+    deviation = share[:, None] * (figures - mean)
+    if blocks is not None:
+        deviation = _sums_of_blocks(deviation, np.asarray(blocks)[used])
+    n = len(deviation)
+    if n < 2:
+        what = "rows" if blocks is None else "blocks"
+        raise RowsError(f"the test by rows needs at least two {what} with a weight above 0, and there are {n}")
+    standard_error = np.sqrt((deviation**2).sum(axis=0) * n / (n - 1))
+    varies = standard_error > ROUNDING * np.abs(figures).max(axis=0, initial=0.0)
+    standard_error = np.where(varies, standard_error, 0.0)
+    z = np.divide(mean, standard_error, out=np.zeros_like(mean), where=varies)
+    scaled = np.divide(deviation, standard_error, out=np.zeros_like(deviation), where=varies)
+    effective = effective_number(np.array([(scaled**power).sum(axis=0) for power in range(1, POWERS + 1)]), n)
+    freedom = np.maximum(effective - 1, 1.0)
+    p_value = np.where(varies, np.maximum(stdtr(freedom, -z), np.finfo(float).tiny), 1.0)
+    return RowTest(mean, standard_error, z, p_value, _adjusted(p_value, error), effective, n, error, scaled)
+
+
+def check_procedure(error: Any, alpha: Any) -> None:
+    """Raise a CompositionError if `error` or `alpha` is not valid."""
+    if error not in ERRORS:
+        raise CompositionError(f"error={error!r} is not one of {', '.join(map(repr, ERRORS))}")
+    real = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
+    if not real or not 0 < alpha < 1:
+        raise CompositionError(f"alpha must be between 0 and 1, not {alpha!r}")
+
+
+def refuse_seen_rows(rows: Rows, what: str, instead: str = "") -> None:
+    """Raise an error if the rows are not rows that the whole model has not seen.
+
+    Parameters
+    ----------
+    rows : Rows
+    what : str
+        What is tested, as the beginning of the message.
+    instead : str
+        What to do instead on out-of-bag rows, as the end of the message.
+
+    Raises
+    ------
+    CompositionError
+        The rows are out-of-bag rows.
+    RowsError
+        The rows are training rows.
+    """
+    if rows.kind == "oob":
+        raise CompositionError(
+            f"{what} is not possible on out-of-bag rows: the trees that predict a row were grown on the other rows, so "
+            "the figures of the rows depend on one another, and noise is called informative too often. Pass rows the "
+            f"model has not seen, with rows='held-out'{instead}"
+        )
+    if rows.kind == "train":
+        raise RowsError(
+            f"{what} is not possible on training rows: the trees were fitted to these rows, so every feature saves "
+            "loss on them. Pass rows the model has not seen, with rows='held-out'"
+        )
+
+
+def _adjusted(p_value: NDArray[np.float64], error: str) -> NDArray[np.float64]:
+    if error == "fwer":
+        return p_values.holm(p_value)
+    return p_values.false_discovery(p_value, error == "fdr_by")
+
+
+def _sums_of_blocks(values: NDArray[np.float64], blocks: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sum of the rows of each block, shape (n_blocks, n_features)."""
+    number = np.unique(blocks, return_inverse=True)[1]
+    order = np.argsort(number, kind="stable")
+    begins = np.flatnonzero(np.diff(number[order], prepend=-1))
+    return np.add.reduceat(values[order], begins, axis=0) if begins.size else values[:0]

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from debias_plugins.scorers.dependence import dependent
+
+
+@pytest.fixture
+def columns():
+    rng = np.random.default_rng(0)
+    x, code = rng.normal(size=(600, 3)), rng.integers(0, 6, 600).astype(float)
+    x[rng.random(600) < 0.3, 2] = np.nan
+    shown = {
+        "x": x[:, 0],
+        "its exponential": np.exp(3 * x[:, 0]),
+        "its square": x[:, 0] ** 2,
+        "alone": x[:, 1],
+        "code": code,
+        "part of the code": np.isin(code, [1, 4]).astype(float),
+        "sometimes missing": x[:, 2],
+        "where it is missing": np.isnan(x[:, 2]) * 1.0,
+        "constant": np.ones(600),
+        "only missing": np.full(600, np.nan),
+    }
+    return list(shown), np.column_stack(list(shown.values()))
+
+
+def test_pairs_that_depend_on_one_another_are_found(columns):
+    names, X = columns
+    found = dependent(X, np.array([name == "code" for name in names]), 0.2)
+    pairs = {(names[i], names[j]) for i, j in zip(*np.nonzero(np.triu(found, 1)), strict=True)}
+    assert pairs == {
+        ("x", "its exponential"),
+        ("x", "its square"),
+        ("its exponential", "its square"),
+        ("code", "part of the code"),
+        ("sometimes missing", "where it is missing"),
+    }
+    np.testing.assert_array_equal(found, found.T)
+    assert found.diagonal().all()
+
+
+def test_a_category_with_other_numbers_is_found():
+    rng = np.random.default_rng(2)
+    code = rng.integers(0, 8, 400).astype(float)
+    X = np.column_stack([code, np.where(code == 2, 3.0, 0.0) + rng.normal(size=400)])
+    assert dependent(X, np.array([True, False]), 0.4)[0, 1]
+    assert not dependent(X, np.zeros(2, dtype=bool), 0.4)[0, 1]  # it shows less if the code is read as a number
+
+
+def test_a_monotone_pair_is_found_at_its_rank_correlation():
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2)) @ np.array([[1, 0.4], [0, 1]])
+    correlation = abs(spearmanr(X).statistic)
+    numeric = np.zeros(2, dtype=bool)
+    assert dependent(X, numeric, correlation - 1e-9)[0, 1]
+    assert not dependent(X, numeric, correlation + 1e-9)[0, 1]
+
+
+def test_many_columns_are_compared_in_parts(monkeypatch, columns):
+    names, X = columns
+    categorical = np.array([name == "code" for name in names])
+    whole = dependent(X, categorical, 0.2)
+    monkeypatch.setattr("debias_plugins.scorers.dependence.COLUMNS_AT_ONCE", 3)
+    np.testing.assert_array_equal(dependent(X, categorical, 0.2), whole)
