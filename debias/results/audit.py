@@ -174,7 +174,8 @@ class Audit:
         list of str
             What the rows are; how many features are indistinguishable from noise, or why no feature was tested; at
             most three features whose reported share is at least twice their debiased share and more than 1 percentage
-            point above it, and how many more there are.
+            point above it, and how many more there are. If the rows can tell nothing about any feature, the reason
+            comes first.
         """
         return sentences.summary(self)
 
@@ -184,7 +185,8 @@ class Audit:
         Returns
         -------
         str
-            The second entry of :meth:`summary`. If no feature was tested, it says why and what to do.
+            The second entry of :meth:`summary`; the first if the rows can tell nothing about any feature. If no feature
+            was tested, it says why and what to do.
         """
         return sentences.test_summary(self)
 

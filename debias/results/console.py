@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.results.untested import tell_nothing
 from debias.text import counted, percent_in_table, shown
 
 if TYPE_CHECKING:
@@ -27,8 +28,12 @@ TESTED = {"z", "p_adjusted", "verdict"}
 
 def print_audit(console: Console, audit: Audit) -> None:
     """Print the table and the summary of an audit. Its warnings were shown when they were raised."""
+    sentences = audit.summary()
+    n_before = 1 if tell_nothing(audit.main) else 0  # the reason why the table says nothing comes before it
+    for line in sentences[:n_before]:
+        console.print(_plain(line))
     print_table(console, audit)
-    for line in audit.summary():
+    for line in sentences[n_before:]:
         console.print(_plain(line))
 
 
