@@ -26,9 +26,9 @@ N_ORDERS = 199
 FALSE_ALARM = 0.01
 """Each of the two tests is at this level, and both must reject."""
 MOST_CELLS = 100_000
-"""At most about this many values are examined, in windows from all parts of the rows."""
+"""At most about this many values are examined."""
 LEAST_ROWS = 1000
-"""Features are left out before there are fewer rows than this."""
+"""Features are left out rather than rows, if fewer rows than this would be examined."""
 
 
 def alike_neighbours(
@@ -58,15 +58,23 @@ def alike_neighbours(
     if not columns.size:
         return None
     rng = np.random.default_rng(np.random.SeedSequence(0))  # the same rows always get the same answer
-    rows = _rows_to_examine(len(y), columns.size)
-    response = _ranks(y[rows])
-    everywhere = np.zeros(len(rows), dtype=np.int64)
-    if _similar(response, everywhere, rng).size == 0:
+    everywhere = np.zeros(len(y), dtype=np.int64)
+    if _similar(_ranks(y), everywhere, rng).size == 0:
         return None
-    by_class, window = _windows(y[rows])
-    features = _without_trend(_ranks(X[np.ix_(rows[by_class], columns)]), y[rows[by_class]], window)
+    by_class, window = _windows(y)
+    features = _without_trend(_ranks(X[np.ix_(by_class, columns)]), y[by_class], window)
     alike = _similar(features, window, rng)
     return columns[alike] if alike.size else None
+
+
+def stretches(n_rows: int, n_features: int) -> NDArray[np.int64]:
+    """Return the positions of rows (blocks) to examine: all, or of very many some stretches from all parts of them."""
+    most = max(LEAST_ROWS, MOST_CELLS // max(n_features, 1))
+    if n_rows <= most:
+        return np.arange(n_rows)
+    stretch = 10 * WINDOW
+    begins = np.linspace(0, n_rows - stretch, most // stretch).astype(np.int64)
+    return np.unique((begins[:, None] + np.arange(stretch)).ravel())
 
 
 def block_means(values: NDArray[np.float64], block: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -99,17 +107,6 @@ def _columns_to_examine(X: NDArray[np.float64], importance: NDArray[Any] | None)
         step = np.diff(X[:, k][~np.isnan(X[:, k])])
         sorted_by.append(bool((step >= 0).all() or (step <= 0).all()))
     return order[~np.array(sorted_by, dtype=bool)]
-
-
-def _rows_to_examine(n_rows: int, n_columns: int) -> NDArray[np.int64]:
-    """Return all rows, or stretches of consecutive rows from all parts of them."""
-    most = max(LEAST_ROWS, MOST_CELLS // n_columns)
-    if n_rows <= most:
-        return np.arange(n_rows)
-    stretch = 10 * WINDOW
-    n_stretches = max(1, most // stretch)
-    begins = np.linspace(0, n_rows - stretch, n_stretches).astype(np.int64)
-    return np.unique((begins[:, None] + np.arange(stretch)).ravel())
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

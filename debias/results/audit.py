@@ -145,10 +145,9 @@ class Audit:
         """Data frame with index ``feature``, sorted by share.
 
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
-        ``standard_error``, ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Without a
-        test there is also ``untested_because``, and for held-out rows that may contain training rows
-        ``unproven_because``. Sort by ``z`` to see relevant features with few values near the top
-        more often.
+        ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and
+        ``verdict``. Without a test there is also ``untested_because``, and for held-out rows that may contain training
+        rows ``unproven_because``. Sort by ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
 
@@ -278,7 +277,7 @@ class Audit:
         return check(self, policy, baseline)
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw debiased shares with their intervals, and the reported shares.
+        """Draw debiased shares with their 95% intervals (splits fixed), and the reported shares.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 
-HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
+HEADING = {"share": "debiased share", "standard_error": "standard error, splits fixed", "p_adjusted": "adjusted p"}
 HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 NARROW = 110

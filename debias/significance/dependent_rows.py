@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.data.neighbours import alike_neighbours, block_means, reach_of
+from debias.data.neighbours import alike_neighbours, block_means, reach_of, stretches
 from debias.significance.contributions import coded_response
 from debias.text import counted, shown
 
@@ -25,8 +25,8 @@ is about 10. On held-out rows in blocks of 10, noise was informative in .071 (SE
 def warn_of_neighbours(rows: Rows, log: WarningLog) -> None:
     """Warn if consecutive rows (blocks) have similar responses and similar features."""
     ensemble = rows.ensemble
-    used = np.sort(rows.paths.order[rows.paths.weight > 0])
-    y, X = coded_response(rows)[used], rows.table.matrix(ensemble)[used].astype(np.float64)
+    used = _examined(rows)
+    y, X = coded_response(rows)[used], rows.table.matrix(ensemble, used).astype(np.float64)
     n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
     block = None if rows.blocks is None else rows.blocks[used]
     units = (y, X) if block is None else (block_means(y, block), block_means(X, block))
@@ -52,6 +52,19 @@ def warn_of_neighbours(rows: Rows, log: WarningLog) -> None:
         f"{counted(reach, 'row')}: pass blocks= of {BLOCK_OF_REACHES * reach:,} consecutive rows or more{unseen}. If "
         "independent rows were sorted by a column, they may be alike for this reason only"
     )
+
+
+def _examined(rows: Rows) -> NDArray[np.int64]:
+    """Return the rows to examine, in their order; of very many, stretches of consecutive rows or blocks."""
+    used = np.sort(rows.paths.order[rows.paths.weight > 0])
+    if rows.blocks is None:
+        return used[stretches(used.size, rows.ensemble.n_features)]
+    _, first, of_row = np.unique(rows.blocks[used], return_index=True, return_inverse=True)
+    in_order = np.argsort(first, kind="stable")
+    chosen = np.zeros(first.size, dtype=bool)
+    chosen[in_order[stretches(first.size, rows.ensemble.n_features)]] = True
+    examined: NDArray[np.int64] = used[chosen[of_row.ravel()]]
+    return examined
 
 
 def _consecutive(block: NDArray[np.int64]) -> bool:

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from debias.data.neighbours import alike_neighbours, block_means, reach_of
+from debias.data.neighbours import alike_neighbours, block_means, reach_of, stretches
+from support.simulated import autoregressive
 
 N, P = 300, 6
-
-
-def autoregressive(rng, shape, coefficient):
-    """AR(1) columns of variance 1."""
-    noise, values = rng.normal(size=shape), np.empty(shape)
-    values[0] = noise[0]
-    for at in range(1, len(values)):
-        values[at] = coefficient * values[at - 1] + np.sqrt(1 - coefficient**2) * noise[at]
-    return values
 
 
 def clusters(rng, shape, size):
@@ -109,19 +101,25 @@ def test_missing_values_do_not_matter_much():
     assert columns.size >= 3
 
 
-def test_the_answer_is_the_same_in_every_call_and_global_random_numbers_are_left_alone():
+def test_the_answer_is_the_same_in_every_call():
     y, X = rows("series", np.random.default_rng(1))
-    state = np.random.get_state()[1].copy()
     np.testing.assert_array_equal(alike_neighbours(y, X), alike_neighbours(y, X))
-    np.testing.assert_array_equal(state, np.random.get_state()[1])
 
 
-def test_a_part_of_many_rows_and_features_is_enough():
-    rng = np.random.default_rng(0)
-    both = autoregressive(rng, (3000, 151), 0.7)
+def test_of_many_features_those_that_the_model_uses_most_are_examined():
+    both = autoregressive(np.random.default_rng(0), (1000, 151), 0.7)
     columns = alike_neighbours(both[:, :1], both[:, 1:], np.arange(150))
-    assert columns.size == 100  # the ones that the model uses most
+    assert columns.size == 100
     assert columns.min() == 50
+
+
+def test_of_many_rows_stretches_from_all_parts_are_examined():
+    np.testing.assert_array_equal(stretches(2000, 50), np.arange(2000))
+    rows = stretches(100_000, 50)
+    assert rows.size == 2000
+    assert (rows[0], rows[-1]) == (0, 99_999)
+    assert (np.diff(rows) > 1).sum() == 9  # ten stretches
+    assert stretches(100_000, 5000).size == 1000
 
 
 def test_few_rows_are_not_examined():
