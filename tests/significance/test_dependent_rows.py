@@ -92,7 +92,7 @@ def test_sorted_rows_are_not_taken_for_dependent_ones(by):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:consecutive:debias.DebiasWarning")
+@pytest.mark.filterwarnings("ignore:(consecutive rows|these rows|the mean of y):debias.DebiasWarning")
 def test_noise_in_held_out_blocks_of_twice_the_reach_is_found_at_about_the_level():
     """AR(1) .8, 60 series of 400 held-out rows. With other seeds and 200 series, the rate was .055 (SE .007) in blocks
     of 20, and .164 (.012) without blocks.
