@@ -181,7 +181,7 @@ def prepared_members(
     for member in request.members:
         ensemble, rows, log = prepare(request, member, scorers, known)
         grouping = member.grouping(request.groups, ensemble)
-        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows), drawn={})  # without rows nothing is tested
+        evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows), kept={})  # without rows nothing is tested
         yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
 
 

@@ -62,6 +62,26 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     return codes
 
 
+def refuse_no_block_out(n_inside: NDArray[np.int64], block: NDArray[np.int64]) -> None:
+    """Raise a RowsError if no tree has a whole block out of bag.
+
+    Parameters
+    ----------
+    n_inside : array of int of shape (n_trees,)
+        Number of rows that belong to a block with a row in the bag.
+    block : array of int64 of shape (n_rows,)
+        Block of each row, numbered from 0.
+    """
+    if (n_inside < block.size).any():
+        return
+    sizes = np.bincount(block)
+    of_rows = f"{sizes[0]}" if np.ptp(sizes) == 0 else f"{sizes.min()} to {sizes.max()}"
+    raise RowsError(
+        f"no tree has a whole block out of bag, so there is nothing to evaluate on: blocks have {of_rows} rows. Train "
+        "on some of the blocks, and pass the others with rows='held-out'"
+    )
+
+
 def warn_of_repeats(table: Table, log: WarningLog) -> None:
     """Warn of rows that repeat other rows more often than by chance: p-values treat all rows as independent.
 

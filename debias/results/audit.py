@@ -162,10 +162,10 @@ class Audit:
         """Data frame with index ``feature``, sorted by share.
 
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
-        ``standard_error``, ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and ``verdict``. Without a
-        test there is also ``untested_because``, and for held-out rows that may contain training rows
-        ``unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too. Sort
-        by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
+        ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and
+        ``verdict``. Without a test there is also ``untested_because``, and for held-out rows that may contain training
+        rows ``unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too.
+        Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
 
@@ -195,7 +195,8 @@ class Audit:
         list of str
             What the rows are; how many features are indistinguishable from noise, or why no feature was tested; at
             most three features whose reported share is at least twice their debiased share and more than 1 percentage
-            point above it, and how many more there are.
+            point above it, and how many more there are. If the rows can tell nothing about any feature, the reason
+            comes first.
         """
         return sentences.summary(self)
 
@@ -205,7 +206,8 @@ class Audit:
         Returns
         -------
         str
-            The second entry of :meth:`summary`. If no feature was tested, it says why and what to do.
+            The second entry of :meth:`summary`; the first if the rows can tell nothing about any feature. If no feature
+            was tested, it says why and what to do.
         """
         return sentences.test_summary(self)
 
@@ -297,7 +299,7 @@ class Audit:
         return check(self, policy, baseline)
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw debiased shares with their intervals, and the reported shares.
+        """Draw debiased shares with their 95% intervals (splits fixed), and the reported shares.
 
         Parameters
         ----------

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.results.untested import tell_nothing
 from debias.text import counted, percent_in_table, shown
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 
-HEADING = {"share": "debiased share", "standard_error": "standard error", "p_adjusted": "adjusted p"}
+HEADING = {"share": "debiased share", "standard_error": "standard error, splits fixed", "p_adjusted": "adjusted p"}
 HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because", "dependence_p_adjusted"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 NARROW = 110
@@ -28,8 +29,12 @@ WORDS = {"verdict", "dependence"}
 
 def print_audit(console: Console, audit: Audit) -> None:
     """Print the table and the summary of an audit. Its warnings were shown when they were raised."""
+    sentences = audit.summary()
+    n_before = 1 if tell_nothing(audit.main) else 0  # the reason why the table says nothing comes before it
+    for line in sentences[:n_before]:
+        console.print(_plain(line))
     print_table(console, audit)
-    for line in audit.summary():
+    for line in sentences[n_before:]:
         console.print(_plain(line))
 
 

@@ -46,10 +46,10 @@ class Scores:
     settings : dict
         Model, versions, seed.
     standard_error : array of shape (n_features,), or None
-        Standard error of `values`, with the splits fixed. On out-of-bag rows it comes from the infinitesimal
-        jackknife, because a row also contributes to the node means of the bags that contain it. None if the score was
-        not tested, or if out-of-bag rows are permuted and the leaves hold no means of y (medians, quantiles, clipped
-        or shrunken means).
+        Standard error of `values`, with the splits fixed: what another forest would split on is not part of it. On
+        out-of-bag rows it comes from the infinitesimal jackknife, because a row also contributes to the node means of
+        the bags that contain it. None if the score was not tested, or if out-of-bag rows are permuted and the leaves
+        hold no means of y (medians, quantiles, clipped or shrunken means).
     z : array of shape (n_features,), or None
         Test statistic: a studentised score. Its node terms are multiplied by n_t / (n_t + 30) if the model stores
         in-bag counts, so it is not values / standard_error. Of scorers that test by rows (``ablation``,
@@ -112,7 +112,7 @@ class Scores:
         return pd.DataFrame(columns, index=feature_index(self.feature_names))
 
     def interval(self, level: float = 0.95) -> pd.DataFrame:
-        """Return confidence intervals of the score, from its standard error.
+        """Return confidence intervals of the score for these splits, from its standard error with the splits fixed.
 
         Parameters
         ----------
@@ -123,12 +123,19 @@ class Scores:
         -------
         DataFrame
             Index ``feature``, columns ``lower`` and ``upper``: the score minus and plus its standard error times a
-            normal quantile. The interval is conditional on the splits of these trees (docs/significance.md).
+            normal quantile.
 
         Raises
         ------
         DebiasError
             The score has no standard error.
+
+        Notes
+        -----
+        The interval is about the score that these splits have on other rows. New rows also give other splits, and this
+        variation is not part of it. With forests trained on 200 new data sets, intervals at 95 % covered the mean score
+        in .91 to .98 of them for a feature with many values and for noise, but in .83 (SE .03) for a weak feature with
+        two values (docs/significance.md).
         """
         import pandas as pd
         from scipy.special import ndtri
@@ -185,7 +192,7 @@ class Scores:
         )
 
     def plot(self, axes: Any = None, most: int = 30) -> Any:
-        """Draw the scores, the largest on top, with 95% intervals if they have standard errors.
+        """Draw the scores, the largest on top, with 95% intervals (splits fixed) if they have standard errors.
 
         Parameters
         ----------

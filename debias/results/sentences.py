@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results import untested
 from debias.results.scores import LIKE_TRAINING
 from debias.text import all_are, capital, counted, percent, shown
 
@@ -35,7 +36,10 @@ def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
     n_rows = audit.main.n_rows or 0
     rows = counted(n_rows, f"{audit.rows_in_words} row")
-    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit), *_dependence(audit)]
+    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit)]
+    if untested.tell_nothing(audit.main):
+        return [*reversed(lines), "The scores and shares of these rows say nothing about the features."]
+    lines += _dependence(audit)
     if audit.reported is None:
         return lines
     if audit.main.rows == "train":
@@ -139,6 +143,8 @@ def headline(audit: Audit) -> str:
     """Return in one sentence which share of the reported importance is indistinguishable from noise."""
     if audit.main.rows == "train":
         return "Scored on training rows: this audit cannot show which features are more than noise."
+    if untested.tell_nothing(audit.main):
+        return "No feature was tested: these rows can tell nothing about the features."
     if not audit.tested:
         return "No feature was tested: this audit shows scores but no verdicts."
     held_if = condition(audit, named=False)

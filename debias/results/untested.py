@@ -17,12 +17,22 @@ UNKNOWN = "the scores were computed without a test. Audit the model with debias.
 NO_VERDICT = "the test gave no verdict on these rows. Audit other rows that the model has not seen"
 
 
-def with_reason(scores: Scores, reason: str) -> Scores:
+def with_reason(scores: Scores, reason: str, *, tell_nothing: bool = False) -> Scores:
     """Return the scores with the reason why they were not tested: a clause, then sentences that say what to do.
 
     A decision of the scorer itself is left out, since these scores have no verdict.
+
+    Parameters
+    ----------
+    scores : Scores
+    reason : str
+    tell_nothing : bool
+        Whether no test could reject on these rows, whatever the data. Then the scores themselves say nothing, and
+        the reason comes before everything else.
     """
     details = {**scores.details, "untested_because": reason.rstrip(".")}
+    if tell_nothing:
+        details["rows_tell_nothing"] = True
     return replace(scores, selected=None, threshold=None, p_value=None, p_adjusted=None, details=details)
 
 
@@ -36,3 +46,8 @@ def unless_tested(scores: Scores, warnings: list[str]) -> Scores:
 def reason_of(scores: Scores) -> str | None:
     """Return why scores were not tested and what to do, or None if they were tested."""
     return None if scores.selected is not None else str(scores.details.get("untested_because", UNKNOWN))
+
+
+def tell_nothing(scores: Scores) -> bool:
+    """Return whether the rows could not show anything about any feature, so that the scores say nothing."""
+    return scores.selected is None and bool(scores.details.get("rows_tell_nothing", False))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.blocks import encode_blocks
+from debias.data.blocks import encode_blocks, refuse_no_block_out
 from debias.data.dataset import Data
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
@@ -100,6 +100,7 @@ def prepare(
     block = encode_blocks(request.blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
+        refuse_no_block_out(in_bag.n_distinct(), block)
     train = None
     if member.train is not None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known)

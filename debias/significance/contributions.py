@@ -96,7 +96,9 @@ def influence_error(
 
     This is the infinitesimal jackknife with fixed splits. A row acts on the score in two ways: as an evaluation row of
     some trees (its contribution), and through the node means of the trees in whose bags it is. Without signal the
-    standard error is up to sqrt(2) times too large, as for jackknives of degenerate statistics.
+    standard error is up to sqrt(2) times too large, as for jackknives of degenerate statistics. New rows also give
+    other splits. For weak features with few values this adds to the variance of the score, and it is not in this
+    standard error (docs/significance.md).
 
     Parameters
     ----------

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from debias.errors import RowsError
 from debias.significance.contributions import moments
+from debias.significance.dependent_rows import warn_of_neighbours
 from debias.significance.effective_rows import POWERS, effective_rows, is_constant
 from debias.significance.permutation import Drawing, EffectStatistic, SplitStatistic, seed_of
+from debias.significance.rare_classes import OutOfBagClasses, too_rare_for_t
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 ENOUGH_BLOCKS = 5
 """Frozen-forest permutations need about this many independent evaluation rows (blocks) per tree. With 0.5 and 2 whole
 blocks out of bag, the family-wise error was 0.1 instead of 0.05 (docs/significance.md)."""
-RARELY_OUT = 0.1
-"""A class is rarely out of bag if its rows are out of bag less than this times as often as those of another class."""
 FEW_ROWS = 2000
 """Up to this many effective held-out rows the response is permuted, which is exact. With 48 or 270 rows of a rare class
 among 4,800, Student's t with the number of rows found noise in 1 of 10 data sets instead of 1 of 20; with 1,100 rows or
@@ -85,11 +86,14 @@ class Evidence(Protocol):
     def should_permute(self) -> bool:
         """Whether a permutation test is the best one for these rows."""
 
-    def no_verdict(self) -> str | None:
-        """Return why these rows cannot be tested; None if they can."""
+    def no_verdict(self, test: str = "auto") -> str | None:
+        """Return why these rows cannot be tested in this way, the ``test=`` of the user; None if they can."""
 
     def warn_of_classes(self, log: WarningLog) -> None:
         """Warn of classes whose rows are almost never out of bag."""
+
+    def refuse_few_blocks(self) -> None:
+        """Raise a RowsError if so few rows (whole blocks) are out of bag that permutations are not calibrated."""
 
     def warn(self, method: str, log: WarningLog) -> None:
         """Warn if a test by this method is weak or approximate on these rows."""
@@ -128,15 +132,16 @@ class EvidenceInMemory:
     node_weight : array of shape (n_nodes,)
     grouping : Grouping
     effects : LinearEffects, optional
-    drawn : dict, optional
-        Keeps drawings, so that several tests of the same rows and groups draw only once.
+    kept : dict, optional
+        Keeps drawings, so that several tests of the same rows and groups draw only once, and that neighbours were
+        compared.
     """
 
     rows: Rows
     node_weight: NDArray[np.float64]
     grouping: Grouping
     effects: LinearEffects | None = None
-    drawn: dict[tuple[str, int], Drawing] = field(default_factory=dict)
+    kept: dict[tuple[str, int], Any] = field(default_factory=dict)
 
     @property
     def n_independent(self) -> int:
@@ -167,48 +172,59 @@ class EvidenceInMemory:
         n_values = float(rows.n_rows) * rows.ensemble.n_trees * rows.ensemble.value.shape[1]
         return n_values <= MOST_VALUES and effective_rows(rows) <= FEW_ROWS
 
-    def no_verdict(self) -> str | None:
-        """Return a reason if the response is constant or there are too few rows; otherwise None."""
+    def no_verdict(self, test: str = "auto") -> str | None:
+        """Return a reason if the response is constant, or rows are too few, or those of a class; otherwise None."""
+        unseen = None if self._classes is None else self._classes.no_verdict()
+        if unseen is not None:
+            return unseen
         if is_constant(self.rows):
             return CONSTANT
         if self.effects is not None and self.rows.kind == "oob" and not self.should_permute:
             return TOO_FEW_BLOCKS
-        return f"{self.n_independent} {TOO_FEW}" if self.n_independent < FEWEST else None
+        if self.n_independent < FEWEST:
+            return f"{self.n_independent} {TOO_FEW}"
+        codes, classes = self.rows.response.codes, self.rows.ensemble.classes
+        by_t = self.rows.kind != "oob" and (test == "naive" or (test in ("auto", "combined") and not self.should_permute))
+        if not by_t or codes is None or classes is None:
+            return None
+        return too_rare_for_t(np.bincount(codes[self.rows.weight > 0], minlength=classes.size), classes)
 
-    def warn(self, method: str, log: WarningLog) -> None:
-        """Warn if too few blocks are out of bag: permutations are not calibrated, and other tests have little power."""
+    def refuse_few_blocks(self) -> None:
+        """Raise a RowsError if fewer than `ENOUGH_BLOCKS` rows (whole blocks) are out of bag of a tree on average."""
         if self.rows.kind != "oob" or self.rows.paths.evaluated_blocks >= ENOUGH_BLOCKS:
             return
-        unit = "rows" if self.rows.blocks is None else "whole blocks"
-        consequence = (
-            "permutations are not calibrated with so few, and call noise informative too often. Pass "
-            "test='conservative', or"
-            if method == "permutation"
-            else f"the {method} test has little power with so few. To get more power,"
+        unit = self._unit_out_of_bag
+        raise RowsError(
+            f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average. Permutations are not "
+            f"calibrated with fewer than {ENOUGH_BLOCKS}, and call noise informative too often. Hold out {unit} and "
+            "test on them with rows='held-out', or pass test='conservative'"
         )
-        log.warn(
-            f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "
-            f"{ENOUGH_BLOCKS}; {consequence} hold out {unit} and test on them with rows='held-out'"
-        )
+
+    def warn(self, method: str, log: WarningLog) -> None:
+        """Warn if too few blocks are out of bag, so that a test has little power, or if neighbours are alike."""
+        if self.rows.kind == "oob" and self.rows.paths.evaluated_blocks < ENOUGH_BLOCKS:
+            unit = self._unit_out_of_bag
+            log.warn(
+                f"a tree has {self.rows.paths.evaluated_blocks:.2g} {unit} out of bag on average, less than "
+                f"{ENOUGH_BLOCKS}; the {method} test has little power with so few. To get more power, hold out {unit} "
+                "and test on them with rows='held-out'"
+            )
+        if ("neighbours", 0) not in self.kept:
+            self.kept["neighbours", 0] = True
+            warn_of_neighbours(self.rows, log)
+
+    @property
+    def _unit_out_of_bag(self) -> str:
+        return "rows" if self.rows.blocks is None else "whole blocks"
 
     def warn_of_classes(self, log: WarningLog) -> None:
         """Warn of classes that are almost never out of bag, for example because rows are drawn by class weight."""
-        rows = self.rows
-        codes, classes = rows.response.codes, rows.ensemble.classes
-        if rows.kind != "oob" or codes is None or classes is None:
-            return
-        paths = rows.paths
-        n = np.bincount(codes[paths.order], minlength=classes.size)
-        times_out = np.bincount(codes[paths.order], weights=paths.evaluated.sum(axis=0), minlength=classes.size)
-        rate = np.divide(times_out, n * rows.ensemble.n_trees, out=np.full(n.size, np.inf), where=n > 0)
-        rarest, largest_rate = int(rate.argmin()), float(rate[n > 0].max())
-        if rate[rarest] < RARELY_OUT * largest_rate:
-            log.warn(
-                f"rows of class {classes[rarest]!s} are out of bag {rate[rarest]:.2%} of the time, and those of "
-                f"another class {largest_rate:.0%}, as happens if weights decide which rows are drawn. Out-of-bag rows "
-                "say little about this class, so a feature that identifies it may be indistinguishable from noise "
-                "here. Pass rows the model has not seen, with rows='held-out'"
-            )
+        if self._classes is not None:
+            self._classes.warn(log)
+
+    @cached_property
+    def _classes(self) -> OutOfBagClasses | None:
+        return OutOfBagClasses.of(self.rows)
 
     def warn_of_blocks(self, log: WarningLog) -> None:
         """Warn if few held-out rows dominate the response, and their blocks cannot be permuted.
@@ -241,14 +257,14 @@ class EvidenceInMemory:
         chosen = []
         if self.effects is None or combined:
             key = ("splits", hash(node_weight.tobytes()))
-            if key not in self.drawn:
-                self.drawn[key] = Drawing(SplitStatistic(rows, node_weight, self.grouping), block, seed)
-            chosen.append(self.drawn[key])
+            if key not in self.kept:
+                self.kept[key] = Drawing(SplitStatistic(rows, node_weight, self.grouping), block, seed)
+            chosen.append(self.kept[key])
         if self.effects is not None:
             key = ("effects", id(self.effects))
-            if key not in self.drawn:
-                self.drawn[key] = Drawing(EffectStatistic(self.effects, self.grouping), block, seed)
-            chosen.append(self.drawn[key])
+            if key not in self.kept:
+                self.kept[key] = Drawing(EffectStatistic(self.effects, self.grouping), block, seed)
+            chosen.append(self.kept[key])
         return chosen
 
     def effect_moments(self) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ class Tested:
     null : array of shape (n_draws, n_groups), or None
         z of permuted responses.
     standard_error : array of shape (n_groups,), or None
-        Standard error of the scores.
+        Standard error of the scores, with the splits fixed.
     """
 
     z: NDArray[np.float64]

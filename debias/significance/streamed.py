@@ -15,6 +15,7 @@ from debias.rows.paths import DividingSplits
 from debias.significance.contributions import coded_response, fixed_differences, units
 from debias.significance.effective_rows import POWERS
 from debias.significance.evidence import CONSTANT
+from debias.significance.rare_classes import too_rare_for_t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -182,9 +183,21 @@ class EvidenceInBatches:
         """Always False."""
         return False
 
-    def no_verdict(self) -> str | None:
-        """Return why no test is possible if the response is constant; otherwise None."""
-        return CONSTANT if _is_constant(self.rows.sums) else None
+    def no_verdict(self, test: str = "auto") -> str | None:
+        """Return why no test is possible if the response is constant or a class too rare; otherwise None."""
+        if _is_constant(self.rows.sums):
+            return CONSTANT
+        sums, classes = self.rows.sums, self.rows.ensemble.classes
+        root = int(np.flatnonzero(sums.n_root > 0)[0])
+        at = sums.ensemble.tree_start[root]
+        # With weights, sums are not numbers of rows.
+        counts = classes is not None and sums.ensemble.averaged and sums.squares[at] == sums.n[at]
+        if self.rows.kind == "oob" or classes is None or not counts:
+            return None
+        return too_rare_for_t(sums.s[at], classes)
+
+    def refuse_few_blocks(self) -> None:
+        """Do nothing: there are no permutations."""
 
     def warn(self, method: str, log: WarningLog) -> None:
         """Do nothing: the number of out-of-bag rows is not known."""

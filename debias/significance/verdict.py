@@ -57,11 +57,11 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
     """
     _refuse_training_rows(evidence.rows)
     evidence.warn_of_classes(log)
-    reason = evidence.no_verdict()
+    reason = evidence.no_verdict(procedure.test)
     if reason is not None:
         what = "nothing was tested" if evidence.effects is None else "dependence was not tested"
         log.warn(f"{what}: {reason}")
-        return replace(with_reason(scores, reason), warnings=tuple(log.texts))
+        return replace(with_reason(scores, reason, tell_nothing=True), warnings=tuple(log.texts))
     method = procedure.method(evidence)
     shrinking = shrunk(evidence.rows)
     evidence.warn(method.name, log)

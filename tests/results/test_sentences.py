@@ -320,9 +320,9 @@ def correlations(facts, before, after):
 
 
 CAPTIONS = {
-    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval)?(, and the share the model "
-    r"reports \(hollow diamond\))?(?:(\. If the filled marker is far to the left of the diamond, the model ranks the "
-    r"feature too high))?\.": shares_shown,
+    r"Debiased share of each feature \(filled marker\)( with its 95% confidence interval \(splits fixed\))?(, and the "
+    r"share the model reports \(hollow diamond\))?(?:(\. If the filled marker is far to the left of the diamond, the "
+    r"model ranks the feature too high))?\.": shares_shown,
     r"The test statistic z of each feature\. For noise, 90% of z would lie in the grey band \((from permuted "
     r"responses|standard normal|Student's t)\)\.": evidence_shown,
     r"The dashed line is the z that a single feature must exceed in a family-wise test of all features\. Later steps "

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
@@ -149,26 +147,6 @@ def test_without_early_stopping_p_values_rest_on_all_draws(forest, data):
     np.testing.assert_allclose(found.p_value, (1 + (found.null >= found.z).sum(axis=0)) / 400)
 
 
-@pytest.mark.parametrize(("class_weight", "warned"), [("balanced", True), ("balanced_subsample", False)])
-def test_a_class_that_is_rarely_out_of_bag_is_warned_of(class_weight, warned):
-    """Balance drawn into the bags takes a class of 20 in 400 rows into all of them: even its cause is not found."""
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    y = (X[:, 0] > np.quantile(X[:, 0], 0.95)).astype(int)
-    model = RandomForestClassifier(50, random_state=0, class_weight=class_weight, max_features=None).fit(X, y)
-    if not sklearn_draws_by_weight():
-        warned = False
-    with (
-        pytest.warns(debias.DebiasWarning, match="nothing was tested") if warned else nullcontext(),
-        pytest.warns(debias.DebiasWarning, match="rows of class 1 are out of bag") if warned else nullcontext(),
-    ):
-        audit = debias.audit(model, X, y, seed=0)
-    assert audit.verdict[0] == ("untested" if warned else "informative")
-
-
-def sklearn_draws_by_weight():
-    return tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 9)
-
-
 def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
     X, y = data
     medians = RandomForestRegressor(20, random_state=0, criterion="absolute_error", max_depth=4).fit(X, y)
@@ -275,7 +253,7 @@ def test_a_row_is_out_of_bag_only_if_its_block_is(forest, data):
 
 
 def test_few_blocks_out_of_bag_are_tested_conservatively():
-    """Of 400 rows in clusters of five about half a cluster is out of bag: permutations are not calibrated then."""
+    """Of 400 rows in clusters of five about half a cluster is out of bag: permutations are refused then."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), rng.normal(size=400)
     forest = RandomForestRegressor(40, random_state=0).fit(X, y)
@@ -283,14 +261,26 @@ def test_few_blocks_out_of_bag_are_tested_conservatively():
     with pytest.warns(debias.DebiasWarning, match=r"a tree has 0\.\d+ whole blocks out of bag .* has little power"):
         audit = debias.audit(forest, X, y, blocks=blocks)
     assert audit.main.details["test"]["method"] == "conservative"
-    with pytest.warns(debias.DebiasWarning, match="permutations are not calibrated with so few"):
-        assert debias.score(forest, X, y, blocks=blocks, test="permutation").null is not None
+    with pytest.raises(debias.RowsError, match=r"Permutations are not calibrated with fewer than 5, .*conservative"):
+        debias.score(forest, X, y, blocks=blocks, test="permutation")
+
+
+def test_blocks_of_which_none_is_out_of_bag_are_refused():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.normal(size=400)
+    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    message = "no tree has a whole block out of bag, so there is nothing to evaluate on: blocks have 20 rows. Train on"
+    with pytest.raises(debias.RowsError, match=message):
+        debias.audit(forest, X, y, blocks=np.arange(400) // 20)
+    with pytest.raises(debias.RowsError, match="blocks have 50 to 350 rows"):
+        debias.score(forest, X, y, blocks=np.arange(400) < 50, test="conservative")
 
 
 def repeats(X, y, times):
     return np.repeat(X, times, axis=0), np.repeat(y, times)
 
 
+@pytest.mark.filterwarnings("ignore:consecutive rows are alike:debias.DebiasWarning")
 @pytest.mark.parametrize("times", [2, 5])
 @pytest.mark.parametrize("kind", ["continuous", "mixed", "rounded"])
 def test_repeated_rows_are_warned_of(kind, times):

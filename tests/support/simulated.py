@@ -57,6 +57,15 @@ def columns(n, kinds, seed=0):
     return _columns(np.random.default_rng(seed), n, kinds)
 
 
+def autoregressive(rng, shape, coefficient):
+    """Return AR(1) columns of mean 0 and variance 1, in the order of time."""
+    noise, values = rng.normal(size=shape), np.empty(shape)
+    values[0] = noise[0]
+    for at in range(1, len(values)):
+        values[at] = coefficient * values[at - 1] + np.sqrt(1 - coefficient**2) * noise[at]
+    return values
+
+
 def interacting(X):
     """Return the first column plus the product of the next two: a signal for `rows`."""
     return X[:, 0] + X[:, 1] * X[:, 2]

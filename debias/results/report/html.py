@@ -161,7 +161,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     columns["debiased"] = cells("share", audit.share[features])
     if main.standard_error is not None:
         bounds = main.interval().to_numpy()[features] / (np.maximum(main.values, 0.0).sum() or 1.0)
-        columns["95% interval"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
+        columns["95% interval, splits fixed"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
     if main.z is not None and main.p_adjusted is not None:
         columns["z"] = cells("z", main.z[features])
         columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[features])
@@ -202,7 +202,7 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
 
 
 def _about_shares(audit: Audit) -> str:
-    interval = " with its 95% confidence interval" if audit.main.standard_error is not None else ""
+    interval = " with its 95% confidence interval (splits fixed)" if audit.main.standard_error is not None else ""
     about = f"Debiased share of each feature (filled marker){interval}"
     if audit.reported is not None:
         about += ", and the share the model reports (hollow diamond)"
