@@ -102,8 +102,8 @@ def conditional_importance(
     References
     ----------
     Watson and Wright (2021), Machine Learning 110, 2107-2129. Shah and Peters (2020), Annals of Statistics 48,
-    1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52, 2851-2878. Blesch, Koenen, Kapar and
-    Wright (2025), AAAI 39, 15596-15604 (conditional samplers from leaves of forests).
+    1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch,
+    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests).
 
     Examples
     --------
@@ -140,7 +140,7 @@ def conditional_importance(
     for name, absent in (("standard_error", 0.0), ("z", 0.0), ("p_value", 1.0), ("p_adjusted", 1.0)):
         details[name] = _spread(details[name], tested, group, absent)
     details["standard_error"] = details["standard_error"] / size[group]
-    details["selected"] = _spread(found.p_adjusted <= alpha, tested, group, 0.0) > 0
+    details["selected"] = _spread(found.p_adjusted, tested, group, 1.0) <= alpha
     details["test"]["n_tested"] = int(tested.size)
     details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, explained)}
     shares = _spread(explained, tested, group, np.nan)
@@ -158,7 +158,11 @@ def debias_scorers() -> Sequence[debias.Scorer]:
 
 
 class _Work:
-    """The rows of one call, and what is computed once for all columns."""
+    """The rows of one call, and what is computed once for all columns.
+
+    Each row is left out of the regressions that predict it. If rows come in blocks, the rows of the other folds of
+    blocks are used instead.
+    """
 
     def __init__(
         self,
@@ -241,7 +245,7 @@ class _Work:
         return texts
 
     def _draws(self, g: int) -> tuple[NDArray[np.floating[Any]], float]:
-        """Return draws of a group of columns, shape (n_draws, n_rows, size), and the share of them that is explained."""
+        """Return draws of a group of columns, shape (n_draws, n_rows, size), and the explained share of the columns."""
         features = np.flatnonzero(self.grouping.index == g)
         generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]),)))
         n = self.used.size
@@ -258,7 +262,9 @@ class _Work:
         if self.n_train or self.folds is None:
             fit = fitted(train if self.n_train else here)
             of_rows = _rows_of(columns, here)
-            drawn = fit.draw(of_rows, self.n_draws, generator) if self.n_train else fit.draw_again(self.n_draws, generator)
+            drawn = (
+                fit.draw(of_rows, self.n_draws, generator) if self.n_train else fit.draw_again(self.n_draws, generator)
+            )
             return drawn.astype(self.X.dtype), fit.explained
         drawn, explained = np.empty((self.n_draws, n, features.size)), []
         for others, fold in self.folds:

@@ -119,33 +119,34 @@ class Forest:
         if not columns.shape[1] or not targets.shape[1]:
             return cls([], mean, size, out, np.broadcast_to(mean, targets.shape))
         standard = (targets - mean) / size  # the size of a target must not decide the splits
-        columns, generator = columns.astype(np.float32), np.random.default_rng(seed)
+        narrow, generator = columns.astype(np.float32), np.random.default_rng(seed)
         total, trees = np.zeros_like(targets), []
         for seen_not in out:
             rows = generator.permutation(n)[: min((n + 1) // 2, ROWS_OF_TREE)]
             seen_not[rows] = False
             tree = DecisionTreeRegressor(
                 min_samples_leaf=LEAF,
-                max_features=max(1, round(columns.shape[1] / 3)),
+                max_features=max(1, round(narrow.shape[1] / 3)),
                 random_state=int(generator.integers(2**31)),
             )
-            tree.fit(columns[rows], standard[rows], sample_weight=weight[rows], check_input=False)
-            total[seen_not] += _predicted(tree, columns[seen_not])
+            tree.fit(narrow[rows], standard[rows], sample_weight=weight[rows], check_input=False)
+            total[seen_not] += _predicted(tree, narrow[seen_not])
             trees.append(tree)
         return cls(trees, mean, size, out, mean + size * total / np.maximum(out.sum(axis=0), 1)[:, None])
 
     def predict(self, columns: Array) -> Array:
         """Return the means of other rows, shape (n_rows, n_targets)."""
-        total = np.zeros((len(columns), self.mean.size))
+        narrow, total = columns.astype(np.float32), np.zeros((len(columns), self.mean.size))
         for tree in self.trees:
-            total += _predicted(tree, columns.astype(np.float32))
+            total += _predicted(tree, narrow)
         return np.asarray(self.mean + self.size * total / max(1, len(self.trees)))
 
     def leaves(self, columns: Array) -> NDArray[np.int64]:
         """Return the leaf of rows in each tree, shape (n_rows, n_trees); without trees all rows are in one leaf."""
         if not self.trees:
             return np.zeros((len(columns), N_TREES), dtype=np.int64)
-        return np.column_stack([tree.tree_.apply(columns.astype(np.float32)) for tree in self.trees])
+        narrow = columns.astype(np.float32)
+        return np.column_stack([tree.tree_.apply(narrow) for tree in self.trees])
 
 
 def _predicted(tree: Any, columns: NDArray[np.float32]) -> Array:

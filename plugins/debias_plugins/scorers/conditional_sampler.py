@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias_plugins.scorers.conditional_design import encoded
-from debias_plugins.scorers.conditional_mean import ConditionalMean, Forest
+from debias_plugins.scorers.conditional_mean import ConditionalMean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,9 +142,9 @@ class Sampler:
 
 
 def _explained(target: Array, guess: Array) -> float:
-    """Return the share of the variance of some columns that a guess explains, not below 0; 1 for constant columns."""
+    """Return the share of the variance of some columns that a guess explains, not below 0; NaN for constant columns."""
     spread = target.var(axis=0).sum()
-    return 1.0 if not spread > 0 else max(0.0, 1.0 - float(((target - guess) ** 2).mean(axis=0).sum() / spread))
+    return np.nan if not spread > 0 else max(0.0, 1.0 - float(((target - guess) ** 2).mean(axis=0).sum() / spread))
 
 
 def _n_values(column: Array) -> int:
