@@ -19,7 +19,7 @@ import debias
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEPENDENCES = ("linear", "square", "binary", "category")
+DEPENDENCES = ("linear", "square", "binary", "category", "product", "xor")
 TESTED = 1
 """The column whose p-value counts."""
 ALPHA = 0.05
@@ -31,9 +31,10 @@ class Cell:
 
     Parameters
     ----------
-    dependence : {"linear", "square", "binary", "category"}
+    dependence : {"linear", "square", "binary", "category", "product", "xor"}
         How the second column depends on the first: linearly; on its square, on which the response also depends; as the
-        sign of a linear function with noise; as five unordered categories of that function.
+        sign of a linear function with noise; as five unordered categories of that function. "product", "xor":
+        column and response depend on the product of the first and the third column, or on the sign of this product.
     correlation : float
         Correlation of the second column with what it depends on, before it is cut into categories.
     n : int
@@ -56,7 +57,13 @@ def draw(cell: Cell, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDA
     """Return X and y of the training rows and as many held-out rows."""
     n = 2 * cell.n
     X = rng.normal(size=(n, 3))
-    signal = (X[:, 0] ** 2 - 1) / np.sqrt(2) if cell.dependence == "square" else X[:, 0]
+    signal = X[:, 0].copy()
+    if cell.dependence == "square":
+        signal = (signal**2 - 1) / np.sqrt(2)
+    elif cell.dependence == "product":
+        signal *= X[:, 2]
+    elif cell.dependence == "xor":
+        signal = np.sign(signal * X[:, 2])
     latent = cell.correlation * signal + np.sqrt(1 - cell.correlation**2) * X[:, 1]
     X[:, 1], effect = latent, latent
     if cell.dependence == "binary":
@@ -110,10 +117,11 @@ def rate(cell: Cell, n_trials: int) -> float:
 def cells(n: int = 300) -> list[Cell]:
     """Return the cells of the tables in the documentation, for n training rows and n held-out rows."""
     models = ("forest", "xgboost")
-    settings = [("linear", 0.5), *((dependence, r) for dependence in DEPENDENCES for r in (0.8, 0.95))]
+    settings = [("linear", 0.8), ("square", 0.8), ("product", 0.8), ("binary", 0.8), ("category", 0.8), ("xor", 0.8)]
+    settings += [("linear", 0.95), ("square", 0.95), ("linear", 0.5)]
     null = [Cell(dependence, r, n, model) for dependence, r in settings for model in models]
-    power = [Cell("linear", r, n, model, 0.3) for r in (0.5, 0.8, 0.95) for model in models]
-    loss = [Cell(dependence, 0.8, n, "forest", statistic="loss") for dependence in DEPENDENCES]
+    power = [Cell("linear", r, n, model, 0.3) for r in (0.8, 0.5, 0.95) for model in models]
+    loss = [Cell(dependence, 0.8, n, "forest", statistic="loss") for dependence in ("linear", "square", "product")]
     loss_power = [Cell("linear", 0.8, n, "forest", 0.3, "loss")]
     return null + power + loss + loss_power
 

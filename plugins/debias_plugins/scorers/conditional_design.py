@@ -16,11 +16,13 @@ MOST_LEVELS = 20
 """Categories that get an indicator of their own, the most frequent ones; the others share the value 0."""
 MOST_CURVES = 5
 """Curves of a number beside the straight line: its square, and squares of its part above a knot."""
+ROWS_OF_PRODUCT = 10
+"""There is at most one product of two columns for so many rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Every column as numbers without gaps, and as curves.
+    """Every column as numbers without gaps, and as curves and products of two columns.
 
     A number is itself, with the median where it is missing, and an indicator of missing values if there are any. A
     category is one indicator for each of its most frequent values, one of which may be "missing".
@@ -33,7 +35,8 @@ class Design:
         The feature of each plain column.
     curves : array of float64 of shape (n_rows, n_curves)
         For a linear regression, beside the plain columns.
-    feature_of_curve : array of int64 of shape (n_curves,)
+    feature_of_curve : array of int64 of shape (n_curves, 2)
+        The two features of a product; twice the same feature for a curve.
     """
 
     plain: NDArray[np.float64]
@@ -42,19 +45,33 @@ class Design:
     feature_of_curve: NDArray[np.int64]
 
     @classmethod
-    def of(cls, X: NDArray[np.float64], categorical: NDArray[np.bool_]) -> Design:
-        """Encode the columns of X, of which some hold codes of categories."""
+    def of(cls, X: NDArray[np.float64], categorical: NDArray[np.bool_], use: NDArray[np.int64] | None = None) -> Design:
+        """Encode columns.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        categorical : array of bool of shape (n_features,)
+            Which columns hold codes of categories.
+        use : array of shape (n_features,), optional
+            Products are made of the features with the largest of these numbers; by default there are none.
+        """
         parts = [encoded(X[:, k], bool(categorical[k])) for k in range(X.shape[1])]
         # Plain columns and curves together are fewer than half the rows.
         n_curves = min(MOST_CURVES, int(len(X) / (2 * max(1, X.shape[1]))) - 1)
         bent = [curves(part[:, 0], n_curves) if part.shape[1] else part for part in parts]
-        return cls(_side_by_side(parts, len(X)), _owner(parts), _side_by_side(bent, len(X)), _owner(bent))
+        plain, owner = _side_by_side(parts, len(X)), _owner(parts)
+        pairs = np.empty((0, 2), dtype=np.int64) if use is None else _pairs(owner, use, len(X) // ROWS_OF_PRODUCT)
+        centred = plain - plain.mean(axis=0)
+        products = centred[:, pairs[:, 0]] * centred[:, pairs[:, 1]]
+        owners = np.vstack([np.column_stack([_owner(bent)] * 2), owner[pairs]])
+        return cls(plain, owner, np.column_stack([_side_by_side(bent, len(X)), products]), owners)
 
     def without(self, features: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the plain columns and the curves of all features but these."""
         return (
             self.plain[:, ~np.isin(self.feature, features)],
-            self.curves[:, ~np.isin(self.feature_of_curve, features)],
+            self.curves[:, ~np.isin(self.feature_of_curve, features).any(axis=1)],
         )
 
 
@@ -91,6 +108,20 @@ def categorical_features(ensemble: TreeEnsemble) -> NDArray[np.bool_]:
     if ensemble.category_set is not None:
         found[ensemble.feature[ensemble.splits[ensemble.category_set[ensemble.splits] >= 0]]] = True
     return found
+
+
+def _pairs(owner: NDArray[np.int64], use: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return pairs of columns of different features, the most used features first, at most about `most` of them."""
+    pairs: list[tuple[int, int]] = []
+    taken: list[int] = []
+    for feature in np.argsort(-use, kind="stable"):
+        own = np.flatnonzero(owner == feature).tolist()
+        new = [(other, column) for other in taken for column in own]
+        if not use[feature] > 0 or len(pairs) + len(new) > most:
+            break
+        pairs += new
+        taken += own
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _side_by_side(parts: list[NDArray[np.float64]], n: int) -> NDArray[np.float64]:

@@ -189,7 +189,8 @@ class _Work:
         self.n_train = 0 if rows.train is None else rows.train.n_rows
         known = self.X if rows.train is None else np.vstack([self.X, rows.train.table.matrix(ensemble)])
         self.known = known.astype(np.float64)
-        self.design = Design.of(self.known, self.categorical)
+        n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
+        self.design = Design.of(self.known, self.categorical, n_splits)
 
     def figures(self, tested: NDArray[np.int64]) -> tuple[Array, Array]:
         """Return the figure of every row for each of some groups, shape (n_rows, len(tested)), and R^2 of the groups.

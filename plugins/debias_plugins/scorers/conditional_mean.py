@@ -1,9 +1,9 @@
-"""Means of targets given other columns: a ridge regression on splines, and a forest of what it leaves.
+"""Means of targets given other columns: a ridge regression on splines and products, and a forest of what it leaves.
 
 A forest alone smooths a relation, and its error then looks like a signal. The ridge regression takes the part that is a
-sum of smooth curves, and the forest the rest. The share of the forest is chosen out of bag, so it is small if there is
-no rest. The prediction of a row on which the regressions were fitted does not use the row: it is left out of the ridge
-regression by formula, and in the forest only trees that did not see it predict it.
+sum of smooth curves and products of two columns, and the forest the rest. The share of the forest is chosen out of bag,
+so it is small if there is no rest. The prediction of a row on which the regressions were fitted does not use the row: it
+is left out of the ridge regression by formula, and in the forest only trees that did not see it predict it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ N_TREES = 40
 """Trees of a forest. Each is grown on a random half of the rows, so about 20 did not see a row."""
 LEAF = 5
 """Least number of rows in a leaf of the forest."""
+COLUMNS_OF_SPLIT = 8
+"""A split is the best of this many columns, or of a third of them if there are more."""
+MOST_OF_FOREST = 2.0
+"""Largest factor of the forest's prediction. A forest smooths, so the best factor is often above 1."""
 ROWS_OF_TREE = 2000
 """A tree is grown on at most this many rows."""
 
@@ -77,7 +81,7 @@ class ConditionalMean:
         # The best factor of the forest's guess, out of bag: 0 if it only follows noise.
         power = weight @ guess**2
         share = np.divide(weight @ (guess * left), power, out=np.zeros_like(power), where=power > 0)
-        share = np.clip(share, 0.0, 1.0)
+        share = np.clip(share, 0.0, MOST_OF_FOREST)
         return cls(centre, scale, coefficients, intercept, forest, share, targets - left + share * guess)
 
     def predict(self, columns: Columns) -> Array:
@@ -126,7 +130,7 @@ class Forest:
             seen_not[rows] = False
             tree = DecisionTreeRegressor(
                 min_samples_leaf=LEAF,
-                max_features=max(1, round(narrow.shape[1] / 3)),
+                max_features=max(min(narrow.shape[1], COLUMNS_OF_SPLIT), narrow.shape[1] // 3),
                 random_state=int(generator.integers(2**31)),
             )
             tree.fit(narrow[rows], standard[rows], sample_weight=weight[rows], check_input=False)
