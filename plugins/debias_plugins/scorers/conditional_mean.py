@@ -2,8 +2,8 @@
 
 A forest alone smooths a relation, and its error then looks like a signal. The ridge regression takes the part that is a
 sum of smooth curves and products of two columns, and the forest the rest. The share of the forest is chosen out of bag,
-so it is small if there is no rest. The prediction of a row on which the regressions were fitted does not use the row: it
-is left out of the ridge regression by formula, and in the forest only trees that did not see it predict it.
+so it is small if there is no rest. The prediction of a row on which the regressions were fitted does not use the row.
+It is left out of the ridge regression by formula, and in the forest only trees that did not see it predict it.
 """
 
 from __future__ import annotations

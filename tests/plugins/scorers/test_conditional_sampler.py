@@ -192,3 +192,20 @@ def test_the_columns_of_a_feature_leave_together():
     plain, bent = design.without(np.array([1]))
     assert plain.shape == (12, 3)
     assert bent.shape[1] == design.curves.shape[1]
+
+
+def test_products_are_of_the_most_used_columns_and_leave_with_either():
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    design = Design.of(X, np.zeros(4, dtype=bool), np.array([5, 0, 9, 7]))
+    pairs = design.feature_of_curve[design.feature_of_curve[:, 0] != design.feature_of_curve[:, 1]]
+    assert pairs.tolist() == [[2, 3], [2, 0], [3, 0]]  # feature 1 has no split
+    centred = X - X.mean(axis=0)
+    np.testing.assert_allclose(design.curves[:, -3], centred[:, 2] * centred[:, 3])
+    assert (
+        design.without(np.array([3]))[1].shape[1]
+        == design.curves.shape[1] - 2 - (design.feature_of_curve == [3, 3]).all(axis=1).sum()
+    )
+    # 60 rows have room for 6 products, which are those of 4 columns; 50 rows for 5, so there are 3.
+    for n, n_products in ((60, 6), (50, 3), (9, 0)):
+        of_pairs = Design.of(X[:n], np.zeros(4, dtype=bool), np.ones(4, dtype=int)).feature_of_curve
+        assert (of_pairs[:, 0] != of_pairs[:, 1]).sum() == n_products
