@@ -16,8 +16,8 @@ MOST_LEVELS = 20
 """Categories that get an indicator of their own, the most frequent ones; the others share the value 0."""
 MOST_CURVES = 5
 """Curves of a number beside the straight line: its square, and squares of its part above a knot."""
-ROWS_OF_PRODUCT = 10
-"""There is at most one product of two columns for so many rows."""
+ROWS_OF_PRODUCT, MOST_PRODUCTS = 10, 100
+"""There is at most one product of two columns for so many rows, and this many altogether."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Design:
     Parameters
     ----------
     plain : array of float64 of shape (n_rows, n_plain)
-        For trees.
+        For trees; with mean 0 and standard deviation 1.
     feature : array of int64 of shape (n_plain,)
         The feature of each plain column.
     curves : array of float64 of shape (n_rows, n_curves)
@@ -61,9 +61,10 @@ class Design:
         n_curves = min(MOST_CURVES, int(len(X) / (2 * max(1, X.shape[1]))) - 1)
         bent = [curves(part[:, 0], n_curves) if part.shape[1] else part for part in parts]
         plain, owner = _side_by_side(parts, len(X)), _owner(parts)
-        pairs = np.empty((0, 2), dtype=np.int64) if use is None else _pairs(owner, use, len(X) // ROWS_OF_PRODUCT)
-        centred = plain - plain.mean(axis=0)
-        products = centred[:, pairs[:, 0]] * centred[:, pairs[:, 1]]
+        plain = standardised(plain)
+        most = min(len(X) // ROWS_OF_PRODUCT, MOST_PRODUCTS)
+        pairs = np.empty((0, 2), dtype=np.int64) if use is None else _pairs(owner, use, most)
+        products = plain[:, pairs[:, 0]] * plain[:, pairs[:, 1]]
         owners = np.vstack([np.column_stack([_owner(bent)] * 2), owner[pairs]])
         return cls(plain, owner, np.column_stack([_side_by_side(bent, len(X)), products]), owners)
 
@@ -88,6 +89,12 @@ def encoded(values: NDArray[np.float64], categorical: bool) -> NDArray[np.float6
     filled = np.where(missing, np.median(values[~missing]), values)
     columns = np.column_stack([filled, missing]) if missing.any() else filled[:, None]
     return columns[:, np.ptp(columns, axis=0) > 0]
+
+
+def standardised(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return columns with mean 0 and standard deviation 1, so that trees, which round to float32, see their digits."""
+    spread = columns.std(axis=0)
+    return np.asarray((columns - columns.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
 def curves(values: NDArray[np.float64], n_curves: int) -> NDArray[np.float64]:

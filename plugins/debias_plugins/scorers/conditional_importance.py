@@ -10,7 +10,7 @@ import numpy as np
 import debias
 from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
-from debias_plugins.scorers.conditional_design import Design, categorical_features
+from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
 from debias_plugins.scorers.conditional_mean import ConditionalMean
 from debias_plugins.scorers.conditional_sampler import Sampler
 from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
@@ -189,6 +189,12 @@ class _Work:
         self.n_train = 0 if rows.train is None else rows.train.n_rows
         known = self.X if rows.train is None else np.vstack([self.X, rows.train.table.matrix(ensemble)])
         self.known = known.astype(np.float64)
+        if np.isinf(self.known).any():
+            name = ensemble.feature_names[int(np.isinf(self.known).any(axis=0).argmax())]
+            raise RowsError(
+                f"column {name!r} has an infinite value, and conditional_importance fits regressions to the columns: "
+                "replace it by a missing value or a large number"
+            )
         n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
         self.design = Design.of(self.known, self.categorical, n_splits)
 
@@ -295,7 +301,7 @@ class _Work:
         features = np.flatnonzero(self.grouping.index == g)
         generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]), 1)))
         plain, bent = _rows_of(self.design.without(features), slice(self.used.size))
-        columns = np.column_stack([of_draws, plain]), bent
+        columns = np.column_stack([standardised(of_draws), plain]), bent
         left = np.column_stack([self.response - of_draws, unchanged - of_draws])
         if self.folds is None:
             left -= ConditionalMean.fit(columns, left, self.weight, int(generator.integers(2**31))).unseen

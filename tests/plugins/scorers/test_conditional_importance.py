@@ -169,7 +169,7 @@ def test_the_study_draws_what_it_says():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["forest", "xgboost"])
-@pytest.mark.parametrize("dependence", ["linear", "square", "binary", "category"])
+@pytest.mark.parametrize("dependence", ["linear", "square", "product", "binary", "category"])
 @pytest.mark.parametrize("correlation", [0.5, 0.8])
 def test_level(dependence, correlation, model):
     from debias.benchmarks.studies import conditional
@@ -247,6 +247,15 @@ def test_few_rows_are_refused_or_warned_of(held_out):
         scored(model, X[:19], y[:19])
     few = scored(model, X[:50], y[:50])
     assert any("only 50 rows" in text for text in few.warnings)
+
+
+def test_an_infinite_value_is_refused(held_out):
+    _, X, y = held_out
+    model = XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1).fit(X, y)
+    rows = correlated(100, 5)[0]
+    rows[3, 2] = np.inf
+    with pytest.raises(debias.RowsError, match="infinite"):
+        scored(model, rows, y[:100])
 
 
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")

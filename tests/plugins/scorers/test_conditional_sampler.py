@@ -175,6 +175,13 @@ def test_columns_as_numbers():
     assert encoded(np.arange(50.0), True).shape == (50, 20)
 
 
+def test_trees_see_the_digits_of_large_numbers():
+    """Seconds since 1970 have no digits below 128 in float32, in which trees compare."""
+    z = np.random.default_rng(0).normal(size=(500, 1))
+    plain = Design.of(1.7e9 + z, np.zeros(1, dtype=bool)).plain
+    assert np.unique(plain.astype(np.float32)).size == 500
+
+
 def test_curves_and_lines_hold_a_parabola():
     x = np.random.default_rng(0).normal(size=200)
     A = np.column_stack([np.ones(200), x, curves(x, 5)])
@@ -199,8 +206,9 @@ def test_products_are_of_the_most_used_columns_and_leave_with_either():
     design = Design.of(X, np.zeros(4, dtype=bool), np.array([5, 0, 9, 7]))
     pairs = design.feature_of_curve[design.feature_of_curve[:, 0] != design.feature_of_curve[:, 1]]
     assert pairs.tolist() == [[2, 3], [2, 0], [3, 0]]  # feature 1 has no split
-    centred = X - X.mean(axis=0)
-    np.testing.assert_allclose(design.curves[:, -3], centred[:, 2] * centred[:, 3])
+    standard = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(design.plain, standard)
+    np.testing.assert_allclose(design.curves[:, -3], standard[:, 2] * standard[:, 3])
     assert (
         design.without(np.array([3]))[1].shape[1]
         == design.curves.shape[1] - 2 - (design.feature_of_curve == [3, 3]).all(axis=1).sum()
