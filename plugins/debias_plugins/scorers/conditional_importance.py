@@ -1,0 +1,388 @@
+"""Conditional importance: whether a model uses a column for what the other columns do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias import CompositionError, RowsError
+from debias.data.groups import Grouping
+from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
+from debias_plugins.scorers.conditional_mean import ConditionalMean
+from debias_plugins.scorers.conditional_sampler import Sampler
+from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias import Rows, TreeEnsemble
+
+    Array = NDArray[np.float64]
+    Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+    Drawer = Callable[[Array, NDArray[np.int64], np.random.Generator], Any]
+
+STATISTICS = ("covariance", "loss")
+FOLDS = 5
+"""Folds of blocks of rows. Without blocks, each row is left out of the regressions by itself."""
+FEWEST_ROWS, FEW_ROWS = 20, 100
+"""Fewer rows than the first are refused, fewer than the second get a warning."""
+NEARLY_A_FUNCTION = 0.95
+"""A column of which the other columns explain this share gets a warning."""
+NUMBERS_AT_ONCE = 2**24
+"""At most about this many draws, and this many outputs, are held in memory."""
+
+
+@debias.scorer_plugin("conditional_importance", unit="increase of the squared error")
+def conditional_importance(
+    ensemble: TreeEnsemble,
+    rows: Rows,
+    *,
+    statistic: str = "covariance",
+    n_draws: int = 10,
+    together: Mapping[str, Sequence[str]] | None = None,
+    sampler: Drawer | None = None,
+    error: str = "fwer",
+    alpha: float = 0.05,
+) -> tuple[Array, dict[str, Any]]:
+    """Return the increase of the squared error when a column is drawn again given all others, with a test by rows.
+
+    The null hypothesis of the test is that the response is independent of the column given the other columns. So noise
+    that is correlated with a relevant column has mean 0, which is not so for ``permutation`` and ``mdi_oob``. The trees
+    stay as they are. Rows must be rows the model has not seen.
+
+    Parameters
+    ----------
+    statistic : {"covariance", "loss"}
+        "covariance": twice the product of two residuals of each row given the other columns, that of the response and
+        that of the prediction (Shah and Peters 2020; Lundborg et al. 2024). "loss": the difference of squared errors
+        with drawn and true values (CPI, Watson and Wright 2021). Both have the same mean if the sampler is right. Only
+        the first has a mean near 0 for noise if the sampler is slightly wrong.
+    n_draws : int
+        Number of draws of each column for each row.
+    together : mapping of str to sequence of str, optional
+        Groups of columns to draw together. The columns of a group share its score equally, and have its p-value.
+    sampler : callable, optional
+        The conditional distribution, if you know it: ``sampler(X, columns, generator)`` returns one draw of the columns
+        with numbers ``columns`` for every row of X, shape (n_rows, len(columns)). X has the columns of the model as
+        numbers, categories as their codes.
+    error : {"fwer", "fdr", "fdr_by"}
+        Error rate of the adjusted p-values: family-wise (Holm), or false discovery rate (Benjamini-Hochberg,
+        Benjamini-Yekutieli). Columns without a split do not count.
+    alpha : float
+        Columns with an adjusted p-value of at most this are selected.
+
+    Returns
+    -------
+    (array of shape (n_features,), dict)
+        With p-values and standard errors by rows, which become fields of :class:`debias.Scores`.
+        ``details["explained"]`` is the share of the variance of each column that the other columns explain (None for
+        columns without a split, or if `sampler` is passed); ``details["seed"]`` is the seed, drawn at random if none
+        was passed.
+
+    Raises
+    ------
+    CompositionError
+        An option is out of range, or the rows are out-of-bag rows.
+    RowsError
+        The rows are training rows, there are fewer than 20, or groups overlap or name an unknown column.
+
+    Notes
+    -----
+    The squared error is that of the prediction on the scale of the response; for classes it is the Brier score, summed
+    over the classes. A model of something else than a mean (a quantile, a custom objective) is tested too; its score is
+    then twice the covariance of response and output given the other columns.
+
+    Sampler and regressions are estimates. If they miss much of the dependence of the column *and* of the response on
+    the other columns, the test is too liberal. The documentation has measured levels. A feature without a split has
+    score 0 and p-value 1.
+
+    References
+    ----------
+    Watson and Wright (2021), Machine Learning 110, 2107-2129. Shah and Peters (2020), Annals of Statistics 48,
+    1514-1538. Lundborg, Kim, Shah and Samworth (2024), Annals of Statistics 52 (projected covariance measure). Blesch,
+    Koenen, Kapar and Wright (2025), AAAI 39 (conditional samplers from leaves of forests).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> import debias
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 3))
+    >>> X[:, 1] = 0.8 * X[:, 0] + 0.6 * X[:, 1]  # of no use once column 0 is known
+    >>> y = X[:, 0] + X[:, 2] + rng.normal(size=600)
+    >>> forest = RandomForestRegressor(50, max_features=1, random_state=0).fit(X[:300], y[:300])
+    >>> scores = debias.score(forest, X[300:], y[300:], "conditional_importance", rows="held-out", seed=0)
+    >>> scores.selected
+    array([ True, False,  True])
+    """
+    _check_options(statistic, n_draws, sampler)
+    check_procedure(error, alpha)
+    refuse_seen_rows(rows, "conditional_importance")
+    grouping = Grouping.of(together, ensemble.feature_names)
+    group, size = grouping.index, np.bincount(grouping.index)
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if rows.seed is None else int(rows.seed)
+    used_rows = np.flatnonzero(rows.weight > 0)
+    if used_rows.size < FEWEST_ROWS:
+        raise RowsError(
+            f"conditional_importance fits regressions to the rows, and there are {used_rows.size} with a weight above "
+            f"0: pass at least {FEWEST_ROWS} rows the model has not seen"
+        )
+    work = _Work(ensemble, rows, used_rows, grouping, statistic, n_draws, sampler, seed)
+    tested = np.unique(group[ensemble.feature[ensemble.splits]])
+    figures, explained = work.figures(tested)
+    blocks = None if rows.blocks is None else rows.blocks[used_rows]
+    found = by_rows(figures, rows.weight[used_rows], blocks, error=error)
+    details: dict[str, Any] = {**found.details(alpha, blocks is not None), "statistic": statistic}
+    for name, absent in (("standard_error", 0.0), ("z", 0.0), ("p_value", 1.0), ("p_adjusted", 1.0)):
+        details[name] = _spread(details[name], tested, group, absent)
+    details["standard_error"] = details["standard_error"] / size[group]
+    details["selected"] = _spread(found.p_adjusted, tested, group, 1.0) <= alpha
+    details["test"]["n_tested"] = int(tested.size)
+    details |= {"n_draws": n_draws, "seed": seed, "warnings": work.warnings(tested, explained)}
+    shares = _spread(explained, tested, group, np.nan)
+    details["explained"] = [None if np.isnan(share) else float(share) for share in shares]
+    score = _spread(found.mean, tested, group, 0.0)
+    if together:
+        details["together"] = {name: float(score[group == grouping.names.index(name)][0]) for name in together}
+    return score / size[group], details
+
+
+@debias.hookimpl
+def debias_scorers() -> Sequence[debias.Scorer]:
+    """Return conditional importance."""
+    return [conditional_importance]
+
+
+class _Work:
+    """The rows of one call, and what is computed once for all columns.
+
+    Each row is left out of the regressions that predict it. If rows come in blocks, the rows of the other folds of
+    blocks are used instead.
+    """
+
+    def __init__(
+        self,
+        ensemble: TreeEnsemble,
+        rows: Rows,
+        used: NDArray[np.int64],
+        grouping: Grouping,
+        statistic: str,
+        n_draws: int,
+        sampler: Drawer | None,
+        seed: int,
+    ) -> None:
+        self.ensemble, self.rows, self.used, self.grouping = ensemble, rows, used, grouping
+        self.statistic, self.n_draws, self.sampler, self.seed = statistic, n_draws, sampler, seed
+        self.X = rows.table.matrix(ensemble, used)
+        self.weight = rows.weight[used]
+        self.categorical = categorical_features(ensemble)
+        two = ensemble.classes is not None and len(ensemble.classes) == 2
+        self.n_classes_a_column = 2 if two else 1  # the errors of both classes are equal, so one is computed
+        response = _response(ensemble, rows)[used]
+        self.response = response[:, -1:] if two else response
+        generator = np.random.default_rng(np.random.SeedSequence(seed))
+        self.folds = None if rows.blocks is None else _folds(rows.blocks[used], generator)
+        self.n_train = 0 if rows.train is None else rows.train.n_rows
+        known = self.X if rows.train is None else np.vstack([self.X, rows.train.table.matrix(ensemble)])
+        self.known = known.astype(np.float64)
+        if np.isinf(self.known).any():
+            name = ensemble.feature_names[int(np.isinf(self.known).any(axis=0).argmax())]
+            raise RowsError(
+                f"column {name!r} has an infinite value, and conditional_importance fits regressions to the columns: "
+                "replace it by a missing value or a large number"
+            )
+        n_splits = np.bincount(ensemble.feature[ensemble.splits], minlength=ensemble.n_features)
+        self.design = Design.of(self.known, self.categorical, n_splits)
+
+    def figures(self, tested: NDArray[np.int64]) -> tuple[Array, Array]:
+        """Return the figure of every row for each of some groups, shape (n_rows, len(tested)), and R^2 of the groups.
+
+        The groups are taken some at a time, because their draws are held in memory.
+        """
+        from joblib import Parallel, delayed
+
+        n = self.used.size
+        figures, explained = np.zeros((n, tested.size)), np.full(tested.size, np.nan)
+        unchanged = self._outputs(self.X, tested[:0])[0]
+        step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
+        parallel = Parallel(n_jobs=self.rows.n_jobs, require="sharedmem")
+        for begin in range(0, tested.size, step):
+            part = tested[begin : begin + step]
+            drawn = parallel(delayed(self._draws)(int(g)) for g in part)
+            explained[begin : begin + step] = [share for _, share in drawn]
+            mean = np.zeros((part.size, n, unchanged.shape[1]))
+            loss = np.zeros((part.size, n))
+            for draw in range(self.n_draws):
+                values = self.X.copy()
+                for g, (of_group, _) in zip(part, drawn, strict=True):
+                    values[:, self.grouping.index == g] = of_group[draw]
+                outputs = self._outputs(values, part)
+                mean += outputs / self.n_draws
+                loss += self.n_classes_a_column * ((self.response - outputs) ** 2).sum(axis=2) / self.n_draws
+            if self.statistic == "loss":
+                before = self.n_classes_a_column * ((self.response - unchanged) ** 2).sum(axis=1)
+                figures[:, begin : begin + step] = (loss - before).T
+            else:
+                columns = parallel(
+                    delayed(self._covariances)(int(g), unchanged, of_draws)
+                    for g, of_draws in zip(part, mean, strict=True)
+                )
+                figures[:, begin : begin + step] = np.column_stack(columns)
+        return figures, explained
+
+    def warnings(self, tested: NDArray[np.int64], explained: Array) -> list[str]:
+        """Return what users should know about these rows and columns."""
+        texts = []
+        if self.used.size < FEW_ROWS:
+            texts.append(
+                f"conditional_importance has only {self.used.size} rows: its regressions on the other columns are "
+                "rough, so its p-values are too"
+            )
+        near = [self.grouping.names[g] for g, share in zip(tested, explained, strict=True) if share > NEARLY_A_FUNCTION]
+        if near:
+            texts.append(
+                f"the other columns explain more than {NEARLY_A_FUNCTION:.0%} of {', '.join(map(repr, near[:5]))}"
+                f"{' and others' if len(near) > 5 else ''}: a conditional test has almost no power there, and is "
+                "sensitive to errors of the sampler. Score such columns as a group, with together="
+            )
+        return texts
+
+    def _draws(self, g: int) -> tuple[NDArray[np.floating[Any]], float]:
+        """Return draws of a group of columns, shape (n_draws, n_rows, size), and the explained share of the columns."""
+        features = np.flatnonzero(self.grouping.index == g)
+        generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]),)))
+        n = self.used.size
+        if self.sampler is not None:
+            draws = [self._given_draw(self.sampler, features, generator) for _ in range(self.n_draws)]
+            return np.stack(draws).astype(self.X.dtype), np.nan
+        columns, categorical = self.design.without(features), self.categorical[features]
+        here, train = slice(n), slice(n, n + self.n_train)
+
+        def fitted(at: Any) -> Sampler:
+            own = self.known[at][:, features]
+            return Sampler.fit(own, categorical, _rows_of(columns, at), int(generator.integers(2**31)))
+
+        if self.n_train or self.folds is None:
+            fit = fitted(train if self.n_train else here)
+            of_rows = _rows_of(columns, here)
+            drawn = (
+                fit.draw(of_rows, self.n_draws, generator) if self.n_train else fit.draw_again(self.n_draws, generator)
+            )
+            return drawn.astype(self.X.dtype), fit.explained
+        drawn, explained = np.empty((self.n_draws, n, features.size)), []
+        for others, fold in self.folds:
+            fit = fitted(others)
+            drawn[:, fold] = fit.draw(_rows_of(columns, fold), self.n_draws, generator)
+            explained.append(fit.explained)
+        return drawn.astype(self.X.dtype), float(np.mean(explained))
+
+    def _given_draw(self, sampler: Drawer, features: NDArray[np.int64], generator: np.random.Generator) -> Array:
+        X = self.known[: self.used.size].copy()
+        drawn = np.asarray(sampler(X, features, generator), dtype=np.float64)
+        if drawn.shape != (self.used.size, features.size):
+            raise CompositionError(
+                f"sampler returned shape {drawn.shape} for {self.used.size} rows and columns {features.tolist()}: "
+                f"return one draw of them for every row, shape ({self.used.size}, {features.size})"
+            )
+        if np.isinf(drawn).any() or (np.isnan(drawn).any() and not np.isnan(X[:, features]).any()):
+            raise CompositionError(f"sampler returned draws of the columns {features.tolist()} that are not finite")
+        return drawn
+
+    def _covariances(self, g: int, unchanged: Array, of_draws: Array) -> Array:
+        """Return twice the product of the residuals of response and prediction given the other columns, by row.
+
+        Both are first compared with the mean prediction over draws. A regression on the other columns takes what is
+        left: so an error of the sampler counts only where the regression of the response has an error too.
+        """
+        features = np.flatnonzero(self.grouping.index == g)
+        generator = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(int(features[0]), 1)))
+        plain, bent = _rows_of(self.design.without(features), slice(self.used.size))
+        columns = np.column_stack([standardised(of_draws), plain]), bent
+        left = np.column_stack([self.response - of_draws, unchanged - of_draws])
+        if self.folds is None:
+            left -= ConditionalMean.fit(columns, left, self.weight, int(generator.integers(2**31))).unseen
+        else:
+            predicted = np.empty_like(left)
+            for others, fold in self.folds:
+                fit = ConditionalMean.fit(
+                    _rows_of(columns, others), left[others], self.weight[others], int(generator.integers(2**31))
+                )
+                predicted[fold] = fit.predict(_rows_of(columns, fold))
+            left -= predicted
+        n_outputs = unchanged.shape[1]
+        products: Array = left[:, :n_outputs] * left[:, n_outputs:]
+        return 2 * self.n_classes_a_column * products.sum(axis=1)
+
+    def _outputs(self, values: NDArray[np.floating[Any]], which: NDArray[np.int64]) -> Array:
+        """Return predictions on the scale of the response, with each of some groups of columns taken from `values`.
+
+        The shape is (len(which), n_rows, n_outputs). If `which` is empty, there is one output, with nothing changed.
+        """
+        from debias.trees.routing import tree_nodes
+        from debias_plugins.scorers.kernels import permutation as kernels
+
+        ensemble, n = self.ensemble, self.used.size
+        number = np.full(len(self.grouping.names), -1)
+        number[which] = np.arange(which.size)
+        at = np.arange(n)
+        both = np.vstack([self.X, values])
+        raw = np.zeros((n, max(1, which.size), ensemble.n_outputs))
+        for tree in range(ensemble.n_trees):
+            value = ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
+            first, nodes = int(ensemble.tree_output[tree]), tree_nodes(ensemble, tree)
+            kernels.add_permuted_outputs(
+                both, at, n + at[None, :], nodes, value, first, number[self.grouping.index], raw
+            )
+        if ensemble.averaged:
+            raw /= ensemble.n_trees
+        margin = self.rows.response.margin
+        start = ensemble.base if margin is None else margin[self.used]
+        output = ensemble.objective.mean(raw.transpose(1, 0, 2) + start)
+        return output[:, :, -1:] if self.n_classes_a_column == 2 else output
+
+
+def _response(ensemble: TreeEnsemble, rows: Rows) -> Array:
+    """Return the response on the scale of predictions; classes are one-hot."""
+    response = rows.response
+    if response.codes is not None:
+        assert ensemble.classes is not None
+        return np.eye(len(ensemble.classes))[response.codes]
+    if response.target is not None:
+        target = response.target  # for LightGBM's reg_sqrt it is on the scale of margins
+        return np.sign(target) * target**2 if ensemble.objective.root else target
+    assert response.values is not None
+    return response.values + ensemble.centre
+
+
+def _rows_of(columns: tuple[Array, Array], at: Any) -> tuple[Array, Array]:
+    return columns[0][at], columns[1][at]
+
+
+def _folds(blocks: NDArray[np.int64], generator: np.random.Generator) -> list[Split]:
+    """Return for each fold the rows outside and inside it; blocks of rows stay whole."""
+    block = np.unique(blocks, return_inverse=True)[1]
+    n_blocks = int(block.max()) + 1
+    if n_blocks < 2:
+        raise RowsError("all rows with a weight above 0 are in one block: p-values need at least two blocks")
+    fold = (generator.permutation(n_blocks) % FOLDS)[block]
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(min(FOLDS, n_blocks))]
+
+
+def _spread(of_tested: Array, tested: NDArray[np.int64], group: NDArray[np.int64], absent: float) -> Array:
+    """Return figures of the tested groups for every feature; `absent` for features of other groups."""
+    of_groups = np.full(int(group.max()) + 1, absent)
+    of_groups[tested] = of_tested
+    return of_groups[group]
+
+
+def _check_options(statistic: Any, n_draws: Any, sampler: Any) -> None:
+    if statistic not in STATISTICS:
+        raise CompositionError(f"statistic={statistic!r} is not one of {', '.join(map(repr, STATISTICS))}")
+    if isinstance(n_draws, bool) or not isinstance(n_draws, int) or n_draws < 1:
+        raise CompositionError(f"n_draws must be a whole number of 1 or more, not {n_draws!r}")
+    if sampler is not None and not callable(sampler):
+        raise CompositionError(f"sampler must be a function (X, columns, generator) or None, not {sampler!r}")
