@@ -1,5 +1,7 @@
 """P-values, adjustments and stopping rules against their definitions and against scipy."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import binom, false_discovery_control
@@ -84,3 +86,15 @@ def test_boundaries_grow_with_the_draws_whoever_asks_first():
     for n in (1, 7, 8, 500):
         for found, expected in zip(step_by_step.upto(n), at_once, strict=True):
             np.testing.assert_array_equal(found, expected[:n])
+
+
+def test_pooled_p_values_count_the_draws_of_all_features():
+    rng = np.random.default_rng(0)
+    null = rng.normal(size=(40, 30)) * np.linspace(0.5, 2, 30)
+    null[:, 7] = 0.0
+    z = np.linspace(0.1, 5, 30)
+    scale = [math.sqrt(sum(max(v, 0) ** 2 for v in column) / 40) for column in null.T]
+    pool = [value / s for column, s in zip(null.T, scale, strict=True) if s for value in column]
+    expected = [(1 + sum(v >= z[k] / s for v in pool)) / (1 + len(pool)) if s else 1.0 for k, s in enumerate(scale)]
+    np.testing.assert_allclose(p_values.pooled_p_values(z, null), expected)
+    assert min(expected) < 1 / 41  # smaller than the draws of one feature can give

@@ -104,9 +104,10 @@ def audit(
         - None: no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
 
         With "auto" and "combined" the audit also answers: does the response depend on the feature, within the nodes of
-        the trees? The column ``dependence`` comes from the combined test of ``honest_effects`` (docs/honest-effects.md),
-        which finds features that the model hardly uses. It needs training rows: out-of-bag rows, or held-out rows with
-        `train`. "auto" leaves it out without them, "combined" raises an error. "permutation" leaves it out and is faster.
+        the trees? The column ``dependence`` comes from the combined test of ``honest_effects``
+        (docs/honest-effects.md), which finds features that the model hardly uses. It needs training rows: out-of-bag
+        rows, or held-out rows with `train`. Without them "auto" leaves it out, and "combined" raises an error.
+        "permutation" leaves it out and is faster.
     alpha : float
         Error rate of the verdicts.
     error : {"fwer", "fdr", "fdr_by"}

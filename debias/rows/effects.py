@@ -231,7 +231,7 @@ class LinearEffects:
 
     @cached_property
     def _lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The feature of every line, and the values of all bins, NaN for those that are left out: (n_lines, n_codes)."""
+        """The feature of every line, and its values of all bins, (n_lines, n_codes); NaN for those that are left out."""
         found: list[tuple[int, NDArray[np.float64]]] = []
         for feature in np.flatnonzero(~self.binned.categorical):
             found.append((int(feature), self.binned.ranks(int(feature))))
@@ -283,14 +283,16 @@ class LinearEffects:
             end = min(begin + size, len(members))
             first, last = np.searchsorted(place_of_line, (begin, end))
             phi = np.zeros((end - begin, n_rows, lanes))
-            lines = (feature_of_line, place_of_line - np.int32(begin), values, self.codes_in, self.codes)
+            places = place_of_line - np.int32(begin)
+            lines: tuple[Any, ...] = (int(first), int(last), feature_of_line, places, values, self.codes_in, self.codes)
             memory: Any = None
             for tree, sums in zip(self.trees, fits, strict=True):
                 y_in, y = of_column[tree.first]
-                of_tree: tuple[Any, ...] = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
+                of_tree = (*tree.inside, *tree.outside, y_in, y, tree.parent, *sums, tree.scale)
                 if memory is None:
                     memory = kernels.Memory(most_seats, most_seats, y_in.shape[1], y.shape[1], lanes)
-                kernels.add_lines(int(first), int(last), *lines, *of_tree, self.min_node_size, memory, phi)
+                arrays: tuple[Any, ...] = (*lines, *of_tree, self.min_node_size, memory, phi)
+                kernels.add_lines(*arrays)
                 for place in range(begin, end):
                     for feature in members[place]:
                         if self.binned.categorical[feature]:
@@ -324,7 +326,9 @@ class LinearEffects:
         most = n_levels * (1 + int((n_in[1:] >= least).sum()))
         width_in, width = of_tree[6].shape[1], of_tree[7].shape[1]
         memory = kernels.Memory(most, n_in.size, width_in, width, phi.shape[1])
-        kernels.add_levels(self.codes_in[feature], self.codes[feature], n_levels, *of_tree, least, memory, phi)
+        codes = (self.codes_in[feature], self.codes[feature])
+        arrays: tuple[Any, ...] = (*codes, n_levels, *of_tree, least, memory, phi)
+        kernels.add_levels(*arrays)
 
 
 def training_rows(rows: Rows, scorer: str) -> Rows:

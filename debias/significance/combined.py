@@ -1,4 +1,4 @@
-"""The combined test: does the response depend on the feature, by the model's splits or by linear effects at its nodes?
+"""The combined test of dependence, by the splits of the model or by linear effects at its nodes.
 
 The statistic of a feature is the larger of two studentised scores: that of the model's own splits, and that of lines
 which are fitted at every node, whether the model split on the feature there or not (:mod:`debias.rows.effects`). With
@@ -54,9 +54,7 @@ class CombinedMethod:
             p_adjusted = p_values.holm(p_value)
         else:
             p_adjusted = p_values.false_discovery(p_value, procedure.error == "fdr_by")
-        return Tested(
-            z=np.maximum(of_splits.z, of_effects.z), p_value=p_value, p_adjusted=p_adjusted, threshold=None
-        )
+        return Tested(z=np.maximum(of_splits.z, of_effects.z), p_value=p_value, p_adjusted=p_adjusted, threshold=None)
 
 
 COMBINED = CombinedMethod()

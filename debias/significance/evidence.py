@@ -184,7 +184,9 @@ class EvidenceInMemory:
         if self.n_independent < FEWEST:
             return f"{self.n_independent} {TOO_FEW}"
         codes, classes = self.rows.response.codes, self.rows.ensemble.classes
-        by_t = self.rows.kind != "oob" and (test == "naive" or (test in ("auto", "combined") and not self.should_permute))
+        by_t = self.rows.kind != "oob" and (
+            test == "naive" or (test in ("auto", "combined") and not self.should_permute)
+        )
         if not by_t or codes is None or classes is None:
             return None
         return too_rare_for_t(np.bincount(codes[self.rows.weight > 0], minlength=classes.size), classes)

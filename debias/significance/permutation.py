@@ -6,13 +6,13 @@ Each permutation of the response gives new in-bag means and new evaluation means
 score z*. The observed z is compared with these. The observed splits were chosen to fit the real response, so the scores
 cannot be compared with permuted scores, but the studentised scores can (docs/significance.md has the error rates).
 
-Linear effects (:mod:`debias.rows.effects`) are permuted in the same way: the nodes stay, and every line is fitted again.
-The combined test takes the larger of both z for each feature, in the data and in each permutation.
+Linear effects (:mod:`debias.rows.effects`) are permuted in the same way: the nodes stay, and every line is fitted
+again. The combined test takes the larger of both z for each feature, in the data and in each permutation.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from time import perf_counter
@@ -50,6 +50,8 @@ RISK = 1e-3
 """Resampling risk: largest probability that drawing stops with the wrong decision about a feature."""
 ENOUGH_EXCEEDANCES = 20
 """Number of exceedances of each feature after which a test of the false discovery rate stops."""
+MANY = 50
+"""With more features than this, draws of all features are pooled if those of one feature are too few."""
 LARGEST_DRAWS = 2
 """Number of draws above the minimum detectable z that are needed before drawing stops early, so that it is known."""
 
@@ -80,16 +82,18 @@ class PermutationMethod:
         """Draw permutations until every decision is settled, and compare z with the z of permuted responses."""
         return self.compare(evidence, evidence.drawings(node_weight), procedure, log)
 
-    def compare(
-        self, evidence: Evidence, drawings: Sequence[Drawing], procedure: Procedure, log: WarningLog
-    ) -> Tested:
+    def compare(self, evidence: Evidence, drawings: Sequence[Drawing], procedure: Procedure, log: WarningLog) -> Tested:
         """Do the same with these drawings; the statistic of a feature is the largest of all drawings."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
-        _check_resolution(procedure, len(grouping.names), log)
-        draws = draw(drawings, procedure)
+        pooled = _pools(procedure, len(grouping.names))
+        if not pooled:
+            _check_resolution(procedure, len(grouping.names), log)
+        draws = draw(drawings, replace(procedure, adaptive=False) if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
-        if procedure.error != "fwer" and procedure.adaptive:
+        if pooled:
+            p_value, n_draws = p_values.pooled_p_values(z, null), np.full(z.size, len(null))
+        elif procedure.error != "fwer" and procedure.adaptive:
             p_value, n_draws = p_values.sequential_p_values(z, null, ENOUGH_EXCEEDANCES)
         else:
             p_value, n_draws = p_values.permutation_p_values(z, null), np.full(z.size, len(null))
@@ -113,6 +117,7 @@ class PermutationMethod:
                 "draws_used": n_draws.tolist(),
                 "stopped": draws.stopped,
                 "seed": seed_of(rows),
+                **({"pooled": True} if pooled else {}),
             },
             standard_error=_standard_error(evidence),
         )
@@ -387,6 +392,16 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
     raise RowsError(
         f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can be permuted. {how}"
     )
+
+
+def _pools(procedure: Procedure, n_features: int) -> bool:
+    """Return whether the draws of all features are pooled.
+
+    The false discovery rate of many features needs smaller p-values than the draws of one feature can give.
+    """
+    too_coarse = (1 + procedure.n_permutations) * procedure.alpha < n_features
+    enough = (1 + procedure.n_permutations) * procedure.alpha >= 1
+    return procedure.error != "fwer" and n_features > MANY and too_coarse and enough
 
 
 def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:

@@ -7,7 +7,7 @@ The contribution of a row to a score depends only on the row and on the sums at 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 

@@ -54,7 +54,9 @@ def _effects(
     )
 
 
-@debias.scorer_plugin("honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects)
+@debias.scorer_plugin(
+    "honest_effects", unit="standard errors; with kind=, covariance of fit and response", effects=_effects
+)
 def honest_effects(
     ensemble: TreeEnsemble,
     rows: Rows,
@@ -66,8 +68,8 @@ def honest_effects(
 ) -> NDArray[np.float64] | Result:
     """Return how much every feature, fitted at every node, says about the response of unseen rows.
 
-    At a node t, the line of feature k is fitted on the in-bag rows; its term is the covariance, over the evaluation rows
-    of the node, between the line and the response: ``b_tk sum_i (x_ik - mean x_k) y_i``. Terms are multiplied by
+    At a node t, the line of feature k is fitted on the in-bag rows; its term is the covariance, over the evaluation
+    rows of the node, between the line and the response: ``b_tk sum_i (x_ik - mean x_k) y_i``. Terms are multiplied by
     n_t / (n_t + shrinkage), divided by the evaluation weight of the tree, summed over nodes, and averaged over trees. A
     feature that is independent of the response and of the other features has mean 0.
 
@@ -131,7 +133,8 @@ def debias_scorers() -> Sequence[debias.Scorer]:
 def _evidence(of_lines: NDArray[np.float64], of_splits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Combine studentised scores by the weighted harmonic mean of their p-values (Wilson 2019), as a normal quantile.
 
-    If one node dominates, the score of noise by lines is u**2 - 1 with a normal u, and its studentised form |u| - 1/|u|.
+    If one node dominates, the score of noise by lines is u**2 - 1 with a normal u, and its studentised form is
+    |u| - 1/|u|.
     """
     from scipy.special import log_ndtr, ndtri_exp
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
+
 @debias.scorer_plugin("honest_splits", unit="covariance of a feature's best splits and response")
 def honest_splits(
     ensemble: TreeEnsemble,

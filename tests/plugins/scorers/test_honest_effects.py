@@ -31,9 +31,7 @@ def fitted_line(inside, x_of, least):
     centre = weighted_mean([(x, w) for x, _, w in known])
     level = [weighted_mean([(y[c], w) for _, y, w in known]) for c in range(len(known[0][1]))]
     square = math.fsum(w * (x - centre) ** 2 for x, _, w in known)
-    slope = [
-        math.fsum(w * (x - centre) * (y[c] - level[c]) for x, y, w in known) / square for c in range(len(level))
-    ]
+    slope = [math.fsum(w * (x - centre) * (y[c] - level[c]) for x, y, w in known) / square for c in range(len(level))]
     return lambda x: None if x_of(x) is None else [b * x_of(x) for b in slope]
 
 
@@ -232,7 +230,9 @@ def test_monotone_transformations_change_nothing():
     forest = RandomForestRegressor(20, random_state=0, min_samples_leaf=10).fit(X, y)
     ranks = np.argsort(np.argsort(X, axis=0), axis=0)
     of_ranks = RandomForestRegressor(20, random_state=0, min_samples_leaf=10).fit(ranks, y)
-    one, other = (debias.score(*given, "honest_effects(kind='linear')") for given in ((forest, X, y), (of_ranks, ranks, y)))
+    one, other = (
+        debias.score(*given, "honest_effects(kind='linear')") for given in ((forest, X, y), (of_ranks, ranks, y))
+    )
     np.testing.assert_allclose(one.values, other.values, rtol=0.2, atol=0.02)
 
 
