@@ -102,7 +102,8 @@ def audit(
         expected share of noise features among those that are called informative (Benjamini-Hochberg; "fdr_by" under any
         dependence). "fdr" and "fdr_by" need many permutations.
     n_permutations : int
-        Largest number of permutations. On out-of-bag rows, 200 take about half as long as fitting the forest.
+        Largest number of permutations. On out-of-bag rows, 200 took a fifth of the time of fitting the forest
+        (docs/results/significance.md).
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool

@@ -90,7 +90,7 @@ def run(
             "regression, support vectors and 5 nearest neighbours for classes, ridge regression, support vectors and "
             "5 neighbours for numbers, on standardised features. The measure is the balanced accuracy or R2 on the "
             "test fold, at least -1. The citrees paper has 22 and 8 other data sets, and tunes its selectors; here "
-            "every score belongs to the same forest. *boruta* ranks by the number of 20 forests in which a feature is "
+            "every score belongs to the same forest. *boruta* ranks by the number of 10 forests in which a feature is "
             "above all permuted copies; *audit z* by the z of `debias.audit`.",
             f"*Written by the runner, seed {seed}; {machine_line()}.*",
             "## Mean rank of the scores\n\nIn each data set, number of features and model, the scores are ranked by "

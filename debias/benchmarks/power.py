@@ -231,7 +231,7 @@ def holds(row: dict[str, Any]) -> bool:
     """
     binomial = np.sqrt(LEVEL * (1 - LEVEL) / row["data_sets"])
     one, family = row["noise at 5 %"], row["FWER"]
-    return (one is None or one[0] <= LEVEL + 2 * one[1]) and (family is None or family[0] <= LEVEL + 2 * binomial)
+    return bool((one is None or one[0] <= LEVEL + 2 * one[1]) and (family is None or family[0] <= LEVEL + 2 * binomial))
 
 
 def _columns_explained() -> str:

@@ -82,7 +82,13 @@ def forests() -> list[PowerDesign]:
         ),
         PowerDesign("Li R", "The same, regression.", partial(li_rows, task="regression"), forest, refits=False),
         *(
-            PowerDesign(model, f"Loh and Zhou (2020), {model}, 400 rows.", partial(loh_rows, model=model), leaf_5)
+            PowerDesign(
+                model,
+                f"Loh and Zhou (2020), {model}, 400 rows.",
+                partial(loh_rows, model=model),
+                leaf_5,
+                refits=model in ("E3", "E5"),
+            )
             for model in ("E1", "E2", "E3", "E4", "E5")
         ),
         PowerDesign("E0", "The same, no feature matters: errors only.", partial(loh_rows, model="E0"), leaf_5),

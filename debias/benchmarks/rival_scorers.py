@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from debias.benchmarks.simulate import Simulation
 
-BORUTA_ROUNDS = 20
+BORUTA_ROUNDS = 10
 
 
 def absolute_correlation(model: Any, train: Simulation, seed: int) -> NDArray[np.float64]:
@@ -35,7 +36,7 @@ def absolute_correlation(model: Any, train: Simulation, seed: int) -> NDArray[np
 
 
 def boruta(model: Any, train: Simulation, seed: int) -> NDArray[np.float64]:
-    """Return in how many of 20 forests a feature is more important than all permuted copies (Kursa, Rudnicki 2010)."""
+    """Return in how many of 10 forests a feature is more important than all permuted copies (Kursa, Rudnicki 2010)."""
     from sklearn.base import clone
 
     def unfitted(refit_seed: int) -> Any:
@@ -55,8 +56,10 @@ def mdi_plus(model: Any, train: Simulation, seed: int) -> NDArray[np.float64]:
     kind = "Classifier" if train.y.dtype.kind == "i" else "Regressor"
     X = train.numeric.to_numpy()
     plus = getattr(importance, f"RandomForestPlus{kind}")(rf_model=clone(model))
-    plus.fit(X, train.y)
-    return np.asarray(plus.get_mdi_plus_scores(X, train.y)["importance"], dtype=np.float64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # imodels uses what pandas deprecates
+        plus.fit(X, train.y)
+        return np.asarray(plus.get_mdi_plus_scores(X, train.y)["importance"], dtype=np.float64)
 
 
 RIVALS: dict[str, Callable[[Any, Simulation, int], NDArray[np.float64]]] = {

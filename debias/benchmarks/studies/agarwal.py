@@ -40,7 +40,7 @@ def study(X: pd.DataFrame | None = None) -> Study:
         source="Agarwal et al. (2023), regression simulations",
         designs=designs,
         scorers=(
-            "mdi", "mdi_plus", "permutation", "shap@train", "boruta", "|correlation|",
+            "mdi", "mdi_plus", "permutation", "shap@train", "|correlation|",
             "mdi_oob", "honest_splits", "honest_effects",
         ),
         repeats=10,
@@ -54,8 +54,8 @@ def study(X: pd.DataFrame | None = None) -> Study:
             "--data) and, for its study of correlation, normal features. Here these are 100 normal features, "
             f"*independent*, or with a correlation of {CORRELATION:g} among the 25 that include the relevant ones "
             "(*correlated*); the other features of this block count as noise, as in the paper. `mdi_plus` is MDI+ of "
-            "the package imodels with its defaults, `boruta` the number of forests, of 20, in which a feature is "
-            "above all permuted copies. CPI is an R package and is left out."
+            "the package imodels with its defaults, `--scorers boruta` adds a restated Boruta. CPI "
+            "is an R package and is left out."
         ),
     )  # fmt: skip
 
