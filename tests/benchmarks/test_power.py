@@ -145,6 +145,13 @@ def test_an_audit_is_that_of_debias():
     assert np.array_equal(found.adjusted, expected.p_adjusted)
 
 
+def test_the_combined_test_has_permutations_enough_for_one_discovery():
+    for n_features, n_permutations in ((11, 199), (20, 199), (50, 499), (100, 999)):
+        assert power_methods.permutations("combined", n_features) == n_permutations
+        assert n_features / (n_permutations + 1) <= 0.1
+    assert power_methods.permutations("permutation", 11) == 999
+
+
 def test_an_unknown_test_is_named():
     with pytest.raises(debias.DebiasError, match="no test 'corelation'"):
         power_methods.verdicts("corelation", SimpleNamespace())
