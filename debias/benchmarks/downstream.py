@@ -91,7 +91,7 @@ def run(
             "5 neighbours for numbers, on standardised features. The measure is the balanced accuracy or R2 on the "
             "test fold, at least -1. The citrees paper has 22 and 8 other data sets, and tunes its selectors; here "
             "every score belongs to the same forest. *boruta* ranks by the number of 10 forests in which a feature is "
-            "above all permuted copies; *audit z* by the z of `debias.audit`.",
+            "above all permuted copies, and equal numbers by mean importance; *audit z* by the z of `debias.audit`.",
             f"*Written by the runner, seed {seed}; {machine_line()}.*",
             "## Mean rank of the scores\n\nIn each data set, number of features and model, the scores are ranked by "
             "their mean over folds, 1 is best; standard errors over data sets in ().",
@@ -221,8 +221,7 @@ def _rank_rows(table: Any) -> list[list[str]]:
     counts = [count for count in COUNTS if table["setting"].str.startswith(f"{count} ").any()]
     lines = [["score", "all", *(f"{count} features" for count in counts)], ["---", *["---:"] * (1 + len(counts))]]
     table = table.assign(count=table["setting"].str.split(" ").str[0].astype(int))
-    order = table.groupby("score")["rank"].mean().sort_values().index
-    for score in order:
+    for score in _best_first(table, "rank"):
         of_score = table[table["score"] == score]
         parts = [of_score, *(of_score[of_score["count"] == count] for count in counts)]
         lines.append([score, *(_over_data(part, "rank", 2) for part in parts)])
@@ -232,11 +231,16 @@ def _rank_rows(table: Any) -> list[list[str]]:
 def _loss_rows(table: Any) -> list[list[str]]:
     names = list(dict.fromkeys(table["data"]))
     lines = [["score", "all", *names], ["---", *["---:"] * (1 + len(names))]]
-    for score in table.groupby("score")["loss"].mean().sort_values().index:
+    for score in _best_first(table, "loss"):
         of_score = table[table["score"] == score]
         each = [of_score[of_score["data"] == name]["loss"].mean() for name in names]
         lines.append([score, _over_data(of_score, "loss", 4), *(f"{value:.4f}" for value in each)])
     return lines
+
+
+def _best_first(table: Any, column: str) -> list[str]:
+    """Return the scores in the order of their means over data sets."""
+    return list(table.groupby(["score", "data"])[column].mean().groupby("score").mean().sort_values().index)
 
 
 def _over_data(part: Any, column: str, decimals: int) -> str:

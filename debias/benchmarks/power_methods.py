@@ -121,14 +121,14 @@ def boruta(case: Case, rounds: int = 20) -> Verdicts:
     """Return the features that Boruta confirms (Kursa and Rudnicki 2010): binomial tests, Bonferroni's method."""
     from scipy import stats
 
-    hits = boruta_hits(case.unfitted, case.X, case.train.y, rounds, case.seed)
+    hits, _ = boruta_hits(case.unfitted, case.X, case.train.y, rounds, case.seed)
     p = stats.binom.sf(hits - 1, rounds, 0.5)
     return Verdicts(None, np.minimum(p * hits.size, 1.0))
 
 
 def boruta_hits(
     unfitted: Callable[[int], Any], X: NDArray[np.float64], y: NDArray[Any], rounds: int, seed: int
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return how often each feature had a higher importance than every permuted copy.
 
     Parameters
@@ -144,15 +144,18 @@ def boruta_hits(
 
     Returns
     -------
-    array of int64 of shape (n_features,)
+    hits : array of int64 of shape (n_features,)
+    importance : array of float64 of the same shape
+        Mean importance over the forests.
     """
     rng = np.random.default_rng(seed)
-    hits = np.zeros(X.shape[1], dtype=np.int64)
+    hits, total = np.zeros(X.shape[1], dtype=np.int64), np.zeros(X.shape[1])
     for _ in range(rounds):
         model = unfitted(int(rng.integers(2**31))).fit(np.hstack([X, rng.permuted(X, axis=0)]), y)
         own, copies = np.split(np.asarray(model.feature_importances_), 2)
         hits += own > copies.max()
-    return hits
+        total += own
+    return hits, total / rounds
 
 
 def pimp(case: Case) -> Verdicts:
