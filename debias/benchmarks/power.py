@@ -35,32 +35,46 @@ TITLES = {
 }
 ABOUT = {
     "power": (
-        "`debias bench power`: random forests of 100 trees, tested on their own rows. Ours and GUIDE, Boruta, PIMP and "
-        "ranger see all rows; *paired permutation* fits two thirds of the rows and tests on the others, Janitza's test "
-        "fits halves. GUIDE and Janitza's test take part in a fifth of the trials, and so do the tests that fit many "
-        "forests (PIMP, ranger, Boruta), in p = 100, E0, E3 and E5: mind the number of data sets.",
-        f'`{AUDIT}:NAME` is `debias.audit` with `test="NAME"`, {N_PERMUTATIONS} permutations and no early stopping. '
-        f"`{AUDIT}:combined` is its verdict on dependence, with 199 permutations for 11 features and 499 for 50. "
-        "*correlation* is the t-test of Pearson's correlation with Holm's method, which needs no model. PIMP and "
-        f"ranger's method of Altmann use the share of {N_REFITS} refits one by one and for BH, which cannot be below "
-        f"1/{N_REFITS + 1}, and a normal distribution of the refits with Holm's method family-wise. ranger's "
-        "importance is restated: MDI of a feature minus that of its permuted copy in one forest. GUIDE and Boruta (20 "
-        "rounds, binomial tests with Bonferroni's method) only select. Janitza's p-values are 0 above the largest "
-        "mirrored value, so Holm's method does not control the family-wise error rate with them.",
+        "`debias bench power`: random forests of 100 trees, tested on their own rows. [significance](significance.md) "
+        "compares with PIMP one by one."
     ),
     "aico": (
         "`debias bench aico`: after Giesecke, Horel and Jirachotkulthorn (2025). Twelve of 19 independent normal "
         "features matter: y = 3 + 4 X1 + X1 X2 + 3 X3^2 + 2 X4 X5 + 6 X6 + 2 sin X7 + exp X8 + 5 X9 + 3 X10 + 4 X11 "
-        "+ 5 X12 + noise. "
-        "The design has the kinds of effects and the noise of the paper; its coefficients and features are not "
-        "checked against it. XGBoost, 100 trees of depth 3, is fitted to 1,000 rows and tested on 1,000 others.",
-        f'`{AUDIT}:NAME` is `debias.audit` with `test="NAME"` on the held-out rows, with {N_PERMUTATIONS} '
-        f"permutations. `{AUDIT}:combined` is its verdict on dependence, with 199, and also uses the training rows. "
-        "*AICO* is the paper's sign test, restated: the loss with a feature masked by its mean, minus the loss without "
-        "masking, has a median above 0. *paired permutation* is a one-sided paired t-test of the same difference, with "
-        "the column permuted instead. *correlation* has no model and uses all 2,000 rows.",
+        "+ 5 X12 + noise. The design has the kinds of effects and the noise of the paper; its coefficients and "
+        "features are not checked against it. XGBoost, 100 trees of depth 3, is fitted to 1,000 rows and tested on "
+        "1,000 others."
     ),
 }
+REFITS = (
+    f"the share of {N_REFITS} refits to permuted responses one by one and for BH, which cannot be below "
+    f"1/{N_REFITS + 1}, and a normal distribution of the refits with Holm's method family-wise"
+)
+NOTES = {
+    f"{AUDIT}:permutation": f'`debias.audit` with `test="permutation"` and all {N_PERMUTATIONS} permutations',
+    f"{AUDIT}:combined": (
+        "the verdict of an audit on dependence, with 199 permutations up to 20 features, 499 up to 50, 999 for more; "
+        "it uses the training rows too"
+    ),
+    "correlation": "the t-test of Pearson's correlation with Holm's method, on all rows and without a model",
+    "guide": "GUIDE (Loh and Zhou 2020) at 5 %; it only selects",
+    "boruta": "20 rounds, binomial tests with Bonferroni's method; it only selects",
+    "PIMP": f"MDI (Altmann et al. 2010), {REFITS}",
+    "ranger, Altmann": f"the same for MDI of a feature minus that of its permuted copy in one forest: {REFITS}",
+    "Janitza": (
+        "hold-out importance of two forests, each fitted to a half (Janitza et al. 2018). A p-value is 0 above the "
+        "largest mirrored value, so Holm's method does not control the family-wise error rate"
+    ),
+    "paired permutation": (
+        "one-sided paired t-test of the loss with and without a permuted column, on the held-out rows; without these "
+        "the model is fitted to two thirds of the rows and tested on the others"
+    ),
+    "AICO": (
+        "the paper's sign test, restated: the loss with a feature masked by its mean, minus the loss without masking, "
+        "has a median above 0"
+    ),
+}
+"""What each test is, for the page."""
 
 
 def run(
@@ -110,9 +124,12 @@ def run(
         run_tasks(tasks, file, jobs, messages)
     trials = [trial for trial in file.trials if trial["repeat"] < repeats]
     rows = [row for design in designs for row in figures(trials, design.name)]
+    shown = dict.fromkeys(row["test"] for row in rows)
     parts = [
         f"# {TITLES[name]}",
-        *ABOUT[name],
+        ABOUT[name],
+        "\n".join(f"- *{test}*: {NOTES[test]}." for test in shown if test in NOTES),
+        "Tests that take long have fewer data sets, the first ones of the others.",
         _columns_explained(),
         f"*Written by the runner, seed {seed}; {machine_line()}.*",
     ]
