@@ -6,11 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from scipy import stats
 
 import debias
-from debias.benchmarks import power, power_designs, power_methods, simulate
+from debias.benchmarks import downstream, power, power_designs, power_methods, simulate
+from debias.benchmarks.downstream_data import DATA_SETS
+from debias.cli import main
 from debias.p_values import holm
 
 
@@ -189,3 +192,14 @@ def test_a_run_writes_a_page_and_a_test_joins_later(tmp_path, monkeypatch):
     figures = pd.read_csv(tmp_path / "power.csv")
     assert set(figures["test"]) == {"correlation", "audit:permutation"}
     assert "(power.md)" in (tmp_path / "index.md").read_text()
+
+
+def test_bench_from_the_shell(tmp_path, monkeypatch):
+    monkeypatch.setattr(downstream, "DATA_SETS", {"wine": DATA_SETS["wine"]})
+    for study in ("aico", "citrees"):
+        name = "correlation" if study == "aico" else "|correlation|"
+        arguments = ["bench", study, "--repeats", "1", "--out", str(tmp_path), "--scorers", name]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / f"{study}.csv").exists()
+    assert CliRunner().invoke(main, ["bench", "aico", "--data", __file__]).exit_code == 2
