@@ -113,9 +113,10 @@ def audit(
     error : {"fwer", "fdr", "fdr_by"}
         "fwer": the probability that any noise feature is called informative (step-down max-z, or Holm). "fdr": the
         expected share of noise features among those that are called informative (Benjamini-Hochberg; "fdr_by" under any
-        dependence). "fdr" and "fdr_by" need many permutations.
+        dependence). For more than 50 features, the draws of all features are pooled if those of one are too few.
     n_permutations : int
-        Largest number of permutations.
+        Largest number of permutations. On out-of-bag rows, 200 took a fifth of the time of fitting the forest, and with
+        the test of dependence about as long as the fit (docs/honest-effects.md).
     budget : float, optional
         Time limit of the permutations in seconds; no limit by default. The permutations drawn until then are used.
     adaptive : bool

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from debias.benchmarks.studies import data_sets, deng, hong, li, loh
+from debias.benchmarks.studies import agarwal, data_sets, deng, hong, li, loh
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 STUDIES: dict[str, Callable[[], Study]] = {
     "li-table1": li.table_1,
     "li-depth": li.depth,
+    "li-matched": li.matched,
     "loh-null": loh.null,
     "loh-power": loh.power,
     "loh-missing": loh.missing,
@@ -31,8 +32,9 @@ ON_DATA: dict[str, Callable[[pd.DataFrame], Study]] = {"li-chip": li.chip}
 WITH_DATA: dict[str, Callable[[pd.DataFrame | None], Study]] = {
     "guide-sets": data_sets.guide_sets,
     "predictive-value": data_sets.predictive_value,
+    "mdi-plus": agarwal.study,
 }
-"""Studies that take one more data set from the user, the 2004 cars."""
+"""Studies that take one more data set from the user: the 2004 cars, or a matrix of real features."""
 
 
 def study(name: str, data: pd.DataFrame | None = None) -> Study:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from debias.atomic_files import write_text
 from debias.benchmarks import markdown, pictures, summary
 from debias.benchmarks.machine import machine_line, versions
+from debias.benchmarks.rival_scorers import RIVALS, is_installed
 from debias.benchmarks.trials import Entrant, TrialFile, run_trial
 from debias.errors import CompositionError
 from debias.hooks import registry as discovery
@@ -98,6 +99,8 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
     """Return the study with its scorers in every design: those asked for, or those of the study that are installed."""
     if asked:
         for entrant in map(Entrant.of, asked):
+            if entrant.is_rival:
+                continue
             if isinstance(entrant.scorer, DataScorer) and entrant.rows != "oob":  # raises for one that is not there
                 raise CompositionError(
                     f"{entrant.label}: this scorer has no model, and sees the training rows only; drop @{entrant.rows}"
@@ -117,6 +120,8 @@ def _settled(study: Study, asked: tuple[str, ...], messages: Console) -> Study:
 
 
 def _is_installed(text: str) -> bool:
+    if text in RIVALS:
+        return is_installed(text)
     name = Entrant.of(text).expression.partition("(")[0]
     return name in discovery.scorers() or name in discovery.meta_methods()
 

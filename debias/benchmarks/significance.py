@@ -90,11 +90,14 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
             "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
             "found by step-down max-z.",
             markdown_table(_level_rows(level)),
+            *unfinished({name: n for name, (n, _) in _levels(level).items()}, repeats),
             "## Power beside refits",
-            f"Share of relevant features found at 5 %, without adjustment for several features. The frozen forest uses "
+            f"Share of relevant features found at 5 %, without adjustment for several features; [power](power.md) has "
+            f"family-wise power, false discovery rates and other tests. The frozen forest uses "
             f"all {N_PERMUTATIONS} permutations. PIMP (Altmann et al. 2010) compares MDI with {N_REFITS} refits on "
             "permuted responses.",
             markdown_table(_power_rows(power)),
+            *unfinished({model: n for model, (n, _) in _powers(power).items()}, of_power),
             "## Cost",
             *_cost_lines(),
         ]
@@ -189,6 +192,15 @@ def level_figures(results: Results) -> dict[str, tuple[float, float]]:
         found, to_find = (adjusted <= 0.05)[with_signal], relevant[with_signal]
         figures["power"] = _rate((found & to_find).sum(axis=1) / to_find.sum(axis=1))
     return figures
+
+
+def unfinished(counts: dict[str, int], wanted: int) -> list[str]:
+    """Return a paragraph that names the settings with fewer data sets than wanted; none if all are complete."""
+    fewer = {name: n for name, n in counts.items() if n < wanted}
+    if not fewer:
+        return []
+    listed = "; ".join(f"{name}: {n}" for name, n in fewer.items())
+    return [f"The run was stopped before all {wanted} data sets of these settings were simulated: {listed}."]
 
 
 def _level_trial(setting: Setting, repeat: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 
 import debias
+from debias.benchmarks.rival_scorers import RIVALS
 from debias.errors import CompositionError, DebiasError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ ROWS = ("oob", "held-out", "train")
 
 @dataclass(frozen=True)
 class Entrant:
-    """A scorer that takes part in a study, and the kind of rows that it scores."""
+    """A scorer that takes part in a study, and the kind of rows that it scores; or a rival, by its name."""
 
     expression: str
     rows: str
@@ -37,6 +38,11 @@ class Entrant:
         return cls(expression, rows)
 
     @property
+    def is_rival(self) -> bool:
+        """Whether this is not one of debias's scorers but a key of RIVALS."""
+        return self.expression in RIVALS
+
+    @property
     def scorer(self) -> debias.Scorer:
         """The scorer, with its options."""
         return debias.scorer(self.expression)
@@ -44,6 +50,8 @@ class Entrant:
     @property
     def label(self) -> str:
         """Name of the entrant in tables."""
+        if self.is_rival:
+            return self.expression
         return self.scorer.name if self.rows == "oob" else f"{self.scorer.name} on {self.rows} rows"
 
 
@@ -181,14 +189,17 @@ def _lock(file: BinaryIO) -> None:
 def _score(entrant: Entrant, model: Any, draw: Draw, seed: int) -> dict[str, Any]:
     begin = perf_counter()
     try:
-        scores = _call(entrant, model, draw, seed)
+        if entrant.is_rival:
+            values, selected = RIVALS[entrant.expression](model, draw.train, seed), None
+        else:
+            scores = _call(entrant, model, draw, seed)
+            values, selected = scores.values, getattr(scores, "selected", None)
     except CompositionError:
         raise  # a mistake in the expression affects the whole run
     except DebiasError as error:
         return {"refused": str(error)}
-    selected = getattr(scores, "selected", None)
     return {
-        "values": scores.values.tolist(),
+        "values": values.tolist(),
         "selected": None if selected is None else np.asarray(selected).tolist(),
         "seconds": round(perf_counter() - begin, 4),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ STUDY_NAMES = (
     "li-table1",
     "li-chip",
     "li-depth",
+    "li-matched",
     "loh-null",
     "loh-power",
     "loh-missing",
@@ -23,8 +25,9 @@ STUDY_NAMES = (
     "merits",
     "guide-sets",
     "predictive-value",
+    "mdi-plus",
 )
-MEASUREMENTS = ("speed", "significance", "rare-classes", "rivals", "replicates")
+MEASUREMENTS = ("speed", "significance", "power", "aico", "citrees", "rare-classes", "rivals", "replicates")
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
@@ -45,7 +48,7 @@ MEASUREMENTS = ("speed", "significance", "rare-classes", "rivals", "replicates")
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False),
-    help="Matrix for li-chip, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
+    help="Matrix for li-chip or mdi-plus, or the 2004 cars for guide-sets, predictive-value: CSV, Parquet, Feather.",
 )
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Column of the matrix to leave out; can be repeated.")
 @click.option("--memory", is_flag=True, help="speed: also the memory of 10,000,000 rows out of core.")
@@ -75,7 +78,9 @@ def command(
 
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
-    and `rare-classes` error rates on held-out rows of which few count.
+    and `rare-classes` error rates on held-out rows of which few count. `power` (forests) and `aico` (a boosted model)
+    compare the power of our tests and of others; --scorers then takes names of tests. `citrees` compares how well
+    models predict from the features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
@@ -83,6 +88,9 @@ def command(
         "speed": {"repeats", "memory", "full", "jobs", "out"},
         "significance": {"repeats", "jobs", "out", "restart"},
         "rare-classes": {"repeats", "jobs", "out", "restart"},
+        "power": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
+        "aico": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
+        "citrees": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
     }.get(study, {"repeats"})
     taken = measured if study in MEASUREMENTS else {*context.params} - {"memory", "full"}
     for name in sorted({*context.params} - taken - {"study", "more"}):
@@ -99,6 +107,18 @@ def command(
 
             simulate, usual = (significance.run, 500) if study == "significance" else (rare_classes.run, 10)
             page = simulate(Path(out), messages, repeats=repeats or usual, jobs=jobs, restart=restart)
+            click.echo(page, nl=False)
+            click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
+            return
+        if study in ("power", "aico", "citrees"):
+            from debias.benchmarks import downstream, power
+
+            asked: dict[str, Any] = {"seed": seed, "jobs": jobs, "restart": restart}
+            names = (*scorers, *more)
+            if study == "citrees":
+                page = downstream.run(Path(out), messages, repeats=repeats or 5, scorers=names, **asked)
+            else:
+                page = power.run(study, Path(out), messages, repeats=repeats or 100, tests=names, **asked)
             click.echo(page, nl=False)
             click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
             return
@@ -121,7 +141,7 @@ def command(
         from debias.benchmarks.runner import run_study
 
         page = run_study(
-            catalogue.study(study, None if data is None else matrix(data, drop, study == "li-chip")),
+            catalogue.study(study, None if data is None else matrix(data, drop, study in ("li-chip", "mdi-plus"))),
             out=Path(out),
             repeats=repeats,
             seed=seed,

@@ -231,7 +231,7 @@ class LinearEffects:
 
     @cached_property
     def _lines(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The feature of every line, and its values of all bins, (n_lines, n_codes); NaN for those that are left out."""
+        """The feature of every line, and its value for every bin, (n_lines, n_codes); NaN: left out."""
         found: list[tuple[int, NDArray[np.float64]]] = []
         for feature in np.flatnonzero(~self.binned.categorical):
             found.append((int(feature), self.binned.ranks(int(feature))))

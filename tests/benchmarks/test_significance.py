@@ -45,3 +45,10 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     figures = pd.read_csv(tmp_path / "significance.csv")
     assert set(figures["setting"]) == {*(setting.name for setting in few), "power, E3"}
     assert "(significance.md)" in (tmp_path / "index.md").read_text()
+
+
+def test_unfinished_settings_are_named_on_the_page():
+    assert significance.unfinished({"a": 3, "b": 2}, 3) == [
+        "The run was stopped before all 3 data sets of these settings were simulated: b: 2."
+    ]
+    assert significance.unfinished({"a": 3}, 3) == []

@@ -286,3 +286,69 @@ def test_rannum_keeps_the_bit_and_spreads_the_value():
     uniform_on(column, range(200))
     with pytest.raises(debias.RowsError):
         simulate.rannum([0, 2])
+
+
+def test_a_matched_mirror_has_the_variance_of_the_original():
+    # X_j / j is uniform on 0, 1/j, ..., 1.
+    variance = {j: np.var(np.arange(j + 1) / j) for j in range(1, 51)}
+    ratio = np.mean([variance[j] for j in range(1, 11)]) / np.mean([variance[j] for j in range(41, 51)])
+    logits = []
+    for matched in (False, True):
+        drawn = simulate.li(mirror=True, matched=matched, n_rows=100_000, seed=0)
+        share = drawn.y[drawn.X[list(drawn.relevant)].sum(axis=1) / 45 > 4].mean()
+        logits.append(np.log(share / (1 - share)))
+    assert logits[1] / logits[0] == pytest.approx(np.sqrt(ratio), rel=0.15)
+    plain, other = (simulate.li("regression", mirror=True, matched=matched, seed=0).y for matched in (False, True))
+    assert np.corrcoef(plain, other)[0, 1] == pytest.approx(1), "the noise is scaled with the signal"
+
+
+@pytest.mark.parametrize("shape", ["U", "step", "xor"])
+def test_shapes_explain_their_share_of_the_variance(shape):
+    drawn = simulate.shapes(shape, 50_000, seed=0)
+    numbers = [int(name[1:]) for name in drawn.relevant]
+    assert all(j % 5 == 0 for j in numbers)
+    z = drawn.X[list(drawn.relevant)].to_numpy() / numbers
+    above = np.sign(z - 0.5)
+    mean = {
+        "U": ((2 * z - 1) ** 2).sum(axis=1),
+        "step": (z > 0.75).sum(axis=1),
+        "xor": above[:, 0] * above[:, 1] + above[:, 2] * above[:, 3],
+    }[shape]
+    assert np.corrcoef(mean, drawn.y)[0, 1] ** 2 == pytest.approx(1 / (1 + (4 if shape == "xor" else 20)), abs=0.01)
+    assert simulate.shapes(shape, 50, null=True, seed=0).relevant == ()
+
+
+def test_an_unknown_shape_is_named():
+    with pytest.raises(debias.RowsError, match="no shape 'V'"):
+        simulate.shapes("V")
+
+
+def test_responses_of_agarwal_are_those_of_the_paper():
+    for response in ("linear", "lss", "polynomial", "linear + lss"):
+        drawn = simulate.agarwal(response, 1.0, seed=0)
+        assert len(drawn.relevant) == (5 if response == "linear" else 6)
+        assert drawn.X.shape == (250, 100)
+    linear = simulate.agarwal("linear", 1.0, seed=0)
+    x = linear.X[list(linear.relevant)]
+    assert linear.y == pytest.approx(((x - x.mean()) / x.std(ddof=0)).sum(axis=1).to_numpy())
+    assert set(simulate.agarwal("lss", 1.0, seed=0).y) <= {0.0, 1.0, 2.0, 3.0}
+    noisy = [simulate.agarwal("linear", 0.2, seed=seed) for seed in range(40)]
+    explained = []
+    for drawn in noisy:
+        x = drawn.X[list(drawn.relevant)]
+        mean = ((x - x.mean()) / x.std(ddof=0)).sum(axis=1)
+        explained.append(np.corrcoef(mean, drawn.y)[0, 1] ** 2)
+    assert np.mean(explained) == pytest.approx(0.2, abs=0.03)
+    block = simulate.agarwal("linear", 0.4, correlation=0.8, seed=0).X.corr().to_numpy()
+    assert block[0, 1:25].mean() == pytest.approx(0.8, abs=0.08)
+    assert abs(block[0, 25:]).mean() < 0.1
+
+
+def test_agarwal_takes_a_matrix():
+    X = np.random.default_rng(0).normal(size=(300, 12))
+    X[:, 3] = 1.0
+    drawn = simulate.agarwal("polynomial", 0.4, X=X, seed=0)
+    assert drawn.X.shape == (250, 12)
+    assert "3" not in drawn.relevant, "a constant column cannot matter"
+    with pytest.raises(debias.RowsError, match="pve=0"):
+        simulate.agarwal("linear", 0)

@@ -9,14 +9,17 @@ permutes the response at the end. This keeps its distribution and makes it indep
 ((400, 11), ('B1',))
 """
 
+from debias.benchmarks.simulate._agarwal import agarwal
 from debias.benchmarks.simulate._deng import deng_t1, deng_t2
 from debias.benchmarks.simulate._hong import hong_case, hong_exor, rannum
 from debias.benchmarks.simulate._li import chip_style, li, strobl
 from debias.benchmarks.simulate._loh import loh, loh_missing
+from debias.benchmarks.simulate._shapes import shapes
 from debias.benchmarks.simulate._simulation import Simulation
 
 __all__ = [
     "Simulation",
+    "agarwal",
     "chip_style",
     "deng_t1",
     "deng_t2",
@@ -26,5 +29,6 @@ __all__ = [
     "loh",
     "loh_missing",
     "rannum",
+    "shapes",
     "strobl",
 ]

@@ -53,6 +53,7 @@ def li(
     n_rows: int = 1000,
     n_features: int = 50,
     mirror: bool = False,
+    matched: bool = False,
     variant: str = "text",
     null: bool = False,
     seed: int | None = None,
@@ -67,6 +68,10 @@ def li(
     mirror : bool
         Whether to draw the relevant features from the last ten instead, which have the most values. A method that is
         biased against features with many values wins on the original and loses on the mirror.
+    matched : bool
+        Whether to scale the logit of a mirror to the variance it has on average in the original. Features with many
+        values have a smaller variance on [0, 1], so the mirror has less signal otherwise. Nothing changes for
+        regression, where the noise is scaled to the signal, or without `mirror`.
     variant : {"text", "published"}
         "text": as the paper describes it. "published": as in the authors' own runs: no "- 1" in the logit, so that the
         base rate is 0.73, and regression noise whose standard deviation, not variance, is 100 times the variance.
@@ -99,7 +104,12 @@ def li(
     pool = np.arange(n_features - POOL, n_features) if mirror else np.arange(POOL)
     relevant = np.sort(rng.choice(pool, N_RELEVANT, replace=False))
     scaled = X.to_numpy()[:, relevant] / (relevant + 1)
-    y = _response(scaled.sum(axis=1), task, variant, rng)
+    total = scaled.sum(axis=1)
+    if mirror and matched:
+        middle = N_RELEVANT / 2
+        ratio = _mean_variance(np.arange(POOL)) / _mean_variance(pool)
+        total = middle + np.sqrt(ratio) * (total - middle)
+    y = _response(total, task, variant, rng)
     return finish(X, y, _groups(X, relevant), null, rng)
 
 
@@ -171,6 +181,12 @@ def _response(
     mean = total / 5
     variance = NOISE_TO_SIGNAL * mean.var()
     return mean + rng.normal(scale=np.sqrt(variance) if variant == "text" else variance, size=total.size)
+
+
+def _mean_variance(pool: NDArray[np.int64]) -> float:
+    """Return the mean variance of X_j / j, uniform on 0, 1/j, ..., 1, over the features of a pool."""
+    j = pool + 1
+    return float(((j + 2) / (12 * j)).mean())
 
 
 def _groups(X: pd.DataFrame, relevant: NDArray[np.int64]) -> list[list[str]]:

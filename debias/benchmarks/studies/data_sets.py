@@ -115,6 +115,23 @@ def _data(seed: int, *, name: str, cars: pd.DataFrame | None) -> Draw:
     return Draw(Simulation(X.reset_index(drop=True), y, (important, others), important))
 
 
+def baseball() -> tuple[np.ndarray, np.ndarray]:
+    """Return the players with categories as codes, and log salary."""
+    return _coded(*_baseball())
+
+
+def solder() -> tuple[np.ndarray, np.ndarray]:
+    """Return the boards with factors as codes, and the square root of the number of skips."""
+    return _coded(*_solder())
+
+
+def _coded(X: pd.DataFrame, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    codes = {
+        str(name): column.astype("category").cat.codes for name, column in X.items() if column.dtype.kind not in "biuf"
+    }
+    return X.assign(**codes).to_numpy(dtype=np.float64), y
+
+
 def _baseball() -> tuple[pd.DataFrame, np.ndarray]:
     frame = _rdataset("vcd", "Baseball")
     frame = frame[frame["sal87"].notna()]

@@ -114,6 +114,58 @@ def table_1() -> Study:
     )
 
 
+EFFECT_SCORERS = ("|correlation|", "mdi", "mdi_oob", "ufi", "oob_loss", "honest_splits", "honest_effects")
+
+
+def matched() -> Study:
+    """Return the study of the simulated design beside a mirror with as much signal, and of effects that are not linear.
+
+    Deep trees of classification and regression have a row in a leaf, shallow ones 100.
+    """
+    tables = (("original", False), ("matched mirror", True))
+    halves = [
+        Design(
+            table=table,
+            column=f"{letter} {depth}",
+            draw=partial(_one_half, task=task, mirror=mirror),
+            fit=partial(forest, max_features=10, min_samples_leaf=leaf),
+            stream=f"{table} {letter}",
+        )
+        for table, mirror in tables
+        for depth, leaf in LEAVES.items()
+        for letter, task in TASKS.items()
+    ]
+    shaped = [
+        Design(
+            table="shapes",
+            column=shape,
+            draw=partial(_shape, shape=shape),
+            fit=partial(forest, max_features=10, min_samples_leaf=5),
+            stream=shape,
+        )
+        for shape in ("U", "step", "xor")
+    ]
+    return Study(
+        name="li-matched",
+        title="Which scores find features with few values, with many values, and with effects that are not linear?",
+        source="Li et al. (2019), section 4, second simulation, changed",
+        designs=(*halves, *shaped),
+        scorers=EFFECT_SCORERS,
+        repeats=40,
+        measures=("auc", "on_top"),
+        picture="dots",
+        remark=(
+            "1000 rows; feature j is uniform on 0..j. *Original* and *mirror* are as in li-table1, but the logit of "
+            "the mirror has the same variance on average as that of the original. Without this the mirror has less "
+            "signal in classification, because a uniform feature on [0, 1] with many values has a smaller variance "
+            "than one with two. In *shapes*, regression, leaves of five rows or more, the relevant features are drawn "
+            "from X5, X10, ..., X50: five with a U-shaped effect, five with a step at the upper quarter, or four in "
+            "two exclusive ors. The noise has 20 times the variance of the mean, 4 times for the exclusive or. "
+            "`|correlation|` is the absolute value of Pearson's correlation with the response; it uses no model."
+        ),
+    )
+
+
 def chip(data: pd.DataFrame) -> Study:
     """Return the study of the ChIP half of Table 1, with a matrix of the user."""
     designs = tuple(
@@ -194,6 +246,14 @@ def _halves(seed: int, *, task: str, variant: str, mirror: bool) -> Draw:
         Simulation(first, both.y[:1000], both.groups, both.relevant),
         Simulation(second, both.y[1000:], both.groups, both.relevant),
     )
+
+
+def _one_half(seed: int, *, task: str, mirror: bool) -> Draw:
+    return Draw(simulate.li(task, mirror=mirror, matched=mirror, seed=seed))
+
+
+def _shape(seed: int, *, shape: str) -> Draw:
+    return Draw(simulate.shapes(shape, seed=seed))
 
 
 def _chip_style(seed: int, *, data: pd.DataFrame, task: str, variant: str) -> Draw:
