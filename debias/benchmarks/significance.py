@@ -60,7 +60,7 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
     str
         The page.
     """
-    of_power = max(2, repeats // 5)
+    n_power = max(2, repeats // 5)
     with TrialFile(
         out / "significance.trials.jsonl", {"study": "significance", "versions": versions()}, restart
     ) as file:
@@ -72,13 +72,14 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
         ]
         tasks += [
             (_power_trial, model, repeat)
-            for repeat in range(of_power)
+            for repeat in range(n_power)
             for model in POWER
             if not file.scored(_power_name(model), repeat)
         ]
         run_tasks(tasks, file, jobs, messages)
     level = [trial for trial in file.trials if trial["repeat"] < repeats]
-    power = [trial for trial in file.trials if trial["repeat"] < of_power]
+    power = [trial for trial in file.trials if trial["repeat"] < n_power]
+    table, counts = level_page(level, settings())
     page = "\n\n".join(
         [
             "# Error rates, power and cost of the significance tests",
@@ -89,21 +90,22 @@ def run(out: Path, messages: Console, *, repeats: int = 500, jobs: int = 1, rest
             "Rates of noise features, with standard errors over data sets in (); the rate of the noise feature with "
             "the highest rate; family-wise error rate and false discovery rate at 5 %; share of relevant features "
             "found by step-down max-z.",
-            markdown_table(_level_rows(level)),
-            *unfinished({name: n for name, (n, _) in _levels(level).items()}, repeats),
+            table,
+            *unfinished(counts, repeats),
             "## Power beside refits",
             f"Share of relevant features found at 5 %, without adjustment for several features; [power](power.md) has "
             f"family-wise power, false discovery rates and other tests. The frozen forest uses "
             f"all {N_PERMUTATIONS} permutations. PIMP (Altmann et al. 2010) compares MDI with {N_REFITS} refits on "
             "permuted responses.",
             markdown_table(_power_rows(power)),
-            *unfinished({model: n for model, (n, _) in _powers(power).items()}, of_power),
+            *unfinished({model: n for model, (n, _) in _powers(power).items()}, n_power),
             "## Cost",
             *_cost_lines(),
         ]
     )
     write_text(out / "significance.md", page + "\n")
-    _write_figures(level, power, out / "significance.csv")
+    of_power = {_power_name(model): cells for model, cells in _powers(power).items()}
+    _write_figures(_levels(level, settings()) | of_power, out / "significance.csv")
     write_index(out)
     return page + "\n"
 
@@ -114,27 +116,35 @@ def p_values(setting: Setting, repeats: int, seed: int = 0) -> Results:
 
 
 def one_data_set(
-    setting: Setting, seed: int, number: int
+    setting: Setting, seed: int, number: int, dependence: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Draw a data set, train a model and test it; return p-values, adjusted p-values and relevance of features."""
+    """Draw a data set, train a model and test it; return p-values, adjusted p-values and relevance of features.
+
+    With `dependence` they are those of the combined test.
+    """
     rng = np.random.default_rng([seed, number])
     X, y, relevant = setting.draw(rng)
     model = setting.model(seed_of(rng)).fit(X, y)
+    train = (X, y)
     if setting.held_out:
         X, y, relevant = setting.draw(rng)
+    out_of_bag = setting.test == "auto" and not setting.held_out and not setting.block
     options: dict[str, Any] = {
         "rows": "held-out" if setting.held_out else "oob",
         "blocks": np.arange(len(y)) // setting.block if setting.block else None,
         "n_permutations": setting.n_permutations,
         "adaptive": False,
-        "test": setting.test,
+        # "auto" would test dependence too, which takes longer
+        "test": "combined" if dependence else "permutation" if out_of_bag else setting.test,
+        "train": train if dependence and setting.held_out else None,
         "error": "fwer",
         "seed": seed_of(rng),
     }
     with warnings.catch_warnings():
         # The warnings are about repeated rows, and about rows that look like training rows.
         warnings.simplefilter("ignore", debias.DebiasWarning)
-        scores = debias.audit(model, X, y, ["mdi_oob"], **options).main
+        audit = debias.audit(model, X, y, ["mdi_oob"], **options)
+    scores = audit.scores["honest_effects"] if dependence else audit.main
     assert scores.p_value is not None
     assert scores.p_adjusted is not None
     return scores.p_value, scores.p_adjusted, relevant
@@ -161,7 +171,7 @@ def power(model: str, number: int, n_refits: int = N_REFITS) -> dict[str, dict[s
     begin = process_time()
     # All permutations are drawn: adaptive drawing stops too early for p-values of single features.
     options: Any = {"rows": "oob", "n_permutations": N_PERMUTATIONS, "adaptive": False, "seed": number}
-    scores = debias.audit(fitted, X, y, ["mdi_oob"], **options).main
+    scores = debias.audit(fitted, X, y, ["mdi_oob"], test="permutation", **options).main
     seconds = process_time() - begin
     assert scores.p_value is not None
     begin = process_time()
@@ -217,23 +227,30 @@ def _power_name(model: str) -> str:
     return f"power, {model}"
 
 
-def _levels(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
+def level_page(trials: list[dict[str, Any]], of: list[Setting]) -> tuple[str, dict[str, int]]:
+    """Return the table of error rates of these settings, and the number of data sets of each."""
+    levels = _levels(trials, of)
+    columns = [*(f"P(p <= {u:g})" for u in LEVELS), "highest feature at .05", "FWER", "FDR", "power"]
+    lines = [["setting", "data sets", *columns], ["---", *["---:"] * (1 + len(columns))]]
+    for name, (n, figures) in levels.items():
+        lines.append([name, str(n), *(_shown(figures[key]) if key in figures else "" for key in columns)])
+    return markdown_table(lines), {name: n for name, (n, _) in levels.items()}
+
+
+def write_level_figures(trials: list[dict[str, Any]], of: list[Setting], path: Path) -> None:
+    """Write the error rates of these settings as CSV."""
+    _write_figures(_levels(trials, of), path)
+
+
+def _levels(trials: list[dict[str, Any]], of: list[Setting]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
     """Return the number of data sets and the figures of each setting."""
-    by_setting: dict[str, Results] = {setting.name: [] for setting in settings()}
+    by_setting: dict[str, Results] = {setting.name: [] for setting in of}
     for trial in trials:
         if trial["design"] in by_setting:
             scores = trial["scores"]["frozen"]
             p, adjusted, relevant = (np.array(scores[key]) for key in ("p", "adjusted", "relevant"))
             by_setting[trial["design"]].append((p, adjusted, relevant))
     return {name: (len(results), level_figures(results)) for name, results in by_setting.items() if results}
-
-
-def _level_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
-    columns = [*(f"P(p <= {u:g})" for u in LEVELS), "highest feature at .05", "FWER", "FDR", "power"]
-    lines = [["setting", "data sets", *columns], ["---", *["---:"] * (1 + len(columns))]]
-    for name, (n, figures) in _levels(trials).items():
-        lines.append([name, str(n), *(_shown(figures[key]) if key in figures else "" for key in columns)])
-    return lines
 
 
 def _powers(trials: list[dict[str, Any]]) -> dict[str, tuple[int, dict[str, tuple[float, float]]]]:
@@ -267,13 +284,12 @@ def _power_rows(trials: list[dict[str, Any]]) -> list[list[str]]:
     return lines
 
 
-def _write_figures(level: list[dict[str, Any]], power: list[dict[str, Any]], path: Path) -> None:
+def _write_figures(by_setting: dict[str, tuple[int, dict[str, tuple[float, float]]]], path: Path) -> None:
     import pandas as pd
 
     lines = [
         {"setting": name, "data_sets": n, "figure": figure, "value": value, "standard_error": error}
-        for part in (_levels(level), {_power_name(model): cells for model, cells in _powers(power).items()})
-        for name, (n, figures) in part.items()
+        for name, (n, figures) in by_setting.items()
         for figure, (value, error) in figures.items()
     ]
     write_text(path, pd.DataFrame(lines).to_csv(index=False, float_format="%.6g"))
@@ -308,14 +324,16 @@ def _cost_lines(n_rows: int = 20_000, n_features: int = 50, threads: int = 2) ->
         audit(test=None)  # loads the libraries and warms the caches
         plain = _time(partial(audit, test=None))
         tracemalloc.start()
-        audit(n_permutations=31)
+        audit(n_permutations=31, test="permutation")
         memory = tracemalloc.get_traced_memory()[1] / 2**20
         tracemalloc.stop()
-        test = _time(partial(audit, n_permutations=200)) - plain
+        test = _time(partial(audit, n_permutations=200, test="permutation")) - plain
+        both = (_time(partial(audit, n_permutations=200, test="combined")) - plain) / fit
         clock, processor = test / fit
         lines.append(
             f"- {name}: fit {fit[0]:.1f} s, score {plain[0]:.1f} s, 200 permutations {test[0]:.1f} s = {clock:.2f} "
-            f"fits by the clock, {processor:.2f} by processor time, {memory:.0f} MB; PIMP with 200 refits would take "
+            f"fits by the clock, {processor:.2f} by processor time, with the test of dependence {both[0]:.2f} and "
+            f"{both[1]:.2f}, {memory:.0f} MB; PIMP with 200 refits would take "
             f"{200 / processor:.0f} times as long"
         )
     return [lines[0], "\n".join(lines[1:])]

@@ -27,7 +27,17 @@ STUDY_NAMES = (
     "predictive-value",
     "mdi-plus",
 )
-MEASUREMENTS = ("speed", "significance", "power", "aico", "citrees", "rare-classes", "rivals", "replicates")
+MEASUREMENTS = (
+    "speed",
+    "significance",
+    "dependence",
+    "power",
+    "aico",
+    "citrees",
+    "rare-classes",
+    "rivals",
+    "replicates",
+)
 """The names are repeated here, so that `debias --help` does not import the studies."""
 
 
@@ -87,6 +97,7 @@ def command(
     measured = {
         "speed": {"repeats", "memory", "full", "jobs", "out"},
         "significance": {"repeats", "jobs", "out", "restart"},
+        "dependence": {"repeats", "jobs", "out", "restart"},
         "rare-classes": {"repeats", "jobs", "out", "restart"},
         "power": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
         "aico": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
@@ -102,10 +113,14 @@ def command(
 
     with errors():
         messages = Console(stderr=True)
-        if study in ("significance", "rare-classes"):
-            from debias.benchmarks import rare_classes, significance
+        if study in ("significance", "dependence", "rare-classes"):
+            from debias.benchmarks import dependence, rare_classes, significance
 
-            simulate, usual = (significance.run, 500) if study == "significance" else (rare_classes.run, 10)
+            simulate, usual = {
+                "significance": (significance.run, 500),
+                "dependence": (dependence.run, 100),
+                "rare-classes": (rare_classes.run, 10),
+            }[study]
             page = simulate(Path(out), messages, repeats=repeats or usual, jobs=jobs, restart=restart)
             click.echo(page, nl=False)
             click.echo(f"written to {out}: {study}.md, {study}.csv", err=True)
