@@ -145,8 +145,8 @@ def one_data_set(
         warnings.simplefilter("ignore", debias.DebiasWarning)
         audit = debias.audit(model, X, y, ["mdi_oob"], **options)
     scores = audit.scores["honest_effects"] if dependence else audit.main
-    assert scores.p_value is not None
-    assert scores.p_adjusted is not None
+    if scores.p_value is None or scores.p_adjusted is None:  # untested: these rows can tell nothing
+        return np.ones(relevant.size), np.ones(relevant.size), relevant
     return scores.p_value, scores.p_adjusted, relevant
 
 
