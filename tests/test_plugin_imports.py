@@ -13,7 +13,11 @@ HERE = Path(__file__).parent.parent
 PLUGINS, ADAPTERS, THIRD_PARTY = "plugins", "adapters", "tests/plugin_dist"
 GROUND_OF_ADAPTERS = ("debias.errors.", "debias.hooks.", "debias.testing.", "debias.trees.")
 """Adapters turn models into arrays, so they may use these rooms whole."""
-EXEMPT: dict[str, str] = {}
+ON_UNSEEN_ROWS = "a part of the combined test or of the tests by rows, whose fits and sums are those of the core"
+EXEMPT = {
+    f"plugins/debias_plugins/scorers/{name}.py": ON_UNSEEN_ROWS
+    for name in ("ablation", "honest_effects", "honest_splits", "node", "row_test")
+}
 """Files that may break the rule, by path: the reason."""
 
 

@@ -21,7 +21,7 @@ from debias.hooks.registry import plugin_manager
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
 from debias.results.audit import DEPENDENCE, Audit
-from debias.results.untested import NOT_ASKED, TRAINING_ROWS, with_reason
+from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.trees.fingerprint import feed, feed_trees
@@ -177,8 +177,8 @@ def audit(
     reserved = sorted(set(names) & COLUMNS)
     if reserved:
         raise CompositionError(f"a scorer cannot be called {reserved[0]!r} in an audit: its table has such a column")
-    of_main = "auto" if test == "combined" else test
-    procedure = None if of_main is None else Procedure(of_main, alpha, error, n_permutations, budget, adaptive)
+    method = "auto" if test == "combined" else test
+    procedure = None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
     if not isinstance(main_scorer, TreeScorer):
         raise CompositionError(
             f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
@@ -207,14 +207,21 @@ def audit(
         procedure, reason = None, members_in_words(request.members)
     kept = _Kept(request, warn=procedure is not None)
 
-    started = perf_counter()
+    started, main_untested = perf_counter(), list[str | None]()
 
     def tested(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
         if scored.name == DEPENDENCE and with_dependence and procedure is not None:
+            if main_untested[0] is not None:
+                return with_reason(scores, main_untested[0])
             left = None if budget is None else max(budget - (perf_counter() - started), LEAST_BUDGET)
-            return prepared.test(scores, scored, replace(procedure, test="combined", budget=left))
+            return prepared.test(scores, scored, replace(procedure, test="combined", budget=left), aside=True)
         if scored.name != main_scorer.name:
             return scores
+        of_main = test_of_main(prepared, scored, scores)
+        main_untested.append(reason_of(of_main))
+        return of_main
+
+    def test_of_main(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
         if prepared.rows.kind == "train":
             return with_reason(scores, TRAINING_ROWS)
         return with_reason(scores, reason) if procedure is None else prepared.test(scores, scored, procedure)

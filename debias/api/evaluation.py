@@ -84,8 +84,11 @@ class Prepared:
         rows = self.rows if scorer.needs_rows else None
         return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
 
-    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure) -> Scores:
-        """Return scores with standard errors, z-values and p-values, or with the reason why there are none."""
+    def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
+        """Return scores with standard errors, z-values and p-values, or with the reason why there are none.
+
+        `aside`: whether this test stands beside another one, so that a missing verdict is no warning.
+        """
         if self.rows is None:
             raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
         effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
@@ -94,7 +97,7 @@ class Prepared:
         else:
             evidence = self.evidence(self._node_weight(scorer), self.grouping)
         n_before = len(self.log.texts)
-        tested = significance(scores, evidence, procedure, self.log)
+        tested = significance(scores, evidence, procedure, self.log, aside=aside)
         return unless_tested(tested, self.log.texts[n_before:])
 
     def contributions(self, scorer: Scorer) -> NDArray[np.float64]:

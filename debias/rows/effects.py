@@ -191,10 +191,11 @@ class LinearEffects:
         """Number of evaluation rows."""
         return self.order.size
 
-    def contributions(self, n_rows: int) -> NDArray[np.float64]:
+    def contributions(self, n_rows: int, folded: bool = False) -> NDArray[np.float64]:
         """Return the contribution of every row to the score of every feature, shape (n_rows, n_features).
 
-        The score is their sum over rows. Rows that are in all bags have 0.
+        The score is their sum over rows. Rows that are in all bags have 0. With `folded`, the lines are those of the
+        distance of a rank from the middle rank, for effects that are U-shaped; categories have none.
         """
         y = self._centred(self.response[:, :, None])
         phi = np.zeros((n_rows, self.ensemble.n_features))
@@ -202,7 +203,7 @@ class LinearEffects:
         def write(feature: int, contributed: NDArray[np.float64]) -> None:
             phi[self.order, feature] = contributed[:, 0]
 
-        self._for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write)
+        self._for_groups([[feature] for feature in range(self.ensemble.n_features)], y, write, folded)
         return phi
 
     def moments(self, response: NDArray[np.float64], grouping: Grouping) -> NDArray[np.float64]:
@@ -253,6 +254,7 @@ class LinearEffects:
         members: list[list[int]],
         response: NDArray[np.float64],
         write: Callable[[int, NDArray[np.float64]], None],
+        folded: bool = False,
     ) -> None:
         """Call `write` with the number of each group of features and the contributions of rows, (n_rows, lanes)."""
         n_rows, lanes = len(response), response.shape[2]
@@ -270,6 +272,8 @@ class LinearEffects:
         for place, features in enumerate(members):
             place_of_feature[features] = place
         feature_of_line, values = self._lines
+        if folded:
+            values = np.abs(values)
         place_of_line = place_of_feature[feature_of_line]
         by_place = np.argsort(place_of_line, kind="stable")
         feature_of_line, values, place_of_line = feature_of_line[by_place], values[by_place], place_of_line[by_place]
@@ -295,7 +299,7 @@ class LinearEffects:
                 kernels.add_lines(*arrays)
                 for place in range(begin, end):
                     for feature in members[place]:
-                        if self.binned.categorical[feature]:
+                        if self.binned.categorical[feature] and not folded:
                             self._add_levels(feature, sums[0], of_tree, phi[place - begin])
             for place in range(begin, end):
                 write(place, phi[place - begin])

@@ -34,7 +34,7 @@ class CombinedMethod:
     name: str = "combined"
 
     def require(self, evidence: Evidence) -> None:
-        """Raise a CompositionError if the score has no linear effects."""
+        """Raise a CompositionError if the score has no linear effects, a RowsError if too few blocks are out of bag."""
         if evidence.effects is None:
             raise CompositionError(
                 "test='combined' is for honest_effects: it tests linear effects together with the splits of the model. "
@@ -46,7 +46,7 @@ class CombinedMethod:
     ) -> Tested:
         """Test by permutations if they are the best test for these rows, otherwise with Student's t distribution."""
         if evidence.should_permute:
-            return PERMUTATION.compare(evidence, evidence.drawings(node_weight, combined=True), procedure, log)
+            return PERMUTATION.compare(evidence, node_weight, procedure, log, combined=True)
         of_splits = NAIVE.test_splits(evidence, node_weight, procedure, log)
         of_effects = NAIVE.test_effects(evidence, procedure, log)
         p_value = np.minimum(2 * np.minimum(of_splits.p_value, of_effects.p_value), 1.0)

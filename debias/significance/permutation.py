@@ -80,15 +80,24 @@ class PermutationMethod:
         self, evidence: Evidence, node_weight: NDArray[np.float64], procedure: Procedure, log: WarningLog
     ) -> Tested:
         """Draw permutations until every decision is settled, and compare z with the z of permuted responses."""
-        return self.compare(evidence, evidence.drawings(node_weight), procedure, log)
+        return self.compare(evidence, node_weight, procedure, log, combined=False)
 
-    def compare(self, evidence: Evidence, drawings: Sequence[Drawing], procedure: Procedure, log: WarningLog) -> Tested:
-        """Do the same with these drawings; the statistic of a feature is the largest of all drawings."""
+    def compare(
+        self,
+        evidence: Evidence,
+        node_weight: NDArray[np.float64],
+        procedure: Procedure,
+        log: WarningLog,
+        *,
+        combined: bool,
+    ) -> Tested:
+        """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
         pooled = _pools(procedure, len(grouping.names))
         if not pooled:
             _check_resolution(procedure, len(grouping.names), log)
+        drawings = evidence.drawings(node_weight, combined)
         draws = draw(drawings, replace(procedure, adaptive=False) if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
         if pooled:

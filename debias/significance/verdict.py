@@ -31,7 +31,9 @@ SHRINKAGE = 30.0
 """The node terms of the test statistic are multiplied by n_t / (n_t + 30): the level is the same, the power higher."""
 
 
-def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog) -> Scores:
+def significance(
+    scores: Scores, evidence: Evidence, procedure: Procedure, log: WarningLog, *, aside: bool = False
+) -> Scores:
     """Return the scores with standard errors, z-values, p-values and decisions.
 
     Parameters
@@ -42,6 +44,8 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
     procedure : Procedure
     log : WarningLog
         Receives the warnings.
+    aside : bool
+        Whether this test stands beside another one of the same rows. Then a missing verdict is no warning.
 
     Returns
     -------
@@ -60,7 +64,7 @@ def significance(scores: Scores, evidence: Evidence, procedure: Procedure, log: 
     reason = evidence.no_verdict(procedure.test)
     if reason is not None:
         what = "nothing was tested" if evidence.effects is None else "dependence was not tested"
-        log.warn(f"{what}: {reason}")
+        (log.add if aside else log.warn)(f"{what}: {reason}")
         return replace(with_reason(scores, reason, tell_nothing=True), warnings=tuple(log.texts))
     method = procedure.method(evidence)
     shrinking = shrunk(evidence.rows)

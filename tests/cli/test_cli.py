@@ -189,7 +189,7 @@ def printed(command):
         ("debias a", {"audit"}),
         ("debias audit --all", {"--allow-pickle"}),
         ("debias audit m.ubj d.csv --rows h", {"held-out"}),
-        ("debias bench li-", {"li-table1", "li-chip", "li-depth"}),
+        ("debias bench li-", {"li-table1", "li-chip", "li-depth", "li-matched"}),
     ],
 )
 def test_completion_of_the_page_completes_in_bash(typed, expected):

@@ -59,7 +59,8 @@ def test_verdicts_and_shares_are_of_this_scorer(audit):
 
 def test_the_table_and_the_sentences_are_of_this_scorer(audit):
     assert list(audit.table.columns) == [
-        *("reported", "share", MAIN, "oob_loss", "standard_error", "z", "p_value", "p_adjusted", "verdict")
+        *("reported", "share", MAIN, "oob_loss", "honest_effects", "standard_error", "z", "p_value", "p_adjusted"),
+        *("verdict", "dependence_p_adjusted", "dependence"),
     ]
     np.testing.assert_array_equal(audit.table[MAIN].sort_index(), audit.main.to_frame()[MAIN].sort_index())
     assert any("indistinguishable from noise" in sentence for sentence in audit.summary())

@@ -47,6 +47,11 @@ def agarwal(
     -------
     Simulation
         A noise feature that is correlated with relevant ones counts as noise, as in the paper.
+
+    Raises
+    ------
+    RowsError
+        The response or a size is not one of those above.
     """
     import pandas as pd
 

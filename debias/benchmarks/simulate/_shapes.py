@@ -30,6 +30,11 @@ def shapes(shape: str, n_rows: int = 1000, *, null: bool = False, seed: int | No
     Simulation
         The relevant features are drawn from X5, X10, ..., X50, so a bias for or against features with many values
         does not help. Normal noise has 20 times the variance of the mean, 4 times for "xor".
+
+    Raises
+    ------
+    RowsError
+        There is no such shape.
     """
     import pandas as pd
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     Result = tuple[NDArray[np.float64], dict[str, Any]]
 
 KINDS = ("both", "linear", "splits")
-WEIGHT_OF_LINES = 0.75
-"""Most features act by lines too; the splits of the model are needed for the others, such as interactions."""
+WEIGHTS = (0.7, 0.05, 0.25)
+"""Weights of lines, folded lines and the splits of the model. Most features act by lines too; folded lines are needed
+for U shapes, and the splits of the model for interactions. A small weight is enough for clear effects."""
 LEAST_EVIDENCE = -8.0
 """A feature without evidence, whose combined p-value is 1 up to rounding."""
 
@@ -77,10 +78,11 @@ def honest_effects(
     ----------
     kind : {"both", "linear", "splits"}
         "linear": the score above. "splits": the best split of every feature at every node instead of a line; this is
-        ``honest_splits``. "both": the evidence of the lines and of the splits which the model made, in standard errors:
-        the p-values of both studentised scores by the normal distribution are combined by a weighted harmonic mean, and
-        the result is written as a normal quantile. It ranks features best over all kinds of effects. It grows with the
-        number of rows, and noise is not at 0. ``test="combined"`` tests the larger of both studentised scores.
+        ``honest_splits``. "both": the evidence of the lines, of lines in the distance from the middle rank (for U
+        shapes), and of the splits which the model made, in standard errors: the p-values of the three studentised scores by the
+        normal distribution are combined by a weighted harmonic mean, and the result is written as a normal quantile. It
+        ranks features well over all kinds of effects. It grows with the number of rows, and noise is not at 0.
+        ``test="combined"`` tests the larger of the z of lines and of splits.
     bins : int
         Numbers are replaced by the middle ranks of at most this many bins, or split between them.
     min_node_size : float, optional
@@ -101,9 +103,10 @@ def honest_effects(
 
     Notes
     -----
-    If the model splits a feature as categories, level means are fitted instead of a line, in nodes with at least two
-    rows per level. Whether a number is missing is a second line, and the first leaves missing values out. For boosted
-    models the response is r_0, the negative gradient at the margin before any tree. Weights of classes are not used.
+    The score is debias' own (docs/honest-effects.md); the harmonic mean of p-values is that of Wilson (2019). If the
+    model splits a feature as categories, level means are fitted instead of a line, in nodes with at least two rows per
+    level. Whether a number is missing is a second line, and the first leaves missing values out. For boosted models the
+    response is r_0, the negative gradient at the margin before any tree. Weights of classes are not used.
     """
     if kind not in KINDS:
         raise CompositionError(f"honest_effects: kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
@@ -121,7 +124,8 @@ def honest_effects(
     phi = effects.contributions(rows.n_rows)
     if kind == "linear":
         return phi.sum(axis=0)
-    return _evidence(_studentised(phi, rows), _studentised_splits(rows))
+    folded = effects.contributions(rows.n_rows, folded=True)
+    return _evidence(_studentised(phi, rows), _studentised(folded, rows), _studentised_splits(rows))
 
 
 @debias.hookimpl
@@ -130,19 +134,24 @@ def debias_scorers() -> Sequence[debias.Scorer]:
     return [honest_effects]
 
 
-def _evidence(of_lines: NDArray[np.float64], of_splits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Combine studentised scores by the weighted harmonic mean of their p-values (Wilson 2019), as a normal quantile.
-
-    If one node dominates, the score of noise by lines is u**2 - 1 with a normal u, and its studentised form is
-    |u| - 1/|u|.
-    """
+def _evidence(
+    of_lines: NDArray[np.float64], of_folds: NDArray[np.float64], of_splits: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Combine studentised scores by the weighted harmonic mean of their p-values, as a normal quantile."""
     from scipy.special import log_ndtr, ndtri_exp
 
-    u = (of_lines + np.sqrt(of_lines**2 + 4)) / 2
-    log_p_lines, log_p_splits = np.log(2) + log_ndtr(-u), log_ndtr(-of_splits)
-    log_p = -np.logaddexp(np.log(WEIGHT_OF_LINES) - log_p_lines, np.log(1 - WEIGHT_OF_LINES) - log_p_splits)
-    evidence: NDArray[np.float64] = -ndtri_exp(np.minimum(log_p, 0.0))
+    log_p = (_log_p_of_fits(of_lines), _log_p_of_fits(of_folds), log_ndtr(-of_splits))
+    terms = [np.log(weight) - part for weight, part in zip(WEIGHTS, log_p, strict=True)]
+    evidence: NDArray[np.float64] = -ndtri_exp(np.minimum(-np.logaddexp.reduce(terms, axis=0), 0.0))
     return np.maximum(evidence, LEAST_EVIDENCE)
+
+
+def _log_p_of_fits(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log p-value of studentised fits: if one node dominates, noise is |u| - 1/|u| with a normal u."""
+    from scipy.special import log_ndtr
+
+    log_p: NDArray[np.float64] = np.log(2) + log_ndtr(-(z + np.sqrt(z**2 + 4)) / 2)
+    return log_p
 
 
 def _studentised(phi: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:

@@ -245,6 +245,34 @@ def test_two_classes_have_the_score_of_their_numbers():
     np.testing.assert_allclose(one, 2 * other, rtol=0.2, atol=0.005)  # one-hot columns have twice the product
 
 
+def folded_lines(model, X, y):
+    """Contributions to lines in the distance of each rank from the middle one."""
+    found = []
+
+    @debias.scorer_plugin("folded", unit="")
+    def folded(ensemble, rows):
+        effects = rows.linear_effects(min_node_size=30.0, shrinkage=300.0, bins=256)
+        found.append(effects.contributions(rows.n_rows, folded=True))
+        return np.zeros(ensemble.n_features)
+
+    debias.score(model, X, y, folded)
+    return found[0]
+
+
+def test_folded_lines_find_a_u_shape_without_splits():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.abs(X[:, 0]) + rng.normal(size=400)
+    model = RandomForestRegressor(30, random_state=0, max_depth=1, n_jobs=1).fit(X[:, [1, 2, 0]], y)
+    scores = folded_lines(model, X[:, [1, 2, 0]], y).sum(axis=0)
+    assert scores[2] > 10 * np.abs(scores[:2]).max()
+    middle = np.abs(np.argsort(np.argsort(X[:, 0])) + 0.5 - 200)  # the distance as a feature of its own has a line
+    beside = np.column_stack([X[:, 1], X[:, 2], X[:, 0], middle])
+    model = RandomForestRegressor(30, random_state=0, max_depth=1, max_features=1, n_jobs=1).fit(beside, y)
+    of_lines = debias.score(model, beside, y, "honest_effects(kind='linear')").values
+    assert folded_lines(model, beside, y).sum(axis=0)[2] == pytest.approx(of_lines[3], rel=0.1)
+
+
 def test_splits_are_honest_splits_and_both_combines_both_studentised_scores():
     X, latent = rows_of(300, 0)
     model = RandomForestRegressor(20, random_state=0, min_samples_leaf=3).fit(X, latent)
@@ -258,8 +286,10 @@ def test_splits_are_honest_splits_and_both_combines_both_studentised_scores():
     n = min(len(both.null), len(linear.null), len(of_splits.null))
     np.testing.assert_array_equal(both.null[:n], np.maximum(linear.null[:n], of_splits.null[:n]))  # common permutations
     assert n >= 40
-    line = (linear.z + np.sqrt(linear.z**2 + 4)) / 2
-    harmonic = 1 / (0.75 / (2 * norm.sf(line)) + 0.25 / norm.sf(of_splits.z))
+    folded = folded_lines(model, X, latent)
+    fold = folded.sum(axis=0) / np.sqrt(len(folded) * folded.var(axis=0, ddof=1))
+    p = [2 * norm.sf((z + np.sqrt(z**2 + 4)) / 2) for z in (linear.z, fold)] + [norm.sf(of_splits.z)]
+    harmonic = 1 / sum(weight / part for weight, part in zip((0.7, 0.05, 0.25), p, strict=True))
     np.testing.assert_allclose(both.values, norm.isf(np.minimum(harmonic, 1.0)).clip(-8), rtol=1e-6)
 
 
