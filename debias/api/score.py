@@ -92,8 +92,9 @@ def score(
     blocks : array-like of shape (n_rows,), optional
         A label for each row. Rows with the same label depend on one another (repeated measurements, neighbours in
         time). A row is then out of bag for a tree only if its whole block is.
-    test : {None, "auto", "permutation", "conservative", "naive"}
-        How to test the scores, as in :func:`audit` with its defaults; None, the default: no test.
+    test : {None, "auto", "permutation", "conservative", "naive", "combined"}
+        How to test the scores, as in :func:`audit` with its defaults; None, the default: no test. "combined", which
+        "auto" chooses for ``honest_effects``, tests linear effects together with the splits of the model.
     params : mapping or estimator, optional
         Hyper-parameters for refits. They replace those that the model stores; if it stores none, pass all of them. For
         a Booster whose file lost its hyper-parameters, an unfitted XGBoost estimator; the Booster is then scored as

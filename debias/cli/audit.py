@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "--test",
     default="auto",
     show_default=True,
-    type=click.Choice(["auto", "permutation", "conservative", "naive", "none"]),
+    type=click.Choice(["auto", "combined", "permutation", "conservative", "naive", "none"]),
     help="How to test the main scorer.",
 )
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")

@@ -147,7 +147,7 @@ def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
                 call(model, X, y, rows="held-out", test="naive")
 
 
-def undecided(scores, rows, *rest):
+def undecided(scores, rows, *rest, aside=False):
     rest[-1].warn(CONSTANT)
     return scores
 
