@@ -165,13 +165,13 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     if main.z is not None and main.p_adjusted is not None:
         columns["z"] = cells("z", main.z[features])
         columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[features])
+    columns["verdict"] = [verdict[k] for k in features]
+    if audit.dependence is not None:
+        columns["dependence"] = [audit.dependence[k] for k in features]
     if audit.n_values is not None:
         columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
     if with_scores:
         columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
-    columns["verdict"] = [verdict[k] for k in features]
-    if audit.dependence is not None:
-        columns["dependence"] = [audit.dependence[k] for k in features]
     return {
         "headings": list(columns),
         "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
