@@ -162,10 +162,10 @@ def test_a_test_without_verdict_says_why(halves, monkeypatch):
     says_why(audit, CONSTANT)
     assert CONSTANT in audit.warnings
     assert debias.score(model, *fresh, test="auto").details["untested_because"] == CONSTANT
-    monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest: scores)
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda scores, *rest, **_: scores)
     says_why(debias.audit(model, *fresh), untested.NO_VERDICT)
     known = untested.with_reason(debias.score(model, *fresh), "a reason of its own. Audit other rows")
-    monkeypatch.setattr("debias.api.evaluation.significance", lambda *rest: known)
+    monkeypatch.setattr("debias.api.evaluation.significance", lambda *rest, **_: known)
     says_why(debias.audit(model, *fresh), "a reason of its own")
 
 
