@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 
+MOST_ROUTED = 1e8
+"""With more rows times trees, an audit leaves the test of dependence out unless it is asked for."""
+BYTES_A_ROUTE = 16
+"""Memory of linear effects for each row and tree."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """One model of trees with its rows, ready to be scored.
@@ -343,9 +349,25 @@ def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[st
 
 def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
     if scorer.name == DEPENDENCE:  # it makes fits on training rows
-        return prepared.rows.kind == "oob" or (prepared.rows.kind == "held-out" and prepared.rows.train is not None)
+        return _can_test_dependence(prepared)
     needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
     return not needs_loss or prepared.ensemble.averaged or prepared.rows.can_run_loss
+
+
+def _can_test_dependence(prepared: Prepared) -> bool:
+    """Return whether there are training rows, and warn if an audit leaves the test out because they are too many."""
+    rows = prepared.rows
+    if rows.kind != "oob" and (rows.kind != "held-out" or rows.train is None):
+        return False
+    n_routed = prepared.ensemble.n_trees * (rows.n_rows if rows.kind == "oob" else rows.n_rows + rows.train.n_rows)
+    if n_routed <= MOST_ROUTED:
+        return True
+    prepared.log.warn(
+        f"dependence was not tested: rows times trees are {n_routed:.2g}, more than {MOST_ROUTED:.0e}, and the test "
+        f"would take about {BYTES_A_ROUTE * n_routed / 2**30:.0f} GB of memory. Pass test='combined' to test it, or a "
+        "sample of the rows"
+    )
+    return False
 
 
 def _needs_no_rows(scorer: Scorer, request: Request) -> bool:

@@ -359,3 +359,13 @@ def test_noise_has_mean_0(response):
         model = kind(20, random_state=int(rng.integers(2**31))).fit(X, y)
         scores.append(debias.score(model, X, y, "honest_effects(kind='linear')", rows="oob").values)
     assert np.abs(z_of_means(scores)).max() < 4.0  # 10 means in all: a false alarm in 0.06 % of seeds
+
+
+def test_very_many_rows_times_trees_are_left_out_with_a_warning(monkeypatch):
+    X, latent = rows_of(120, 0)
+    model = RandomForestRegressor(5, random_state=0).fit(X, latent)
+    monkeypatch.setattr("debias.api.evaluation.MOST_ROUTED", 599)
+    with pytest.warns(debias.DebiasWarning, match="dependence was not tested: rows times trees are 6e"):
+        audit = debias.audit(model, X, latent, seed=0)
+    assert audit.dependence is None
+    assert debias.audit(model, X, latent, seed=0, test="combined").dependence is not None
