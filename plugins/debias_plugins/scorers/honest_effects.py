@@ -78,8 +78,8 @@ def honest_effects(
     ----------
     kind : {"both", "linear", "splits"}
         "linear": the score above. "splits": the best split of every feature at every node instead of a line; this is
-        ``honest_splits``. "both": the evidence of the lines, of lines in the distance from the middle rank (for U
-        shapes), and of the splits which the model made, in standard errors: the p-values of the three studentised scores by the
+        ``honest_splits``. "both": the evidence of three scores, in standard errors: of the lines, of lines in the
+        distance from the middle rank (for U shapes), and of the splits which the model made. Their p-values by the
         normal distribution are combined by a weighted harmonic mean, and the result is written as a normal quantile. It
         ranks features well over all kinds of effects. It grows with the number of rows, and noise is not at 0.
         ``test="combined"`` tests the larger of the z of lines and of splits.
