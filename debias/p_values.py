@@ -69,10 +69,11 @@ def sequential_p_values(
 
 
 def pooled_p_values(z: NDArray[np.float64], null: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return p-values from the null draws of all features together, each divided by the spread of its own draws.
+    """Return p-values from the null draws of all features together, each divided by the spread of its own feature.
 
-    With few draws and many features this gives p-values far below 1 / (1 + B). It assumes that the null distributions
-    of the features differ in scale only, as those of studentised scores nearly do.
+    With few draws and many features this gives p-values far below 1 / (1 + B). The spread is that of the draws and the
+    observed value together, so that under the null hypothesis the observed value is one of B + 1 equal ones. P-values
+    are averages over features: they are right for each feature if the null distributions differ in scale only.
 
     Parameters
     ----------
@@ -84,8 +85,8 @@ def pooled_p_values(z: NDArray[np.float64], null: NDArray[np.float64]) -> NDArra
     array of shape (n_features,)
         1 for features whose draws are never above 0.
     """
-    scale = np.sqrt((np.maximum(null, 0.0) ** 2).mean(axis=0))
-    varies = scale > 0
+    scale = np.sqrt((np.maximum(np.vstack([z, null]), 0.0) ** 2).mean(axis=0))
+    varies = (null > 0).any(axis=0)
     p = np.ones(z.size)
     if varies.any():
         pool = np.sort((null[:, varies] / scale[varies]).ravel())

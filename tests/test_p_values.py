@@ -93,8 +93,21 @@ def test_pooled_p_values_count_the_draws_of_all_features():
     null = rng.normal(size=(40, 30)) * np.linspace(0.5, 2, 30)
     null[:, 7] = 0.0
     z = np.linspace(0.1, 5, 30)
-    scale = [math.sqrt(sum(max(v, 0) ** 2 for v in column) / 40) for column in null.T]
-    pool = [value / s for column, s in zip(null.T, scale, strict=True) if s for value in column]
-    expected = [(1 + sum(v >= z[k] / s for v in pool)) / (1 + len(pool)) if s else 1.0 for k, s in enumerate(scale)]
+    scale = [math.sqrt((sum(max(v, 0) ** 2 for v in null[:, k]) + z[k] ** 2) / 41) for k in range(30)]
+    pool = [value / s for k, s in enumerate(scale) if k != 7 for value in null[:, k]]
+    expected = [
+        1.0 if k == 7 else (1 + sum(v >= z[k] / s for v in pool)) / (1 + len(pool)) for k, s in enumerate(scale)
+    ]
     np.testing.assert_allclose(p_values.pooled_p_values(z, null), expected)
     assert min(expected) < 1 / 41  # smaller than the draws of one feature can give
+
+
+@pytest.mark.parametrize("law", ["normal", "heavy tails", "skewed"])
+def test_pooled_p_values_keep_the_rate_of_false_discoveries(law):
+    """Of equal rows, the first one has any discovery as rarely as Benjamini-Hochberg allows."""
+    rng, found = np.random.default_rng(0), 0
+    for _ in range(400):
+        u = rng.standard_t(6, size=(121, 100)) if law == "heavy tails" else rng.normal(size=(121, 100))
+        rows = u**2 - 1 if law == "skewed" else u
+        found += (p_values.false_discovery(p_values.pooled_p_values(rows[0], rows[1:])) <= 0.1).any()
+    assert found / 400 <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / 400)

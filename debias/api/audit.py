@@ -20,7 +20,8 @@ from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
-from debias.results.audit import DEPENDENCE, Audit
+from debias.results.audit import Audit
+from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
@@ -183,6 +184,11 @@ def audit(
         raise CompositionError(
             f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
             f"{main_scorer.name} as well, pass scorers=[{main_scorer.name!r}]"
+        )
+    if main_scorer.name == DEPENDENCE:
+        raise CompositionError(
+            f"main={DEPENDENCE!r} has no shares: its values are evidence in standard errors. Leave main out; the "
+            "column 'dependence' has its test"
         )
     if not main_scorer.needs_rows:
         raise CompositionError(

@@ -17,9 +17,8 @@ from debias.hooks.contracts import DataScorer, TreeScorer, innermost
 from debias.hooks.scorers import figures_of
 from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_of
 from debias.parallel import Engine
-from debias.results.audit import DEPENDENCE
 from debias.results.policy import PROVENANCE
-from debias.results.scores import Scores
+from debias.results.scores import DEPENDENCE, Scores
 from debias.results.untested import unless_tested
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from debias.data.dataset import Data
     from debias.parallel import Engine
-    from debias.rows.effects import LinearEffects
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -148,10 +147,10 @@ class TreeScorer(Scorer, Protocol):
         """
         return None
 
-    def effects(self, ensemble: TreeEnsemble, rows: Any) -> LinearEffects | None:
+    def effects(self, ensemble: TreeEnsemble, rows: Any) -> Any:
         """Return the linear effects whose contributions decide about the features, if the score rests on such.
 
-        Such scores have p-values too (``test="combined"``). Return None otherwise.
+        They come from ``rows.linear_effects(...)``. Such scores have p-values too (``test="combined"``). Return None otherwise.
         """
         return None
 

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
     from debias.data.dataset import Data
     from debias.hooks.contracts import Problem, Scorer
-    from debias.rows.effects import LinearEffects
     from debias.trees.ensemble import TreeEnsemble
 
     Figures = tuple[NDArray[np.float64], dict[str, Any]]
     ScoreFunction = Callable[..., NDArray[np.float64] | Figures]
     OfNodes = Callable[..., NDArray[np.float64] | None]
-    OfEffects = Callable[..., LinearEffects | None]
+    OfEffects = Callable[..., Any]
     OfFeatures = Callable[..., NDArray[np.float64] | None]
 
 
@@ -93,7 +92,7 @@ class FunctionTreeScorer(_FunctionScorer):
             return None
         return self.node_weight_function(ensemble, rows, **self.options)
 
-    def effects(self, ensemble: TreeEnsemble, rows: Any) -> LinearEffects | None:
+    def effects(self, ensemble: TreeEnsemble, rows: Any) -> Any:
         """Return linear effects, or None; see :class:`debias.TreeScorer`."""
         if self.effects_function is None:
             return None

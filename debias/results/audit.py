@@ -14,7 +14,7 @@ from debias.atomic_files import write_text
 from debias.errors import DebiasError
 from debias.results import sentences, untested
 from debias.results import stored as stored_results
-from debias.results.scores import Scores
+from debias.results.scores import DEPENDENCE, Scores
 from debias.results.stored import SCHEMA_VERSION
 from debias.text import counted, feature_index, shown, to_csv
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.gate_outcome import Gate
-
-DEPENDENCE = "honest_effects"
-"""The scorer whose combined test answers whether the response depends on a feature."""
 
 
 @dataclass(frozen=True, eq=False)

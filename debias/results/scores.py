@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+DEPENDENCE = "honest_effects"
+"""The scorer whose combined test answers whether the response depends on a feature."""
 LIKE_TRAINING = "stated by the user"
 """Status of rows that look like training rows although the user says that they are held out."""
 UNPROVEN = ("cannot be told", LIKE_TRAINING)

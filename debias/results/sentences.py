@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.results import untested
-from debias.results.scores import LIKE_TRAINING
+from debias.results.scores import DEPENDENCE, LIKE_TRAINING
 from debias.text import all_are, capital, counted, percent, shown
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def test_description(audit: Audit) -> str:
     }[test.get("error")]
     parts = []
     if "n_permutations" in test:
-        parts.append(counted(test["n_permutations"], "permutation"))
+        pooled = " of all features together" if test.get("pooled") else ""
+        parts.append(counted(test["n_permutations"], "permutation") + pooled)
     elif test.get("method") == "mirror":
         parts.append("null distribution of mirrored scores")
     elif "method" in test:
@@ -160,8 +161,10 @@ def headline(audit: Audit) -> str:
 def _dependence(audit: Audit) -> list[str]:
     """Return what the combined test found, and the features that the model does not use although y depends on them."""
     dependence, names = audit.dependence, audit.main.feature_names
-    if dependence is None or "untested" in dependence or not audit.tested:
+    if dependence is None or not audit.tested:
         return []
+    if "untested" in dependence:
+        return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found == "dependent"]
     if not dependent:
         return ["The combined test found no feature that the response depends on."]

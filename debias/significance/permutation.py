@@ -52,6 +52,8 @@ ENOUGH_EXCEEDANCES = 20
 """Number of exceedances of each feature after which a test of the false discovery rate stops."""
 MANY = 50
 """With more features than this, draws of all features are pooled if those of one feature are too few."""
+ENOUGH_TO_POOL = 99
+"""With fewer draws the spread of a feature is too uncertain to pool its draws with others."""
 LARGEST_DRAWS = 2
 """Number of draws above the minimum detectable z that are needed before drawing stops early, so that it is known."""
 
@@ -100,6 +102,7 @@ class PermutationMethod:
         drawings = evidence.drawings(node_weight, combined)
         draws = draw(drawings, replace(procedure, adaptive=False) if pooled else procedure)
         z, null, alpha = draws.z, draws.null, procedure.alpha
+        pooled = pooled and len(null) >= ENOUGH_TO_POOL  # the time budget may have ended the drawing
         if pooled:
             p_value, n_draws = p_values.pooled_p_values(z, null), np.full(z.size, len(null))
         elif procedure.error != "fwer" and procedure.adaptive:
@@ -409,7 +412,7 @@ def _pools(procedure: Procedure, n_features: int) -> bool:
     The false discovery rate of many features needs smaller p-values than the draws of one feature can give.
     """
     too_coarse = (1 + procedure.n_permutations) * procedure.alpha < n_features
-    enough = (1 + procedure.n_permutations) * procedure.alpha >= 1
+    enough = procedure.n_permutations >= ENOUGH_TO_POOL
     return procedure.error != "fwer" and n_features > MANY and too_coarse and enough
 
 

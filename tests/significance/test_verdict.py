@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -337,3 +338,15 @@ def test_the_mirrored_null_needs_many_scores_that_are_not_positive():
     assert not any("mirrored null is coarse" in note for note in scores.warnings)
     few = debias.score(forest, X, y, groups={"rest": [f"x{k}" for k in range(20, 250)]}).mirrored()
     assert "mirrored null is coarse" in few.warnings[-1]
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_weights_that_follow_the_response_are_warned_of(balanced):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), (rng.random(400) < 0.1).astype(int)
+    weight = np.where(y == 1, 9.0, 1.0) if balanced else rng.uniform(0.5, 2, size=400)
+    model = RandomForestClassifier(20, random_state=0).fit(X[:200], y[:200])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:], seed=0)
+    assert any("depend on their response" in str(one.message) for one in caught) == balanced

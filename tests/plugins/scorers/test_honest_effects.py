@@ -369,3 +369,23 @@ def test_very_many_rows_times_trees_are_left_out_with_a_warning(monkeypatch):
         audit = debias.audit(model, X, latent, seed=0)
     assert audit.dependence is None
     assert debias.audit(model, X, latent, seed=0, test="combined").dependence is not None
+
+
+def test_training_rows_that_contain_the_evaluated_rows_are_refused():
+    X, latent = rows_of(300, 0)
+    X[:, 0] = np.random.default_rng(0).normal(size=300)
+    model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X[:200], latent[:200])
+    with pytest.raises(RowsError, match="100% of the evaluation rows are also in train="):
+        debias.score(model, X[200:], latent[200:], "honest_effects", rows="held-out", train=(X, latent))
+    debias.score(model, X[200:], latent[200:], "honest_effects", rows="held-out", train=(X[:200], latent[:200]))
+    few_values = np.round(X[:, 1:])  # equal rows are normal here
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(few_values[:200], latent[:200] > 0)
+    given = {"rows": "held-out", "train": (few_values[:200], latent[:200] > 0)}
+    debias.score(model, few_values[200:], latent[200:] > 0, "honest_effects", **given)
+
+
+def test_the_main_scorer_of_an_audit_has_shares():
+    X, latent = rows_of(120, 0)
+    model = RandomForestRegressor(5, random_state=0).fit(X, latent)
+    with pytest.raises(CompositionError, match="has no shares"):
+        debias.audit(model, X, latent, main="honest_effects")
