@@ -150,7 +150,8 @@ class TreeScorer(Scorer, Protocol):
     def effects(self, ensemble: TreeEnsemble, rows: Any) -> Any:
         """Return the linear effects whose contributions decide about the features, if the score rests on such.
 
-        They come from ``rows.linear_effects(...)``. Such scores have p-values too (``test="combined"``). Return None otherwise.
+        They come from ``rows.linear_effects(...)``. Such scores have p-values too (``test="combined"``). Return None
+        otherwise.
         """
         return None
 

@@ -217,8 +217,8 @@ class EvidenceInMemory:
         if self.rows.kind != "oob" and _weights_follow_response(self.rows):
             log.warn(
                 "the weights of these rows depend on their response (as weights of classes do). The tests treat "
-                "weights as fixed, so they call noise informative too often: with balanced weights of a class of 7 %, in .25 "
-                "of data sets instead of .05. Leave the weights of held-out rows out"
+                "weights as fixed, so they call noise informative too often: with balanced weights of a class of "
+                "7 %, in .25 of data sets instead of .05. Leave the weights of held-out rows out"
             )
         if ("neighbours", 0) not in self.kept:
             self.kept["neighbours", 0] = True
