@@ -297,6 +297,7 @@ def test_the_size_of_tiny_weights_does_not_matter_out_of_bag(test):
         assert_same_tests(first, other)
 
 
+@pytest.mark.filterwarnings("ignore:the weights of these rows depend on their response:debias.DebiasWarning")
 @pytest.mark.parametrize("test", ["naive", "permutation"])
 def test_a_feature_that_only_rows_of_tiny_weight_reach_is_tested(test):
     rng = np.random.default_rng(0)
