@@ -150,7 +150,8 @@ class LinearEffects:
             leaves_in, weight_in = leaves, np.empty(0)
             codes_in = codes = np.ascontiguousarray(binned.train[:, order])
         else:
-            leaves_in, weight_in = route_table(ensemble, source.table, n_jobs=rows.n_jobs).T, source.weight
+            leaves_in = route_table(ensemble, source.table, n_jobs=rows.n_jobs).T
+            weight_in = source.weight / _unit(source.weight)
             codes_in = binned.train
             codes = np.ascontiguousarray(binned.of(rows.table.matrix(ensemble))[:, order])
         seen = evaluated.any(axis=1)
@@ -159,13 +160,14 @@ class LinearEffects:
                 "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not "
                 "seen, with rows='held-out' and train=(X_train, y_train)"
             )
+        unit = 1.0 if in_bag is None else _unit(in_bag)
         output = ensemble.tree_output
         per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
         trees = [
             _seats_of_tree(
                 ensemble,
                 tree,
-                (leaves_in[tree], weight_in if in_bag is None else in_bag[tree].astype(np.float64)),
+                (leaves_in[tree], weight_in if in_bag is None else in_bag[tree] / unit),
                 (leaves[tree], weight * evaluated[tree]),
                 min_node_size,
                 shrinkage,
@@ -390,6 +392,14 @@ def response_columns(rows: Rows) -> NDArray[np.float64]:
     if rows.ensemble.n_outputs == 2:
         return np.sqrt(2.0) * (response.codes == 1)[:, None]
     return np.eye(rows.ensemble.n_outputs)[response.codes]
+
+
+def _unit(weight: NDArray[Any]) -> float:
+    """Return the weight of a usual row, so that node sizes are numbers of rows in any unit of the weights."""
+    if weight.dtype == np.uint8:  # numbers of draws
+        return 1.0
+    positive = weight[weight > 0]
+    return float(np.median(positive)) if positive.size else 1.0
 
 
 def _less_mean(response: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -389,3 +389,20 @@ def test_the_main_scorer_of_an_audit_has_shares():
     model = RandomForestRegressor(5, random_state=0).fit(X, latent)
     with pytest.raises(CompositionError, match="has no shares"):
         debias.audit(model, X, latent, main="honest_effects")
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_the_unit_of_training_weights_does_not_matter(held_out):
+    X, latent = rows_of(300, 0)
+    weight = np.random.default_rng(0).uniform(0.5, 2, size=300)
+    found = []
+    for unit in (1.0, 2.0**-12):
+        if held_out:
+            model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(X[:200], latent[:200])
+            given = {"rows": "held-out", "train": (X[:200], latent[:200], weight[:200] * unit)}
+            found.append(debias.score(model, X[200:], latent[200:], "honest_effects(kind='linear')", **given).values)
+        else:
+            model = RandomForestRegressor(10, random_state=0).fit(X, latent, sample_weight=weight * unit)
+            found.append(debias.score(model, X, latent, "honest_effects(kind='linear')").values)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+    assert found[0].any()
