@@ -291,7 +291,7 @@ def mixed(n, seed):
     return X, z + 1.5 * (letter == "b") + rng.normal(size=n)
 
 
-@pytest.mark.skipif(not at_least("xgboost", "2.1"), reason="labels of categories")
+@pytest.mark.skipif(not at_least("xgboost", "3.1"), reason="XGBoost keeps the labels of categories from 3.1 on")
 def test_categories_and_missing_values():
     X, y = mixed(1000, 0)
     model = XGBRegressor(n_estimators=40, max_depth=3, enable_categorical=True, n_jobs=1).fit(X[:500], y[:500])

@@ -403,6 +403,7 @@ def test_the_unit_of_training_weights_does_not_matter(held_out):
             found.append(debias.score(model, X[200:], latent[200:], "honest_effects(kind='linear')", **given).values)
         else:
             model = RandomForestRegressor(10, random_state=0).fit(X, latent, sample_weight=weight * unit)
-            found.append(debias.score(model, X, latent, "honest_effects(kind='linear')").values)
+            given = {"sample_weight": weight * unit}
+            found.append(debias.score(model, X, latent, "honest_effects(kind='linear')", **given).values)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
     assert found[0].any()
