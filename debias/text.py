@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from typing import TYPE_CHECKING, Any
@@ -132,6 +133,23 @@ def percent_in_table(share: float, decimals: int = 1) -> str:
     return _percent(share, decimals, f"{0:.{decimals}%}", "<", ">", f"{1:.{decimals}%}")
 
 
+def correlation_in_words(value: float, least: bool = False) -> str:
+    """Return an absolute correlation with two decimals; only 1 itself is shown as 1. `least`: as a lower limit.
+
+    Examples
+    --------
+    >>> [correlation_in_words(value) for value in (0.5, 0.976, 0.996, 1.0)]
+    ['0.50', '0.98', 'more than 0.99', '1.00']
+    >>> correlation_in_words(0.976, least=True)
+    '0.97 or more'
+    """
+    if value >= 1 - CLOSE:
+        return "1.00"
+    if least:
+        return f"{math.floor(100 * value + CLOSE) / 100:.2f} or more"
+    return "more than 0.99" if value > 0.99 else f"{value:.2f}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number and its noun, in the plural unless the number is 1: "1 row", "1,200 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -140,11 +158,6 @@ def counted(number: int, noun: str) -> str:
 def all_are(number: int, noun: str) -> str:
     """Return the beginning of a sentence about all items: "All 12 features are"."""
     return {1: f"The only {noun} is", 2: f"Both {noun}s are"}.get(number, f"All {number:,} {noun}s are")
-
-
-def capital(text: str) -> str:
-    """Return a text with a capital first letter."""
-    return text[:1].upper() + text[1:]
 
 
 def _percent(share: float, decimals: int, none: str, less: str, more: str, whole: str) -> str:

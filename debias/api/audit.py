@@ -13,6 +13,7 @@ from blake3 import blake3
 
 from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
+from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
@@ -25,6 +26,7 @@ from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
+from debias.spread import spread
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from debias.api.evaluation import Prepared
     from debias.hooks.contracts import Scorer
+    from debias.results.near_duplicates import NearDuplicates
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
@@ -230,7 +233,11 @@ def audit(
     def test_of_main(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
         if prepared.rows.kind == "train":
             return with_reason(scores, TRAINING_ROWS)
-        return with_reason(scores, reason) if procedure is None else prepared.test(scores, scored, procedure)
+        if procedure is None:
+            return with_reason(scores, reason)
+        of_main = prepared.test(scores, scored, procedure)
+        kept.near_duplicates = _near_duplicates(prepared, of_main)
+        return of_main
 
     other_scorers = [chosen_scorer for chosen_scorer in chosen if chosen_scorer not in refit_scorers]
     where_defined = frozenset({"oob_loss"} - {main_scorer.name}) if scorers is None else frozenset[str]()
@@ -240,7 +247,37 @@ def audit(
     engine = Engine(n_jobs=request.n_jobs)
     for refit_scorer in refit_scorers:
         scores[refit_scorer.name] = score_refits(request, refit_scorer, engine)
-    return Audit.of(kept.reported, kept.kind, scores, kept.n_values, kept.fingerprints.to_dict(), main_scorer.name)
+    fingerprints = kept.fingerprints.to_dict()
+    return Audit.of(
+        kept.reported, kept.kind, scores, kept.n_values, fingerprints, main_scorer.name, kept.near_duplicates
+    )
+
+
+def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates, ...] | None:
+    """Return the informative features whose columns are nearly the same; None if the scores were not tested.
+
+    A group of several columns is not compared.
+    """
+    if scores.selected is None:
+        return None
+    ensemble, grouping, table = prepared.ensemble, prepared.grouping, prepared.rows.table
+    single = scores.selected & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
+    features = np.flatnonzero(single)[np.argsort(-scores.values[single], kind="stable")]
+    if features.size < 2:
+        return ()
+    column_of = np.zeros(len(grouping.names), dtype=np.int64)
+    column_of[grouping.index] = np.arange(grouping.index.size)
+    columns = column_of[features]
+    X = table.matrix(ensemble, spread(table.n_rows, MOST_ROWS))[:, columns]
+    return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, _category_columns(ensemble)))
+
+
+def _category_columns(ensemble: TreeEnsemble) -> list[int]:
+    """Return the columns that hold codes of categories."""
+    labelled = set(ensemble.category_labels or {})
+    if ensemble.category_set is None:
+        return sorted(labelled)
+    return sorted(labelled | set(ensemble.feature[ensemble.category_set >= 0].tolist()))
 
 
 def _refuse_transformed_data(request: Request, scorers: list[Scorer]) -> None:
@@ -263,6 +300,7 @@ class _Kept:
         self._request, self._warn = request, warn and request.blocks is None
         self.fingerprints = Fingerprints()
         self.n_values: NDArray[np.int64] | None = None
+        self.near_duplicates: tuple[NearDuplicates, ...] | None = None
         self.reported: NDArray[np.float64] | None = None
         self.kind = "not reported"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.gate_outcome import Gate
+    from debias.results.near_duplicates import NearDuplicates
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,9 @@ class Audit:
         BLAKE3 digests: ``model_blake3`` of the trees, ``data_blake3`` of rows, response and weights.
     main_scorer : str
         Name of the scorer that is tested, and from which the shares are computed.
+    near_duplicates : tuple of NearDuplicates, or None
+        Sets of informative features whose columns are nearly the same on these rows, so that they share their score.
+        None if that is not known: nothing was tested, or an older debias wrote the audit.
 
     Notes
     -----
@@ -56,6 +60,7 @@ class Audit:
     n_values: NDArray[np.int64] | None = None
     fingerprints: dict[str, str] = field(default_factory=dict)
     main_scorer: str = "mdi_oob"
+    near_duplicates: tuple[NearDuplicates, ...] | None = None
 
     def __repr__(self) -> str:
         counts = [f"{count:,} {verdict}" for verdict, count in Counter(self.verdict).items()]
@@ -72,13 +77,14 @@ class Audit:
         n_values: NDArray[np.int64] | None = None,
         fingerprints: dict[str, str] | None = None,
         main_scorer: str = "mdi_oob",
+        near_duplicates: tuple[NearDuplicates, ...] | None = None,
     ) -> Audit:
         """Return an audit made from unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer)
+        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer, near_duplicates)
 
     @property
     def main(self) -> Scores:
@@ -210,6 +216,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""
+        sets = self.near_duplicates
         return {
             "schema_version": SCHEMA_VERSION,
             "reported": None if self.reported is None else self.reported.tolist(),
@@ -220,6 +227,9 @@ class Audit:
             "untested_because": self.untested_because,
             "unsupported_share": self.unsupported_share,
             "n_values": None if self.n_values is None else self.n_values.tolist(),
+            "near_duplicates": None
+            if self.near_duplicates is None
+            else [each.to_dict() for each in self.near_duplicates],
             "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),

@@ -63,6 +63,7 @@ def check_audit(audit: Audit) -> None:
     if not all(isinstance(main.provenance.get(name), str) for name in ("status", "detail")):
         raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
     _check_test(main, at)
+    _check_near_duplicates(audit)
 
 
 def _check_figures(name: str, figures: Any, n_features: int) -> None:
@@ -100,3 +101,18 @@ def _check_test(main: Scores, at: str) -> None:
         raise DebiasError(f"{at}.details.test.error is not a kind of error rate: {test['error']!r}")
     if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
         raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")
+
+
+def _check_near_duplicates(audit: Audit) -> None:
+    """Raise unless the sets are of two or more informative features, and no feature is in two of them."""
+    names = [name for each in audit.near_duplicates or () for name in each.features]
+    informative = {
+        name for name, found in zip(audit.main.feature_names, audit.verdict, strict=True) if found == "informative"
+    }
+    if not informative.issuperset(names):
+        stray = next(name for name in names if name not in informative)
+        raise DebiasError(f"near_duplicates has {stray!r}, which is no informative feature")
+    if len(set(names)) < len(names) or any(len(each.features) < 2 for each in audit.near_duplicates or ()):
+        raise DebiasError("near_duplicates must have two or more features in each set, and each feature in one set")
+    if any(not 0 <= each.correlation <= 1 for each in audit.near_duplicates or ()):
+        raise DebiasError("near_duplicates has a correlation outside 0 to 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.text import CLOSE, counted, percent
+from debias.text import correlation_in_words, counted, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,13 +97,9 @@ def _reasons(trait: pd.Series[Any], median_values: float) -> list[str]:
     if trait["n_values"] >= max(LEAST_MANY, MANY * median_values):
         reasons.append(f"many values ({trait['n_values']})")
     if trait["correlation"] >= CORRELATED:
-        reasons.append(f"correlated with {trait['correlated_with']} ({_correlation(trait['correlation'])})")
+        reasons.append(f"correlated with {trait['correlated_with']} ({correlation_in_words(trait['correlation'])})")
     if trait["interaction"] >= INTERACTING:
         reasons.append(f"interacts ({percent(trait['interaction'], 0)} of its SHAP variance depends on other features)")
     if trait["not_upheld"] >= NOT_UPHELD:
         reasons.append(f"overfitted ({percent(trait['not_upheld'], 0)} of its reported share is lost on unseen rows)")
     return reasons
-
-
-def _correlation(value: float) -> str:
-    return "more than 0.99" if 0.99 < value < 1 - CLOSE else f"{value:.2f}"

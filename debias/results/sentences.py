@@ -1,4 +1,4 @@
-"""Sentences about an audit: which features are informative, and which the model ranks too high.
+"""Sentences about an audit: which features matter, which the model ranks too high, and what cannot be told.
 
 Every sentence must be true of the table. The tests recompute each sentence from the figures.
 """
@@ -12,9 +12,11 @@ import numpy as np
 
 from debias.results import untested
 from debias.results.scores import DEPENDENCE, LIKE_TRAINING
-from debias.text import all_are, capital, counted, percent, shown
+from debias.text import all_are, correlation_in_words, counted, percent, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
@@ -29,29 +31,24 @@ NOTABLE_TOGETHER = 0.1
 """Smaller excesses are mentioned only if their sum is larger than this."""
 MOST_NAMED = 3
 """The summary names at most this many inflated features."""
+MOST_IN_HEADLINE = 5
+"""The headline names at most this many informative features."""
+LEAK = 0.95
+"""A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
+LEAK_AMONG = 4
+"""if the model has at least this many features."""
 _EXCESS = "more than 1 percentage point above it"
 
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
-    n_rows = audit.main.n_rows or 0
-    rows = counted(n_rows, f"{audit.rows_in_words} row")
-    lines = [f"Scored on {rows}: {audit.main.provenance['detail']}.", test_summary(audit)]
     if untested.tell_nothing(audit.main):
-        return [*reversed(lines), "The scores and shares of these rows say nothing about the features."]
-    lines += _dependence(audit)
-    if audit.reported is None:
-        return lines
-    if audit.main.rows == "train":
-        return [
-            *lines,
-            "On training rows the scores have the same bias as the reported importance, so they cannot show which "
-            "features are ranked too high.",
-        ]
-    if n_rows < ROWS_TO_JUDGE:
-        too_few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
-        return [*lines, f"{too_few} too few to say which features are ranked too high."]
-    return lines + _inflation(audit, audit.reported)
+        nothing = "The scores and shares of these rows say nothing about the features."
+        return [test_summary(audit), _scored_on(audit), nothing]
+    if audit.main.rows == "train" or not audit.tested:
+        return [test_summary(audit), _scored_on(audit), *_too_high(audit)]
+    what_matters = [headline(audit), *_leak(audit), *_near_duplicates(audit)]
+    return [*what_matters, *_too_high(audit), test_summary(audit), *_dependence(audit), _scored_on(audit)]
 
 
 def test_summary(audit: Audit) -> str:
@@ -68,13 +65,17 @@ def test_summary(audit: Audit) -> str:
     return " ".join(sentences)
 
 
-def verdict_count(audit: Audit) -> str:
-    """Return how many features are indistinguishable from noise, as a sentence without its full stop."""
+def verdict_count(audit: Audit, verdict: str = "indistinguishable from noise") -> str:
+    """Return how many features have a verdict, as a sentence without its full stop.
+
+    If all have the other verdict, the sentence says that.
+    """
     n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
-    if n_noise == 0:
-        return f"{all_are(n_features, 'feature')} informative"
-    some = f"{n_noise:,} of {n_features:,} features {'is' if n_noise == 1 else 'are'}"
-    return f"{all_are(n_features, 'feature') if n_noise == n_features else some} indistinguishable from noise"
+    if n_noise in (0, n_features):
+        verdict = "indistinguishable from noise" if n_noise else "informative"
+        return f"{all_are(n_features, 'feature')} {verdict}"
+    count = n_features - n_noise if verdict == "informative" else n_noise
+    return f"{count:,} of {n_features:,} features {_is(count)} {verdict}"
 
 
 def condition(audit: Audit, *, named: bool) -> str:
@@ -141,21 +142,85 @@ def reports_anything(audit: Audit) -> bool:
 
 
 def headline(audit: Audit) -> str:
-    """Return in one sentence which share of the reported importance is indistinguishable from noise."""
+    """Return which features are informative, the strongest first, and on which condition."""
     if audit.main.rows == "train":
         return "Scored on training rows: this audit cannot show which features are more than noise."
     if untested.tell_nothing(audit.main):
         return "No feature was tested: these rows can tell nothing about the features."
     if not audit.tested:
         return "No feature was tested: this audit shows scores but no verdicts."
-    held_if = condition(audit, named=False)
-    if audit.unsupported_share is None or not reports_anything(audit):
+    held_if, verdict = condition(audit, named=False), np.array(audit.verdict)
+    strongest_first = [k for k in np.lexsort((-audit.main.values, -audit.share)) if verdict[k] == "informative"]
+    if not strongest_first:
         return f"{verdict_count(audit)}{held_if}."
-    if "indistinguishable" not in audit.verdict:
-        return f"All of the reported importance belongs to informative features{held_if}."
-    part = percent(audit.unsupported_share)
-    part = {"0%": "None", "100%": "All"}.get(part, capital(part))
-    return f"{part} of the reported importance belongs to features that are indistinguishable from noise{held_if}."
+    named = _named([audit.main.feature_names[k] for k in strongest_first], MOST_IN_HEADLINE)
+    if len(strongest_first) == 1:
+        return f"{verdict_count(audit, 'informative')}{held_if}: {named}."
+    return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."
+
+
+def possible_leak(audit: Audit) -> int | None:
+    """Return the feature with so large a part of the debiased scores that it may leak the response, or None."""
+    k = int(np.argmax(audit.share))
+    leaks = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] == "informative"
+    return k if leaks else None
+
+
+def _leak(audit: Audit) -> list[str]:
+    k = possible_leak(audit)
+    if k is None:
+        return []
+    return [
+        f"{shown(audit.main.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
+        f"{audit.share.size:,} features. This may be a leak: check that its values are known before the response is, "
+        "and are not made from it."
+    ]
+
+
+def _near_duplicates(audit: Audit) -> list[str]:
+    """Return which informative columns are nearly the same."""
+    sets = audit.near_duplicates or ()
+    lines = [
+        f"{_named(each.features, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
+        f"{correlation_in_words(each.correlation, least=len(each.features) > 2)}): they share their score."
+        for each in sets[:MOST_NAMED]
+    ]
+    n_left = len(sets) - MOST_NAMED
+    if n_left > 0:
+        lines.append(f"{counted(n_left, 'more set')} of informative columns {_is(n_left)} nearly the same.")
+    return lines
+
+
+def _scored_on(audit: Audit) -> str:
+    rows = counted(audit.main.n_rows or 0, f"{audit.rows_in_words} row")
+    return f"Scored on {rows}: {audit.main.provenance['detail']}."
+
+
+def _too_high(audit: Audit) -> list[str]:
+    """Return sentences about the features that the model ranks too high, or why this cannot be told."""
+    if audit.reported is None:
+        return []
+    if audit.main.rows == "train":
+        return [
+            "On training rows the scores have the same bias as the reported importance, so they cannot show which "
+            "features are ranked too high."
+        ]
+    n_rows = audit.main.n_rows or 0
+    if n_rows < ROWS_TO_JUDGE:
+        too_few = "1 row is" if n_rows == 1 else f"{n_rows} rows are"
+        return [f"{too_few} too few to say which features are ranked too high."]
+    return _inflation(audit, audit.reported)
+
+
+def _named(names: Sequence[str], most: int) -> str:
+    """Return the first names in a sentence, and how many more there are."""
+    first, n_left = [shown(name) for name in names[:most]], len(names) - most
+    last = f"{n_left:,} more" if n_left > 0 else first.pop()
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _dependence(audit: Audit) -> list[str]:
@@ -191,8 +256,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     inflated = doubled & (reported - share > NOTABLE)
     largest_first = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
     lines = [
-        f"{shown(names[k])} has {percent(reported[k])} of the reported importance ({rank_of(reported, k)} by "
-        f"{audit.reported_kind}), but {percent(share[k])} after debiasing."
+        f"Reported too high: {shown(names[k])} has {percent(reported[k])} of the reported importance "
+        f"({rank_of(reported, k)} by {audit.reported_kind}), but {percent(share[k])} after debiasing."
         for k in largest_first[:MOST_NAMED]
     ]
     n_unnamed = len(largest_first) - MOST_NAMED
@@ -201,9 +266,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
         lines.append(
             f"{n_unnamed:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}."
         )
-    if not largest_first:
-        lines.append(f"No feature has a reported share that is at least twice its debiased share and {_EXCESS}.")
-    return lines + _slightly_inflated(audit, reported, doubled & ~inflated)
+    lines += _slightly_inflated(audit, reported, doubled & ~inflated)
+    return lines or [f"No feature has a reported share that is at least twice its debiased share and {_EXCESS}."]
 
 
 def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDArray[np.bool_]) -> list[str]:
@@ -212,7 +276,7 @@ def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDAr
     if total - debiased <= NOTABLE_TOGETHER:
         return []
     return [
-        f"{slight.sum():,} of {slight.size:,} features have a reported share that is at least twice their debiased "
-        f"share, but at most 1 percentage point above it. Together they have {percent(total)} of the reported "
-        f"importance, but {percent(debiased)} after debiasing."
+        f"Reported too high together: {slight.sum():,} of {slight.size:,} features have {percent(total)} of the "
+        f"reported importance, but {percent(debiased)} after debiasing. Each has at least twice its debiased share, "
+        "but at most 1 percentage point more."
     ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.errors import DebiasError
 from debias.results.checks import check_audit, check_scores
+from debias.results.near_duplicates import NearDuplicates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.scores import Scores
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
+READABLE = (5, SCHEMA_VERSION)
+"""The versions that can be read."""
+SINCE_6 = ("near_duplicates",)
+"""Fields that an audit of version 5 does not have."""
 DEEPEST = 50
 """Fields without a fixed form (details, settings, provenance) may be nested to this many levels."""
 AGREE = 1e-9
@@ -52,7 +57,7 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
     plain = _parsed(text, "audit")
     names = ("reported", "reported_kind", "main_scorer", "n_values", "fingerprints", "scores")
     _require(plain, (*names, *DERIVED), "")
-    _refuse_unknown(plain, (*names, *DERIVED, *WORDS), "")
+    _refuse_unknown(plain, (*names, *SINCE_6, *DERIVED, *WORDS), "")
     fields: dict[str, Any] = {
         "reported": _or_none(_numbers)(plain["reported"], "reported"),
         "reported_kind": _text(plain["reported_kind"], "reported_kind"),
@@ -62,6 +67,7 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
             name: _text(value, f"fingerprints.{name}")
             for name, value in _mapping(plain["fingerprints"], "fingerprints").items()
         },
+        "near_duplicates": _or_none(_near_duplicates)(plain.get("near_duplicates"), "near_duplicates"),
     }
     scores = {}
     for name, plain_scores in _mapping(plain["scores"], "scores").items():
@@ -118,7 +124,7 @@ def _require_version(plain: dict[str, Any], what: str) -> None:
         raise _malformed("it has no schema_version")
     if isinstance(version, bool) or not isinstance(version, int):
         raise _malformed(f"its schema_version is {_shown(version)}")
-    if version != SCHEMA_VERSION:
+    if version not in READABLE:
         what = "an audit" if what == "audit" else "scores"
         how = (
             "A newer debias wrote it: update debias"
@@ -126,7 +132,8 @@ def _require_version(plain: dict[str, Any], what: str) -> None:
             else "An older debias wrote it: write it again with this version, from the old model and its rows"
         )
         raise DebiasError(
-            f"{what} of schema version {version}, but this debias reads schema version {SCHEMA_VERSION}. {how}"
+            f"{what} of schema version {version}, but this debias reads schema versions {READABLE[0]} to "
+            f"{SCHEMA_VERSION}. {how}"
         )
 
 
@@ -220,6 +227,17 @@ def _table(value: Any, at: str) -> NDArray[np.float64]:
     if len({row.size for row in rows}) > 1:
         raise _malformed(f"{at} has rows of different lengths")
     return np.array(rows, dtype=np.float64)
+
+
+def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
+    sets = []
+    for k, plain in enumerate(_list(value, at)):
+        here = f"{at}[{k}]."
+        _require(_mapping(plain, f"{at}[{k}]"), ("features", "correlation"), here)
+        _refuse_unknown(plain, ("features", "correlation"), here)
+        features = _texts(plain["features"], f"{here}features")
+        sets.append(NearDuplicates(features, _number(plain["correlation"], f"{here}correlation")))
+    return tuple(sets)
 
 
 _OF_SCORES: dict[str, Callable[[Any, str], Any]] = {

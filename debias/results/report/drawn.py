@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.results.audit import Audit
+    from debias.results.scores import Scores
 
 MOST_DRAWN = 30
 """A picture shows at most this many features unless the caller says otherwise."""
@@ -29,7 +30,7 @@ def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int
     Returns
     -------
     features : array of int64 of shape (n_drawn,)
-        The features reported highest (10, but at most a third of `most`), and then the informative ones with the
+        The features reported highest (10, but at most half of `most`), and then the informative ones with the
         largest debiased score while there is room; of an audit without a test, those with a share above 0. If no
         importance is reported, the highest scores take its place. Sorted by debiased share, the largest first.
     n_left : int
@@ -40,17 +41,30 @@ def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int
     ValueError
         `most` is less than 1.
     """
-    if most < 1:
-        raise ValueError(f"most must be at least 1, not {most!r}")
     score, share = audit.main.values, audit.share
     reported = score if audit.reported is None or not audit.reported.any() else audit.reported
-    by_score = np.lexsort((-score, -share))
-    highest = np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 3))]
-    candidate = share > 0 if audit.main.selected is None else audit.main.selected
-    drawn = np.zeros(score.size, dtype=bool)
-    drawn[highest] = True
+    of_interest = share > 0 if audit.main.selected is None else audit.main.selected
+    return _drawn(np.lexsort((-score, -share)), reported, of_interest, most)
+
+
+def drawn_of_scores(scores: Scores, most: int = MOST_DRAWN) -> tuple[NDArray[np.int64], int]:
+    """Return the features that a picture of one scorer shows, the largest score first, and how many it leaves out.
+
+    As :func:`drawn_features`, with the highest scores in place of those reported highest.
+    """
+    by_score = np.argsort(-scores.values, kind="stable")
+    return _drawn(by_score, scores.values, scores.values > 0 if scores.selected is None else scores.selected, most)
+
+
+def _drawn(
+    order: NDArray[np.int64], reported: NDArray[np.float64], of_interest: NDArray[np.bool_], most: int
+) -> tuple[NDArray[np.int64], int]:
+    if most < 1:
+        raise ValueError(f"most must be at least 1, not {most!r}")
+    drawn = np.zeros(reported.size, dtype=bool)
+    drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
     room = most - int(drawn.sum())
-    drawn[[k for k in by_score if candidate[k] and not drawn[k]][:room]] = True
+    drawn[[k for k in order if of_interest[k] and not drawn[k]][:room]] = True
     if (~drawn).sum() == 1 and drawn.sum() < most:
         drawn[:] = True
-    return by_score[drawn[by_score]].astype(np.int64), int((~drawn).sum())
+    return order[drawn[order]].astype(np.int64), int((~drawn).sum())

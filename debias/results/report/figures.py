@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
 from debias.results.sentences import sufficient_z
 from debias.text import percent_in_table, shown
 
@@ -57,17 +58,9 @@ def settings(salt: str = "debias") -> Iterator[None]:
         yield
 
 
-def most_important(audit: Audit, most: int) -> list[int]:
-    """Return the features with the largest share, reported or debiased, sorted by debiased share."""
-    share, score = audit.share, audit.main.values
-    largest = share if audit.reported is None else np.maximum(share, audit.reported)
-    features = np.lexsort((-score, -largest))[:most]
-    return [int(k) for k in features[np.lexsort((-score[features], -share[features]))]]
-
-
-def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
+def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw debiased shares with their intervals and the reported shares, the largest on top."""
-    features = most_important(audit, most)
+    features, n_left = drawn_features(audit, most)
     place, verdicts = np.arange(len(features)), audit.verdict
     total = np.maximum(audit.main.values, 0.0).sum() or 1.0
     if audit.main.standard_error is not None:
@@ -77,16 +70,16 @@ def draw_shares(audit: Audit, axes: Any, most: int = 30) -> None:
     if audit.reported is not None:
         axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
     _dots(axes, audit, audit.share[features], place, features)
-    axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [audit.main.feature_names[k] for k in features])
+    axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
+    _name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, _shares_left(audit, features))
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
 
 
-def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
+def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw the test statistic of each feature, and the band in which noise would lie."""
     assert audit.main.z is not None
-    features = most_important(audit, most)
+    features, n_left = drawn_features(audit, most)
     place = np.arange(len(features))
     low, high = _noise_band(audit, features)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="90% of noise", zorder=0)
@@ -94,8 +87,11 @@ def draw_evidence(audit: Audit, axes: Any, most: int = 30) -> None:
     _dots(axes, audit, audit.main.z[features], place, features)
     if audit.main.threshold is not None:
         label = "family-wise limit" if sufficient_z(audit) is None else "minimum detectable z"
-        axes.axvline(audit.main.threshold, color=INK, lw=1, ls=(0, (4, 3)), label=label)
-    _name_rows(axes, [audit.main.feature_names[k] for k in features])
+        dashes = (0, (4, 3))
+        axes.vlines(audit.main.threshold, -0.5, len(features) - 0.5, color=INK, lw=1, ls=dashes, label=label)
+    left = np.delete(audit.main.z, features)
+    about_left = f"z from {left.min():z.1f} to {left.max():z.1f}" if n_left else ""
+    _name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel("z (score divided by its spread)")
 
 
@@ -109,8 +105,9 @@ def noise_distribution(audit: Audit) -> str:
 def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     """Draw the rank of each feature by the reported importance and after debiasing."""
     assert audit.reported is not None
-    features, verdicts = most_important(audit, most), audit.verdict
-    before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -audit.reported[k]))}  # type: ignore[index]
+    features, n_left = drawn_features(audit, most)
+    verdicts, reported_shares = audit.verdict, audit.reported
+    before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -reported_shares[k]))}
     for after, k in enumerate(features):
         verdict = verdicts[k]
         dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
@@ -123,7 +120,9 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
     axes.text(1.1, -1.1, "debiased", ha="left", weight="bold")
-    axes.set(xlim=(-1.35, 2.35), ylim=(len(features) - 0.5, -1.5))
+    if n_left:
+        axes.text(0.5, len(features), f"+{n_left:,} more", ha="center", va="center", color=MUTED, fontsize=8.5)
+    axes.set(xlim=(-1.35, 2.35), ylim=(len(features) - 0.5 + bool(n_left), -1.5))
     axes.axis("off")
 
 
@@ -138,7 +137,7 @@ def draw_values(audit: Audit, axes: Any) -> None:
             x, np.minimum(audit.reported, audit.share), np.maximum(audit.reported, audit.share), color=GRID, lw=1
         )
     axes.plot(x, audit.reported, "D", mfc="none", mec=MUTED, ms=5 if few else 3, label="reported", ls="none")
-    _dots(axes, audit, audit.share, x, list(range(x.size)), flipped=True, size=6.0 if few else 3.5)
+    _dots(axes, audit, audit.share, x, np.arange(x.size), flipped=True, size=6.0 if few else 3.5)
     k = int(np.argmax(audit.reported - audit.share))
     if audit.reported[k] - audit.share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
@@ -155,9 +154,9 @@ def draw_values(audit: Audit, axes: Any) -> None:
     axes.set_axisbelow(True)
 
 
-def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
+def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
     """Draw the scores of one scorer, the largest on top, with intervals if they have standard errors."""
-    features = np.argsort(-scores.values, kind="stable")[:most]
+    features, n_left = drawn_of_scores(scores, most)
     place, values = np.arange(len(features)), scores.values[features]
     if scores.standard_error is not None:
         reach = scores.interval().to_numpy()[features]
@@ -172,8 +171,10 @@ def draw_scores(scores: Scores, axes: Any, most: int = 30) -> None:
             )
     if scores.selected is not None:
         axes.legend(loc="lower right", edgecolor=GRID)  # where the smallest scores are
-    axes.axvline(0, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [scores.feature_names[k] for k in features])
+    axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
+    left = np.delete(scores.values, features)
+    about_left = f"{left.min():z.3g} to {left.max():z.3g}" if n_left else ""
+    _name_rows(axes, [scores.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
 
 
@@ -183,7 +184,8 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
         if axes is None:
             import matplotlib.pyplot as plt
 
-            n_rows = min(most, len(getattr(result, "main", result).feature_names))
+            features, n_left = drawn_of_scores(result, most) if draw is draw_scores else drawn_features(result, most)
+            n_rows = len(features) + bool(n_left)
             axes = plt.subplots(figsize=(6.4, 1.2 + 0.24 * n_rows), layout="constrained")[1]
         draw(result, axes, most)
         if axes.get_legend() is None and axes.get_legend_handles_labels()[0]:
@@ -199,7 +201,15 @@ def shortened(name: str, longest: int = LONGEST) -> str:
     return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
-def _noise_band(audit: Audit, drawn: list[int]) -> NDArray[np.float64]:
+def _shares_left(audit: Audit, drawn: NDArray[np.int64]) -> str:
+    """Return the shares of the features that are not drawn, together."""
+    debiased = f"{percent_in_table(np.delete(audit.share, drawn).sum())} debiased"
+    if audit.reported is None:
+        return f"together {debiased}"
+    return f"together {percent_in_table(np.delete(audit.reported, drawn).sum())} reported, {debiased}"
+
+
+def _noise_band(audit: Audit, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the 5% and 95% quantiles of z of noise, shape (2, n_drawn)."""
     from scipy.special import ndtri, stdtrit
 
@@ -222,7 +232,7 @@ def _dots(
     audit: Audit,
     values: NDArray[np.float64],
     place: Any,
-    features: list[int],
+    features: NDArray[np.int64],
     flipped: bool = False,
     size: float = 6.0,
 ) -> None:
@@ -243,9 +253,15 @@ def _dots(
             )
 
 
-def _name_rows(axes: Any, names: list[str]) -> None:
-    axes.set_yticks(range(len(names)), [shortened(name) for name in names])
-    axes.set_ylim(len(names) - 0.5, -0.5)
+def _name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:
+    """Name the rows, with a last row about the features that are left out."""
+    labels = [shortened(name) for name in names] + [f"+{n_left:,} more"] * bool(n_left)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    if n_left:
+        axes.get_yticklabels()[-1].set_color(MUTED)
+        beside = {"transform": axes.get_yaxis_transform(), "color": MUTED, "fontsize": 8.5, "va": "center"}
+        axes.text(0.01, len(names), about_left, **beside)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=GRID, lw=0.6)
     axes.set_axisbelow(True)

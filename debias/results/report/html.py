@@ -12,9 +12,10 @@ import numpy as np
 
 from debias.results.console import cells
 from debias.results.report import figures
+from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
 from debias.results.report.svg import Styles, to_svg
-from debias.results.sentences import headline, sufficient_z, test_description
-from debias.text import shown
+from debias.results.sentences import headline, reports_anything, sufficient_z, test_description
+from debias.text import percent_in_table, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
 
 NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
-MOST_IN_FIGURE = 30
 MOST_IN_NOTEBOOK = 20
 """A notebook shows this many features; the page has all of them."""
 TEST_IN_WORDS = {
@@ -87,7 +87,7 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
     return environment.get_template(name).render(
         title=title or f"Which features of this {audit.main.settings['model']} matter",
         headline=headline(audit),
-        sentences=audit.summary(),
+        sentences=[sentence for sentence in audit.summary() if sentence != headline(audit)],
         facts=_facts(audit),
         figures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
         table=_table(audit, _order(audit)[:most], with_scores=most is None),
@@ -111,6 +111,8 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
         facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
         test = audit.main.details.get("test", {})
         error = {"fwer": "family-wise error rate", None: "error rate"}.get(test.get("error"), "false discovery rate")
+        if audit.unsupported_share and 0 < audit.unsupported_share < 1:
+            facts.append(("reported for the others", percent_in_table(audit.unsupported_share)))
         facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts
 
@@ -181,9 +183,8 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
     """Return the figures for which the audit has numbers, each with a caption and a table of its numbers."""
-    n_features = audit.share.size
-    n_shown = min(MOST_IN_FIGURE, n_features)
-    height = 0.9 + 0.2 * n_shown
+    drawn, n_left = drawn_features(audit)
+    height = 0.9 + 0.2 * (len(drawn) + bool(n_left))
     pictures = [
         _figure("shares", "How much", figures.draw_shares, audit, styles, height, _about_shares(audit)),
     ]
@@ -194,7 +195,9 @@ def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
         pictures.append(_figure("evidence", "How sure", figures.draw_evidence, audit, styles, height, about))
     if audit.reported is not None:
         about = _about_slopes(audit)
-        pictures.append(_figure("slopes", "Before and after", figures.draw_slopes, audit, styles, 4.6, about))
+        most = figures.MOST_IN_SLOPES
+        height = 1.4 + 0.2 * min(most, audit.share.size)
+        pictures.append(_figure("slopes", "Before and after", figures.draw_slopes, audit, styles, height, about, most))
     if audit.reported is not None and audit.n_values is not None:
         heading, about = "Importance and number of values", _about_values(audit)
         pictures.append(_figure("values", heading, figures.draw_values, audit, styles, 3.6, about))
@@ -226,9 +229,9 @@ def _about_evidence(audit: Audit) -> str:
 
 
 def _about_slopes(audit: Audit) -> str:
-    n_features, most = audit.share.size, figures.MOST_IN_SLOPES
-    some = f"the {most} features with the largest reported or debiased share (ranked among themselves)"
-    which = "each feature" if n_features <= most else some
+    drawn, n_left = drawn_features(audit, figures.MOST_IN_SLOPES)
+    some = f"{len(drawn)} of {audit.share.size:,} features, ranked among themselves,"
+    which = some if n_left else "each feature"
     dashed = " Dashed lines mark features that are indistinguishable from noise." if audit.tested else ""
     return f"Rank of {which} by the reported importance (left) and after debiasing (right).{dashed}"
 
@@ -242,14 +245,26 @@ def _about_values(audit: Audit) -> str:
 
 def _which(audit: Audit) -> str:
     """Return a sentence on which features a figure shows, if it does not show all."""
-    n, largest = audit.share.size, "debiased" if audit.reported is None else "reported or debiased"
-    if n <= MOST_IN_FIGURE:
+    (drawn, n_left), n_features = drawn_features(audit), audit.share.size
+    if not n_left:
         return ""
-    return f" These are the {MOST_IN_FIGURE} features with the largest {largest} share. The table has all {n:,}."
+    highest = f"the {HIGHEST} {'reported highest' if reports_anything(audit) else 'with the highest score'}"
+    others = "the informative ones" if audit.tested else "those with a debiased share above 0"
+    return (
+        f" Shown are {len(drawn)} of {n_features:,} features: {highest}, and {others} (the strongest, if there "
+        f"are more than {MOST_DRAWN}). The table has all {n_features:,}."
+    )
 
 
 def _figure(
-    name: str, heading: str, draw: Any, audit: Audit, styles: Styles, height: float, caption: str
+    name: str,
+    heading: str,
+    draw: Any,
+    audit: Audit,
+    styles: Styles,
+    height: float,
+    caption: str,
+    most: int = MOST_DRAWN,
 ) -> dict[str, Any]:
     from matplotlib.figure import Figure
 
@@ -261,13 +276,12 @@ def _figure(
         if handles:
             figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
         svg = to_svg(figure, name, heading, caption, styles)
-    which = np.array(figures.most_important(audit, MOST_IN_FIGURE), dtype=np.int64)
     return {
         "name": name,
         "heading": heading,
         "caption": caption,
         "svg": svg,
-        "table": _table(audit, which, with_scores=False),
+        "table": _table(audit, drawn_features(audit, most)[0], with_scores=False),
     }
 
 

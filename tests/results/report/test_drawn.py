@@ -19,7 +19,7 @@ def test_drawn_features_are_the_highest_reported_and_the_strongest_informative(m
         order = [(-share[k], -score[k]) for k in features]
         assert order == sorted(order)
         reported = audit.reported if audit.reported is not None and audit.reported.any() else score
-        n_highest = min(10, int(np.ceil(most / 3)), n)
+        n_highest = min(10, int(np.ceil(most / 2)), n)
         assert (np.sort(reported[features])[::-1][:n_highest] == np.sort(reported)[::-1][:n_highest]).all()
         left = sorted(set(range(n)) - set(features.tolist()))
         of_interest = share > 0 if audit.main.selected is None else audit.main.selected

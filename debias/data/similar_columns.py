@@ -1,0 +1,106 @@
+"""Columns that are nearly the same, by the rank correlation: a monotone function of a column gives the same splits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.near_duplicates import NearDuplicates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NEARLY_THE_SAME = 0.95
+"""Two columns are nearly the same if their absolute rank correlation is at least this,"""
+LEAST_ROWS = 10
+"""over at least this many rows,"""
+MOST_ROWS = 10_000
+"""and at most this many, spread evenly."""
+
+
+def near_duplicates(
+    X: NDArray[np.floating], names: Sequence[str], of_categories: NDArray[np.bool_]
+) -> tuple[NearDuplicates, ...]:
+    """Return the sets of columns that are nearly the same.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_columns)
+        The columns with the largest scores first, missing values as NaN.
+    names : sequence of str of length n_columns
+    of_categories : array of bool of shape (n_columns,)
+        Which columns hold codes of categories. The codes have no order, so two such columns are the same if their
+        categories correspond one to one.
+
+    Returns
+    -------
+    tuple of NearDuplicates
+        Every two columns of a set are nearly the same. A column is in at most one set: each set begins with the first
+        column that is in none, and takes the others in their order. Two columns are compared only if they are missing
+        in the same rows.
+
+    Examples
+    --------
+    >>> x = np.arange(20.0)
+    >>> near_duplicates(np.column_stack([x, x % 7, x**2]), ["x", "rest", "square"], np.zeros(3, dtype=bool))
+    (NearDuplicates(features=('x', 'square'), correlation=1.0),)
+    """
+    related = _related(X, of_categories)
+    sets, free = list[NearDuplicates](), list(range(len(names)))
+    while free:
+        chosen = [free.pop(0)]
+        for k in list(free):
+            if (related[k, chosen] >= NEARLY_THE_SAME).all():
+                chosen.append(k)
+                free.remove(k)
+        if len(chosen) > 1:
+            least = related[np.ix_(chosen, chosen)][~np.eye(len(chosen), dtype=bool)].min()
+            sets.append(NearDuplicates(tuple(names[k] for k in chosen), float(least)))
+    return tuple(sets)
+
+
+def _related(X: NDArray[np.floating], of_categories: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the absolute rank correlation of every two columns, 0 for columns that are not compared."""
+    related = np.zeros((X.shape[1], X.shape[1]))
+    if len(X) < LEAST_ROWS:
+        return related
+    numeric = defaultdict[bytes, list[int]](list)
+    same_categories = defaultdict[bytes, list[int]](list)
+    for k, column in enumerate(X.T):
+        if of_categories[k]:
+            same_categories[_by_first_row(column).tobytes()].append(k)
+        else:
+            numeric[np.isnan(column).tobytes()].append(k)
+    for columns in same_categories.values():
+        related[np.ix_(columns, columns)] = 1.0
+    for columns in numeric.values():
+        present = X[~np.isnan(X[:, columns[0]])][:, columns]
+        if len(present) >= LEAST_ROWS:
+            ranks = np.column_stack([_ranks(column) for column in present.T])
+            related[np.ix_(columns, columns)] = _correlations(ranks)
+    return related
+
+
+def _by_first_row(column: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Return the number of each row's category, in the order in which the categories first occur."""
+    _, first, code = np.unique(column, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[code.ravel()]
+
+
+def _ranks(column: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the rank of each row; equal values share their mean rank."""
+    _, code, count = np.unique(column, return_inverse=True, return_counts=True)
+    mean_rank: NDArray[np.float64] = np.cumsum(count) - (count - 1) / 2
+    return mean_rank[code.ravel()]
+
+
+def _correlations(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the absolute correlation of every two columns, 0 with a constant column."""
+    centred = ranks - ranks.mean(axis=0)
+    length = np.sqrt((centred**2).sum(axis=0))
+    unit = centred / np.where(length > 0, length, 1.0)
+    return np.minimum(np.abs(unit.T @ unit), 1.0)
