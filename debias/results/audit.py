@@ -227,9 +227,7 @@ class Audit:
             "untested_because": self.untested_because,
             "unsupported_share": self.unsupported_share,
             "n_values": None if self.n_values is None else self.n_values.tolist(),
-            "near_duplicates": None
-            if self.near_duplicates is None
-            else [each.to_dict() for each in self.near_duplicates],
+            "near_duplicates": None if sets is None else [each.to_dict() for each in sets],
             "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),
