@@ -16,6 +16,8 @@ ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data"
 """Names of the kinds of evaluation rows in text."""
 CLOSE = 1e-9
 """A share this close to 1 is 1: shares are sums of rounded figures."""
+LONGEST = 26
+"""A figure has room for this many characters of a name; tables of reports show the whole name."""
 
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -50,6 +52,20 @@ def shown(text: str, keep: str = "") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c in keep or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+
+
+def shortened(name: str, longest: int = LONGEST) -> str:
+    """Return a name that fits: without its middle if it is too long, and with invisible characters escaped.
+
+    Examples
+    --------
+    >>> shortened("remainder__worst concave points", 16)
+    'remainder_…oints'
+    """
+    drawn = shown(name)
+    if len(drawn) <= longest:
+        return drawn
+    return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
 def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Index[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,11 @@ import numpy as np
 
 from debias.atomic_files import write_text
 from debias.errors import DebiasError
-from debias.results import sentences, untested
+from debias.results import sentences, short_text, untested
 from debias.results import stored as stored_results
 from debias.results.scores import DEPENDENCE, Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import counted, feature_index, shown, to_csv
+from debias.text import feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,10 +62,7 @@ class Audit:
     near_duplicates: tuple[NearDuplicates, ...] | None = None
 
     def __repr__(self) -> str:
-        counts = [f"{count:,} {verdict}" for verdict, count in Counter(self.verdict).items()]
-        rows = counted(self.main.n_rows or 0, f"{self.rows_in_words} row")
-        features = counted(self.share.size, "feature")
-        return f"<Audit of {self.main.settings['model']}: {rows}, {features} ({', '.join(counts)})>"
+        return short_text.of_audit(self)
 
     @classmethod
     def of(

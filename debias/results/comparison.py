@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from debias.text import correlation_in_words, counted, percent
+from debias.results import short_text
+from debias.text import correlation_in_words, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +44,7 @@ class Comparison:
     traits: pd.DataFrame
 
     def __repr__(self) -> str:
-        return f"<Comparison of {', '.join(self.scores)}: {counted(len(self.traits), 'feature')}>"
+        return short_text.of_comparison(self)
 
     @property
     def table(self) -> pd.DataFrame:

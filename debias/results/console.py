@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from debias.results.untested import tell_nothing
-from debias.text import counted, percent_in_table, shown
+from debias.results.cells import HEADING, cells, columns_that_fit
+from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
+from debias.text import counted, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
 
 
-HEADING = {"share": "debiased share", "standard_error": "standard error, splits fixed", "p_adjusted": "adjusted p"}
 HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because", "dependence_p_adjusted"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
-NARROW = 110
-"""A terminal with fewer columns than this has no room for the scores either."""
 TESTED = {"z", "p_adjusted", "verdict", "dependence"}
 WORDS = {"verdict", "dependence"}
+SHORTEST_NAME = 14
+"""A name is folded if it is longer than this and there is no room."""
+BETWEEN = 3
+"""Columns of a terminal that a table takes for each of its columns: two spaces and a line."""
 
 
 def print_audit(console: Console, audit: Audit) -> None:
-    """Print the table and the summary of an audit. Its warnings were shown when they were raised."""
+    """Print what matters, the table, and then the rest of the summary. Its warnings were shown when they were raised.
+
+    If nothing was tested, the reason comes before the table.
+    """
     sentences = audit.summary()
-    n_before = 1 if tell_nothing(audit.main) else 0  # the reason why the table says nothing comes before it
+    n_before = max(1, sentences.index(audit.test_summary()))
     for line in sentences[:n_before]:
         console.print(_plain(line))
     print_table(console, audit)
@@ -39,34 +44,52 @@ def print_audit(console: Console, audit: Audit) -> None:
 
 
 def print_table(console: Console, audit: Audit) -> None:
-    """Print the table of an audit."""
+    """Print the table of an audit: of many features, those of its figures. Verdicts are the last to give way."""
     from rich.table import Table
 
-    frame = audit.table
+    frame, n_left = audit.table, 0
+    if len(frame) > MOST_DRAWN:
+        drawn, n_left = drawn_features(audit)
+        frame = frame.loc[[audit.main.feature_names[k] for k in drawn]]
     console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}"), style="bold")
+    longest = max(len(_plain(name)) for name in ["feature", *frame.index])
+    written = {
+        name: cells(name, frame[name])
+        for name in frame.columns
+        if name not in HIDDEN and (audit.tested or name not in TESTED)
+    }
+    room = console.width - 1 - BETWEEN
+    wide = {name: max(map(len, [*column, _heading(audit, name)])) + BETWEEN for name, column in written.items()}
+    tight = sum(wide.values()) + longest > room
+    if tight:
+        widths = {
+            name: max(map(len, [*column, *HEADING.get(name, name).split()])) + BETWEEN
+            for name, column in written.items()
+        }
+        printed = columns_that_fit(widths, room - min(longest, SHORTEST_NAME))
+    else:
+        widths, printed = wide, list(wide)
     table = Table()
-    table.add_column("feature", overflow="fold", min_width=min(14, max(len(_plain(name)) for name in frame.index)))
-    printed = [name for name in frame.columns if name not in HIDDEN and (audit.tested or name not in TESTED)]
-    if console.width < NARROW and audit.tested:
-        printed = [name for name in printed if name not in audit.scores and name != "dependence"]
-    columns = []
+    table.add_column("feature", overflow="fold", min_width=min(SHORTEST_NAME, longest))
     for name in printed:
         justify: Literal["left", "right"] = "left" if name in WORDS else "right"
-        heading = _plain("reported") if console.width < NARROW and name == "reported" else _heading(audit, name)
-        written = cells(name, frame[name])
-        width = max(map(len, [*written, *heading.plain.split()])) if console.width < NARROW else None
-        table.add_column(heading, justify=justify, overflow="fold", no_wrap=name in WORDS, max_width=width)
-        columns.append(written)
-    for row in zip(frame.index, *columns, strict=True):
+        heading = HEADING.get(name, name) if tight else _heading(audit, name)
+        table.add_column(
+            _plain(heading), justify=justify, overflow="fold", no_wrap=name in WORDS, max_width=widths[name] - BETWEEN
+        )
+    for row in zip(frame.index, *(written[name] for name in printed), strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
+    _print_left_out(console, n_left)
 
 
 def print_scores(console: Console, scores: Scores) -> None:
     """Print scores, the largest first, with their unit and what is known about the rows."""
     from rich.table import Table
 
-    order = np.argsort(-scores.values, kind="stable")
+    order, n_left = np.argsort(-scores.values, kind="stable"), 0
+    if order.size > MOST_DRAWN:
+        order, n_left = drawn_of_scores(scores)
     of = scores.settings["model"] or f"{counted(scores.n_rows or 0, 'row')} of data"
     frame = scores.to_frame().iloc[order]
     hidden = {"p_value", "selected"} if scores.p_adjusted is not None else set()  # the adjusted p-value implies both
@@ -80,6 +103,7 @@ def print_scores(console: Console, scores: Scores) -> None:
     for row in zip(frame.index, *columns, strict=True):
         table.add_row(*(_plain(str(cell)) for cell in row))
     console.print(table)
+    _print_left_out(console, n_left)
     if scores.provenance:
         console.print(_plain(f"Scored on {_rows(scores)}: {scores.provenance['detail']}."))
 
@@ -103,13 +127,13 @@ def print_gate(console: Console, gate: Gate) -> None:
     console.print(_plain(f"The gate {verdict}."))
 
 
-def cells(name: str, values: object) -> list[str]:
-    """Format a column of an audit or of scores for a reader, by its name."""
-    return FORMAT.get(name, _figures)(values)
+def _print_left_out(console: Console, n_left: int) -> None:
+    if n_left:
+        console.print(_plain(f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."))
 
 
-def _heading(audit: Audit, name: str) -> Text:
-    return _plain(f"reported ({audit.reported_kind})" if name == "reported" else HEADING.get(name, name))
+def _heading(audit: Audit, name: str) -> str:
+    return f"reported ({audit.reported_kind})" if name == "reported" else HEADING.get(name, name)
 
 
 def _rows(scores: Scores) -> str:
@@ -121,48 +145,3 @@ def _plain(text: str) -> Text:
     from rich.text import Text
 
     return Text(shown(text))
-
-
-def _p_values(values: object) -> list[str]:
-    return ["< 0.001" if value < 0.001 else f"{value:.3f}" for value in np.asarray(values, dtype=np.float64)]
-
-
-def _z(values: object) -> list[str]:
-    return [f"{value + 0.0:.2f}" for value in np.round(np.asarray(values, dtype=np.float64), 2)]
-
-
-def _words(values: object) -> list[str]:
-    return [str(value) for value in np.asarray(values, dtype=object)]
-
-
-def _yes(values: object) -> list[str]:
-    return ["yes" if value else "" for value in np.asarray(values, dtype=bool)]
-
-
-def _percent(values: object) -> list[str]:
-    return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
-
-
-def _figures(values: object) -> list[str]:
-    """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
-    array = np.asarray(values, dtype=np.float64)
-    largest = float(np.abs(array).max(initial=0.0))
-    if largest == 0:
-        return ["0"] * array.size
-    decimals = 3 - int(np.floor(np.log10(largest)))
-    if decimals > 8:
-        return [f"{value:.3e}" for value in array]
-    return [f"{value + 0.0:,.{max(0, decimals)}f}" for value in np.round(array, max(0, decimals))]
-
-
-FORMAT = {
-    "reported": _percent,
-    "share": _percent,
-    "z": _z,
-    "p_value": _p_values,
-    "p_adjusted": _p_values,
-    "verdict": _words,
-    "dependence": _words,
-    "dependence_p_adjusted": _p_values,
-    "selected": _yes,
-}

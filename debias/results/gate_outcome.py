@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
+from debias.results import short_text
 from debias.text import shown, to_csv
 
 
@@ -81,6 +82,9 @@ class Gate:
     results: tuple[Result, ...]
     changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return short_text.of_gate(self)
 
     @property
     def passed(self) -> bool:

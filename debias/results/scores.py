@@ -12,7 +12,7 @@ from debias.atomic_files import write_text
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, counted, feature_index, shown, to_csv
+from debias.text import ROWS, feature_index, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +88,9 @@ class Scores:
     null: NDArray[np.float64] | None = None
 
     def __repr__(self) -> str:
-        rows = "" if self.rows is None else f", {counted(self.n_rows or 0, f'{self.rows_in_words} row')}"
-        return f"<Scores of {self.scorer}: {counted(len(self.feature_names), 'feature')}{rows}>"
+        from debias.results import short_text
+
+        return short_text.of_scores(self)
 
     @property
     def unproven_because(self) -> str | None:

@@ -16,6 +16,8 @@ MOST_DRAWN = 30
 """A picture shows at most this many features unless the caller says otherwise."""
 HIGHEST = 10
 """A picture shows this many of the features that the model reports highest."""
+FEW = 2
+"""A picture leaves out no features if there are at most this many, and there is room."""
 
 
 def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int64], int]:
@@ -34,7 +36,7 @@ def drawn_features(audit: Audit, most: int = MOST_DRAWN) -> tuple[NDArray[np.int
         largest debiased score while there is room; of an audit without a test, those with a share above 0. If no
         importance is reported, the highest scores take its place. Sorted by debiased share, the largest first.
     n_left : int
-        Number of features left out. A single one is drawn if there is room: a line about it would be as long.
+        Number of features left out. One or two are drawn if there is room.
 
     Raises
     ------
@@ -65,6 +67,6 @@ def _drawn(
     drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
     room = most - int(drawn.sum())
     drawn[[k for k in order if of_interest[k] and not drawn[k]][:room]] = True
-    if (~drawn).sum() == 1 and drawn.sum() < most:
+    if (~drawn).sum() <= min(FEW, most - drawn.sum()):
         drawn[:] = True
     return order[drawn[order]].astype(np.int64), int((~drawn).sum())

@@ -14,7 +14,7 @@ import numpy as np
 
 from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
 from debias.results.sentences import sufficient_z
-from debias.text import percent_in_table, shown
+from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +29,6 @@ MARKER = {"informative": "o", "indistinguishable": "x", "untested": "s"}
 LABEL = {"informative": "informative", "indistinguishable": "indistinguishable from noise", "untested": "not tested"}
 MOST_IN_SLOPES = 16
 """The figure of ranks shows this many features."""
-LONGEST = 26
-"""A figure has room for this many characters of a name; tables show the whole name."""
 SETTINGS: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -191,14 +189,6 @@ def on_axes(draw: Any, result: Any, axes: Any, most: int) -> Any:
         if axes.get_legend() is None and axes.get_legend_handles_labels()[0]:
             axes.legend(loc="best", edgecolor=GRID)
     return axes
-
-
-def shortened(name: str, longest: int = LONGEST) -> str:
-    """Return a name that fits: without its middle if it is too long, and with invisible characters escaped."""
-    drawn = shown(name)
-    if len(drawn) <= longest:
-        return drawn
-    return f"{drawn[: longest - longest // 3 - 1]}\N{HORIZONTAL ELLIPSIS}{drawn[-(longest // 3) :]}"
 
 
 def _shares_left(audit: Audit, drawn: NDArray[np.int64]) -> str:

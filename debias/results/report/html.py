@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.console import cells
+from debias.results.cells import cells
 from debias.results.report import figures
 from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
 from debias.results.report.svg import Styles, to_svg

@@ -9,7 +9,7 @@ import pytest
 import debias
 from debias.results.report import figures
 from debias.results.report.html import headline
-from debias.text import percent_in_table, shown
+from debias.text import percent_in_table, shortened, shown
 from support.audits import made
 from support.contrast import contrast
 
@@ -215,8 +215,8 @@ def test_the_dots_of_the_picture_are_the_scores():
 
 
 def test_long_names_lose_their_middle():
-    assert figures.shortened("x" * 10 + "y" * 100 + "z" * 10, 12) == "xxxxxxx…zzzz"
-    assert figures.shortened("a\nb\u202e") == r"a\nb\u202e"
+    assert shortened("x" * 10 + "y" * 100 + "z" * 10, 12) == "xxxxxxx…zzzz"
+    assert shortened("a\nb\u202e") == r"a\nb\u202e"
 
 
 def test_the_command_writes_the_report(tmp_path, diabetes, models):
