@@ -12,7 +12,7 @@ from debias.results.sentences import headline
 from debias.text import counted, shortened, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from debias.results.audit import Audit
     from debias.results.comparison import Comparison
@@ -96,7 +96,7 @@ def of_gate(gate: Gate) -> str:
     return _text([line], rules, columns, len(results), "rule")
 
 
-def _names(names: Sequence[str], which: Sequence[int]) -> list[str]:
+def _names(names: Sequence[str], which: Iterable[int]) -> list[str]:
     return [shortened(str(names[k]), LONGEST_NAME) for k in which]
 
 

@@ -253,6 +253,6 @@ def test_training_rows_of_a_model_with_class_weights_are_recognised(n_classes, w
             debias.score(model, X[rows], y[rows])
     with pytest.warns(debias.DebiasWarning, match="these are the training rows"):
         audit = debias.audit(model, X, y, rows="held-out", n_permutations=19, seed=0)
-    assert "but they look like training rows" in audit.summary()[1]
+    assert "but the rows look like training rows" in audit.summary()[0]
     scores = debias.score(model, fresh, fresh_y, rows="held-out")
     assert scores.unproven_because is not None or "without weights" in scores.provenance["detail"]

@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import debias
+from debias.results.near_duplicates import NearDuplicates
 from debias.results.stored import _OF_SCORES
 from support.audits import made
 
@@ -92,6 +94,14 @@ MALFORMED = [
     ("n_values", [2**70, 2, 3, 4], "n_values is not a whole number"),
     ("n_values", [1, 2], "n_values has shape"),
     ("fingerprints", {"model_blake3": 3}, "fingerprints.model_blake3 is not text"),
+    ("near_duplicates", {}, "near_duplicates is not a list"),
+    ("near_duplicates", [3], r"near_duplicates\[0\] is not a JSON object"),
+    ("near_duplicates", [{"features": ["age"]}], r"no near_duplicates\[0\].correlation"),
+    ("near_duplicates", [{"features": ["age", "age"], "correlation": 0.97}], "each feature in one set"),
+    ("near_duplicates", [{"features": ["age"], "correlation": 0.97}], "two or more features in each set"),
+    ("near_duplicates", [{"features": ["age", "city"], "correlation": 0.97}], "'city', which is no informative"),
+    ("near_duplicates", [{"features": ["age", 3], "correlation": 0.97}], r"near_duplicates\[0\].features is not text"),
+    ("near_duplicates", [{"features": [], "correlation": 1, "spare": 0}], r"near_duplicates\[0\].spare is not a field"),
     ("share", [0.25, 0.25, 0.25, 0.25], "share does not follow"),
     ("share", [1.5, 0, 0, 0], "share does not follow"),
     ("share", "none", "share does not follow"),
@@ -158,6 +168,26 @@ def test_what_has_no_fixed_form_is_not_nested_without_end(levels, at):
 def test_a_number_too_large_for_a_float_is_not_finite():
     text = made(NAMES).to_json().replace('"alpha": 0.05', '"alpha": 0.05, "spare": 1e999')
     with pytest.raises(debias.DebiasError, match="details has numbers that are not finite"):
+        debias.Audit.from_json(text)
+
+
+def test_an_audit_of_version_5_is_read_without_what_it_does_not_have():
+    audit = replace(made(NAMES, informative=[1, 1, 0, 0]), near_duplicates=(NearDuplicates(("age", "income"), 0.97),))
+    assert debias.Audit.from_json(audit.to_json()).near_duplicates == audit.near_duplicates
+    plain = json.loads(audit.to_json())
+    assert plain.pop("near_duplicates") == [{"features": ["age", "income"], "correlation": 0.97}]
+    plain["schema_version"] = plain["scores"]["mdi_oob"]["schema_version"] = 5
+    old = debias.Audit.from_json(json.dumps(plain))
+    assert old.near_duplicates is None
+    assert old.summary() == [line for line in audit.summary() if "nearly the same" not in line]
+    assert json.loads(old.to_json()) == json.loads(audit.to_json()) | {"near_duplicates": None}
+
+
+@pytest.mark.parametrize("correlation", [-0.1, 1.1])
+def test_a_correlation_is_between_0_and_1(correlation):
+    audit = made(NAMES, informative=[1, 1, 0, 0])
+    text = replace(audit, near_duplicates=(NearDuplicates(("age", "income"), correlation),)).to_json()
+    with pytest.raises(debias.DebiasError, match="correlation outside 0 to 1"):
         debias.Audit.from_json(text)
 
 

@@ -114,7 +114,7 @@ def says_why(audit, pattern):
     assert set(audit.table["verdict"]) == {"untested"}
     assert audit.table["untested_because"].tolist() == [reason] * len(audit.table)
     assert audit.table.columns[-1] == "untested_because"
-    assert audit.summary()[1] == audit.test_summary() == f"No feature was tested: {reason}."
+    assert audit.summary()[0] == audit.test_summary() == f"No feature was tested: {reason}."
     assert (audit.tested, audit.unsupported_share) == (False, None)
     assert json.loads(audit.to_json())["untested_because"] == reason
     again = debias.Audit.from_json(audit.to_json())

@@ -76,10 +76,11 @@ def test_the_reason_comes_first_everywhere(unseen):
     assert again.summary() == unseen.summary()
 
 
-def test_other_untested_audits_begin_with_the_rows():
+def test_other_untested_audits_begin_with_the_reason_too():
     X, y = rows(200, 60)
     audit = debias.audit(balanced(X, y, None, 10), X, y, test=None)
-    assert audit.summary()[0].startswith("Scored on 200")
+    assert audit.summary()[0] == audit.test_summary()
+    assert audit.summary()[1].startswith("Scored on 200")
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])

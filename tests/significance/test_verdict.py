@@ -43,7 +43,7 @@ def test_verdicts_tell_signal_from_noise(audit):
     assert set(verdict[["noise", "values", "constant"]]) == {"indistinguishable"}
     noise = audit.table.loc[verdict == "indistinguishable", "reported"].sum()
     assert audit.unsupported_share == pytest.approx(noise)
-    assert f"they have {noise:.1%} of the reported importance" in audit.summary()[1]
+    assert f"they have {noise:.1%} of the reported importance" in audit.test_summary()
     assert (audit.table["p_adjusted"] >= audit.table["p_value"]).all()
 
 
@@ -161,7 +161,7 @@ def test_leaves_that_are_no_means_have_p_values_but_no_standard_errors(data):
 
 def test_error_rates_are_told_as_they_were_asked_for(forest, data):
     audit = debias.audit(forest, *data, alpha=0.025, test="conservative")
-    assert "Test: conservative standard errors, family-wise error rate 2.5%" in audit.summary()[1]
+    assert "Test: conservative standard errors, family-wise error rate 2.5%" in audit.test_summary()
 
 
 def test_false_discoveries_rest_on_sequential_p_values(forest, data):

@@ -1,10 +1,13 @@
 """Random audits with the edge cases of real ones: zeros, ties, one feature, nothing informative, nothing tested."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
 import debias
 from debias import p_values
+from debias.results.near_duplicates import NearDuplicates
 from debias.results.untested import with_reason
 
 KINDS = ("permutation", "permutation", "conservative", "naive", "mirror", "own", "untested")
@@ -37,7 +40,24 @@ def drawn(seed):
         others["oob_loss"] = _scores(rng, rng.normal(size=n), n, rows, "oob_loss")
     n_values = rng.integers(1, 500, n) if rng.random() < 0.8 else None
     name = str(rng.choice(["gain", "mean decrease in impurity", "number of splits (of all)"]))
-    return debias.Audit.of(reported, name, {"mdi_oob": scores, **others}, n_values)
+    audit = debias.Audit.of(reported, name, {"mdi_oob": scores, **others}, n_values)
+    return replace(audit, near_duplicates=_near_duplicates(np.random.default_rng([seed, 1]), audit))
+
+
+def _near_duplicates(rng, audit):
+    """Return random sets of informative features, in the order of their shares; None where nothing was tested."""
+    if not audit.tested or rng.random() < 0.2:
+        return None
+    names = [name for name, verdict in audit.table["verdict"].items() if verdict == "informative"]
+    if rng.random() < 0.3:
+        names = []
+    sets = []
+    while len(names) > 1 and len(sets) < 6:
+        taken = sorted(rng.choice(len(names), size=min(len(names), int(rng.choice([2, 3, 8]))), replace=False))
+        correlation = float(rng.choice([0.95, 0.9549, 0.976, 0.994, 0.996, 1.0]))
+        sets.append(NearDuplicates(tuple(names[k] for k in taken), correlation))
+        names = [name for k, name in enumerate(names) if k not in taken]
+    return tuple(sets)
 
 
 def _scores(rng, values, n, rows, scorer="mdi_oob"):
@@ -64,8 +84,6 @@ def _untested(rng, scores):
 
 
 def _tested(rng, scores, z, kind):
-    from dataclasses import replace
-
     n, alpha = z.size, float(rng.choice([0.005, 0.05, 0.1]))
     error = str(rng.choice(["fwer", "fwer", "fdr", "fdr_by"]))
     if kind == "mirror":

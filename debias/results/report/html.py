@@ -111,7 +111,8 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
         facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
         test = audit.main.details.get("test", {})
         error = {"fwer": "family-wise error rate", None: "error rate"}.get(test.get("error"), "false discovery rate")
-        if audit.unsupported_share and 0 < audit.unsupported_share < 1:
+        n_noise = audit.verdict.count("indistinguishable")
+        if audit.unsupported_share is not None and 0 < n_noise < audit.share.size and reports_anything(audit):
             facts.append(("reported for the others", percent_in_table(audit.unsupported_share)))
         facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts

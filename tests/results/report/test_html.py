@@ -8,6 +8,7 @@ import pytest
 
 import debias
 from debias.results.report import figures
+from debias.results.report.drawn import drawn_features, drawn_of_scores
 from debias.results.report.html import headline
 from debias.text import percent_in_table, shortened, shown
 from support.audits import made
@@ -108,16 +109,18 @@ def test_the_numbers_of_the_table_are_those_of_the_audit(diabetes, models):
         assert str(X[300:][name].astype("float32").nunique()) in re.findall(r"<td>([\d,]+)</td>", cells)
     assert audit.fingerprints["model_blake3"] in text
     assert audit.test_summary() in text
-    assert f"{audit.unsupported_share:.1%} of the reported importance belongs to" in text
+    assert f"<dt>reported for the others</dt><dd>{audit.unsupported_share:.1%}</dd>" in text
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"informative": [1, 1, 1]}, "All of the reported importance belongs to informative features"),
+        ({"informative": [1, 1, 1]}, "All 3 features are informative. Strongest first: a, b and c."),
+        ({"informative": [0, 1, 0]}, "1 of 3 features is informative: b."),
+        ({"informative": [0, 0, 0]}, "All 3 features are indistinguishable from noise."),
         ({"tested": False}, "No feature was tested"),
         ({"rows": "train", "tested": False}, "Scored on training rows"),
-        ({"reported": False}, "2 of 3 features are indistinguishable from noise."),
+        ({"reported": False}, "1 of 3 features is informative: a."),
     ],
 )
 def test_the_headline_says_what_was_found(given, words):
@@ -128,14 +131,18 @@ def test_the_headline_says_what_was_found(given, words):
 
 @pytest.mark.parametrize(("n_features", "most"), [(50, 500_000), (400, 1_000_000), (4000, 5_000_000)])
 def test_many_features_have_top_figures_and_a_whole_table(n_features, most):
-    text = made([f"feature {k}" for k in range(n_features)], n_permutations=20).to_html()
+    audit = made([f"feature {k}" for k in range(n_features)], n_permutations=20)
+    text = audit.to_html()
     assert len(text.encode()) < most
     section = text[text.index('<section id="features"') :]
     assert section.count('<th scope="row">') == n_features
-    assert (
-        f"These are the 30 features with the largest reported or debiased share. The table has all {n_features:,}."
-        in text
-    )
+    n_drawn = len(drawn_features(audit)[0])
+    assert 10 <= n_drawn <= 30
+    assert f"Shown are {n_drawn} of {n_features:,} features: the 10 reported highest, and the informative ones" in text
+    shares, evidence = re.findall(r"<svg.*?</svg>", text, re.S)[:2]
+    for picture in (shares, evidence):
+        assert f">+{n_features - n_drawn:,} more<" in picture
+        assert len(re.findall(r">feature \d+<", picture)) == n_drawn
 
 
 def test_warnings_are_shown_escaped():
@@ -194,7 +201,9 @@ def test_plots_return_axes_and_take_them():
         plt.close(axes.figure)
         mine = Figure().subplots()
         assert result.plot(mine, most=2) is mine
-        assert len(mine.get_yticks()) == 2
+        drawn, n_left = drawn_features(audit, 2) if result is audit else drawn_of_scores(result, 2)
+        more = [f"+{n_left} more"] if n_left else []
+        assert [label.get_text() for label in mine.get_yticklabels()][len(drawn) :] == more
 
 
 def test_the_dots_of_the_picture_are_the_scores():
