@@ -40,7 +40,8 @@ def command(seed: int, jobs: int, html: str) -> None:
         )
         for number, audit in enumerate(demo_audits(seed, jobs)):
             print_table(console, audit)
-            console.print(f"=> {on_noise(audit)}\n=> {audit.test_summary()}\n", highlight=False)
+            told = (audit.summary()[0], on_noise(audit), audit.test_summary())
+            console.print("".join(f"=> {sentence}\n" for sentence in told), highlight=False)
             if number == 0:
                 audit.to_html(html)
         console.print(f"Open the report about the forest in a browser: {os.path.abspath(html)}", highlight=False)

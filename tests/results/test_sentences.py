@@ -698,3 +698,63 @@ def test_disagreements_are_those_of_the_ranks():
             assert ranks[row["highest_by"]] == row["highest"] == min(ranks.values())
             assert ranks[row["lowest_by"]] == row["lowest"] == max(ranks.values())
             assert row["spread"] == pytest.approx((row["lowest"] - row["highest"]) / max(1, len(frame) - 1))
+
+
+def test_a_possible_leak_is_named_among_four_features_or_more():
+    from dataclasses import replace
+
+    def leaks(values, informative):
+        names = [f"f{k}" for k in range(len(values))]
+        audit = made(names, informative=informative)
+        audit = replace(audit, scores={"mdi_oob": replace(audit.main, values=np.array(values))})
+        return [line for line in audit.summary() if "leak" in line]
+
+    one = [True, False, False, False]
+    assert leaks([96.0, 4.0, 0.0, 0.0], one)[0].startswith(
+        "f0 has 96.0% of the debiased scores of 4 features. This may"
+    )
+    assert not leaks([94.0, 6.0, 0.0, 0.0], one)
+    assert not leaks([4.0, 96.0, 0.0, 0.0], one)  # a leak that is not more than noise is none
+    assert not leaks([98.0, 1.0, 1.0], one[:3])
+    assert not leaks([-1.0, -2.0, -3.0, -4.0], one)
+
+
+def test_the_leak_of_a_copy_is_named(diabetes, models):
+    X, y = diabetes
+    rng = np.random.default_rng(0)
+    for leak in (y + rng.normal(size=len(y)), y.rank(method="first")):  # a noisy copy, and an id sorted by y
+        told = debias.audit(models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, seed=0).summary()
+        assert told[0] == "1 of 11 features is informative: leak."
+        assert told[1].startswith("leak has more than 99.9% of the debiased scores of 11 features.")
+    told = debias.audit(models("sklearn").fit(X, y), X, y, seed=0).summary()
+    assert not [line for line in told if "leak" in line]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80, 100, 140])
+def test_the_verdict_is_whole_at_every_width(width):
+    from dataclasses import replace
+
+    audit = made(["a", "an unusually long name of a feature", "c", "d"])
+    dependence = replace(audit.main, scorer="honest_effects")
+    audit = replace(audit, scores={**audit.scores, "oob_loss": audit.main, "honest_effects": dependence})
+    console = Console(file=io.StringIO(), width=width)
+    print_audit(console, audit)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    cells = [[cell.strip() for cell in line.split("│")] for line in text.splitlines() if line.startswith("│")]
+    assert sum("indistinguishable" in row for row in cells) == 3
+    assert sum("informative" in row for row in cells) == 1
+    assert ("dependence" in text) == (width >= 100)
+    assert ("oob_loss" in text) == (width >= 140)
+
+
+def test_a_terminal_shows_the_features_of_the_pictures_if_there_are_many():
+    audit = made([f"feature {k}" for k in range(300)], informative=np.arange(300) < 3, n_permutations=20)
+    drawn_ones, n_left = drawn_features(audit)
+    for show, of in ((print_audit, audit), (print_scores, audit.main)):
+        lines = printed(show, of)
+        assert sum(line.startswith("│ feature ") for line in lines) in (len(drawn_ones), 10)
+        assert any(
+            re.fullmatch(r"\.\.\. 2\d\d more features; CSV, JSON and data frames have all\.", line) for line in lines
+        )
+    assert f"... {n_left} more features; CSV, JSON and data frames have all." in printed(print_audit, audit)
