@@ -187,15 +187,16 @@ class Audit:
         return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")
 
     def summary(self) -> list[str]:
-        """Return the result in sentences, with the features that the model ranks too high.
+        """Return the result in sentences: what matters, what the model ranks too high, then what cannot be told.
 
         Returns
         -------
         list of str
-            What the rows are; how many features are indistinguishable from noise, or why no feature was tested; at
-            most three features whose reported share is at least twice their debiased share and more than 1 percentage
-            point above it, and how many more there are. If the rows can tell nothing about any feature, the reason
-            comes first.
+            First the informative features, the strongest first: at most five names, and how many more there are. A
+            possible leak of the response (docs/report.md), and informative columns that are nearly the same. At most
+            three features whose reported share is at least twice their debiased share and more than 1 percentage point
+            above it, and how many more there are. Then :meth:`test_summary`, dependence, and what the rows are. If
+            nothing was tested, the reason and the rows come first.
         """
         return sentences.summary(self)
 
@@ -205,8 +206,8 @@ class Audit:
         Returns
         -------
         str
-            The second entry of :meth:`summary`; the first if the rows can tell nothing about any feature. If no feature
-            was tested, it says why and what to do.
+            One of the sentences of :meth:`summary`. If no feature was tested, it is the first, and says why and what to
+            do.
         """
         return sentences.test_summary(self)
 
@@ -307,7 +308,8 @@ class Audit:
         axes : matplotlib Axes, optional
             New axes by default.
         most : int
-            Draw at most this many features.
+            Draw at most this many features: those reported highest (10, but at most half of `most`), then the
+            informative ones with the largest scores. A last line stands for the others.
 
         Returns
         -------

@@ -202,7 +202,8 @@ class Scores:
         axes : matplotlib Axes, optional
             New axes by default.
         most : int
-            Draw at most this many features.
+            Draw at most this many features: the highest scores (10, but at most half of `most`), then the selected
+            ones with the largest scores. A last line stands for the others.
 
         Returns
         -------

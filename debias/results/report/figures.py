@@ -258,8 +258,9 @@ def _name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> Non
 
 
 def _percent(axis: Any) -> None:
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+    axis.set_major_locator(MaxNLocator(6))  # more labels would run into each other
     axis.set_major_formatter(PercentFormatter(1.0, symbol="%"))
 
 
