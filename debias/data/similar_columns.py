@@ -46,8 +46,9 @@ def near_duplicates(
     Examples
     --------
     >>> x = np.arange(20.0)
-    >>> near_duplicates(np.column_stack([x, x % 7, x**2]), ["x", "rest", "square"], np.zeros(3, dtype=bool))
-    (NearDuplicates(features=('x', 'square'), correlation=1.0),)
+    >>> X = np.column_stack([x, x % 7, x**2])
+    >>> [each.features for each in near_duplicates(X, ["x", "rest", "square"], np.zeros(3, dtype=bool))]
+    [('x', 'square')]
     """
     related = _related(X, of_categories)
     sets, free = list[NearDuplicates](), list(range(len(names)))
