@@ -18,8 +18,8 @@ NEARLY_THE_SAME = 0.95
 """Two columns are nearly the same if their absolute rank correlation is at least this,"""
 LEAST_ROWS = 10
 """over at least this many rows,"""
-MOST_ROWS = 10_000
-"""and at most this many, spread evenly."""
+MOST_ROWS = 2_000
+"""and at most this many, spread evenly: the standard error of a rank correlation of 0.95 is then 0.002."""
 
 
 def near_duplicates(
@@ -51,13 +51,16 @@ def near_duplicates(
     [('x', 'square')]
     """
     related = _related(X, of_categories)
-    sets, free = list[NearDuplicates](), list(range(len(names)))
-    while free:
-        chosen = [free.pop(0)]
-        for k in list(free):
-            if (related[k, chosen] >= NEARLY_THE_SAME).all():
-                chosen.append(k)
-                free.remove(k)
+    near, free = related >= NEARLY_THE_SAME, np.ones(len(names), dtype=bool)
+    sets = list[NearDuplicates]()
+    for first in range(len(names)):
+        if not free[first]:
+            continue
+        chosen = [first]
+        for k in np.flatnonzero(near[first] & free):
+            if k > first and near[k, chosen].all():
+                chosen.append(int(k))
+        free[chosen] = False
         if len(chosen) > 1:
             least = related[np.ix_(chosen, chosen)][~np.eye(len(chosen), dtype=bool)].min()
             sets.append(NearDuplicates(tuple(names[k] for k in chosen), float(least)))
