@@ -32,7 +32,9 @@ NOTABLE_TOGETHER = 0.1
 MOST_NAMED = 3
 """The summary names at most this many inflated features."""
 MOST_IN_HEADLINE = 5
-"""The headline names at most this many informative features."""
+"""The headline names at most this many informative features,"""
+LONGEST_IN_HEADLINE = 90
+"""and fewer if their names are longer than this together, but at least one."""
 LEAK = 0.95
 """A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
 LEAK_AMONG = 4
@@ -153,7 +155,9 @@ def headline(audit: Audit) -> str:
     strongest_first = [k for k in np.lexsort((-audit.main.values, -audit.share)) if verdict[k] == "informative"]
     if not strongest_first:
         return f"{verdict_count(audit)}{held_if}."
-    named = _named([audit.main.feature_names[k] for k in strongest_first], MOST_IN_HEADLINE)
+    names = [audit.main.feature_names[k] for k in strongest_first]
+    lengths = np.cumsum([len(name) for name in names[:MOST_IN_HEADLINE]])
+    named = _named(names, max(1, int((lengths <= LONGEST_IN_HEADLINE).sum())))
     if len(strongest_first) == 1:
         return f"{verdict_count(audit, 'informative')}{held_if}: {named}."
     return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."

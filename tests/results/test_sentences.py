@@ -758,3 +758,11 @@ def test_a_terminal_shows_the_features_of_the_pictures_if_there_are_many():
             re.fullmatch(r"\.\.\. 2\d\d more features; CSV, JSON and data frames have all\.", line) for line in lines
         )
     assert f"... {n_left} more features; CSV, JSON and data frames have all." in printed(print_audit, audit)
+
+
+@pytest.mark.parametrize(("length", "n_named"), [(18, 5), (19, 4), (45, 2), (46, 1), (300, 1)])
+def test_a_headline_names_fewer_features_if_their_names_are_long(length, n_named):
+    names = [f"{k}".ljust(length, "x") for k in range(7)]
+    audit = made(names, informative=np.ones(7))
+    named = audit.table.index[:n_named]
+    assert audit.summary()[0].endswith(f"Strongest first: {', '.join(named)} and {7 - n_named} more.")
