@@ -28,9 +28,10 @@ from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.spread import spread
 from debias.trees.fingerprint import feed, feed_trees
+from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,6 +74,8 @@ def audit(
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     test: str | None = "auto",
     alpha: float = 0.05,
@@ -88,7 +91,7 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks, params, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         Scorers to show beside the reported importance and `main`. The default is ``oob_loss``, if it is defined.
@@ -160,6 +163,8 @@ def audit(
         sample_weight=sample_weight,
         base_margin=base_margin,
         groups=groups,
+        level=level,
+        feature_names=feature_names,
         blocks=blocks,
         params=params,
         seed=seed,
@@ -208,6 +213,10 @@ def audit(
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:
         raise RowsError("an audit needs all rows at once: pass X and y in memory; debias.score takes rows in batches")
+    for member in request.members:
+        objective = member.ensemble.objective
+        if isinstance(objective, UnscoredObjective):
+            raise CompositionError(objective.why)
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
     if procedure is not None and not is_one(request.members):
@@ -312,7 +321,7 @@ class _Kept:
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
             self.n_values = distinct_values(matrix, grouping) if self.n_values is None else self.n_values
             del matrix
-            if self._warn and member.columns is None:  # transformers may make repeated rows
+            if self._warn and member.X is self._request.X:  # transformers may make repeated rows
                 warn_of_repeats(rows.table, prepared.log)
             yield
         if len(self._request.members) == 1:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST_ROUTED = 1e8
 """With more rows times trees, an audit leaves the test of dependence out unless it is asked for."""
+MOST_FITTED = 2e8
+"""With more rows times trees times features, an audit leaves that test out too: it would take more than a minute."""
 BYTES_A_ROUTE = 16
 """Memory of linear effects for each row and tree."""
 
@@ -189,13 +191,21 @@ def prepared_members(
     for member in request.members:
         ensemble, rows, log = prepare(request, member, scorers, known)
         grouping = member.grouping(request.groups, ensemble)
+        if request.level is None and member.summed_columns is not None:
+            log.add(member.summed_columns)
         evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows), kept={})  # without rows nothing is tested
         yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
 
 
 def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
     """Score X and y without a model."""
-    model = None if is_wrapper(request.model) else request.model  # the columns of a wrapper are those of X
+    is_wrapped = is_wrapper(request.model)
+    if is_wrapped and request.level_of_columns == "model":
+        raise CompositionError(
+            f"{scorer.name} scores data and uses no model, so it cannot score the columns that the trees see. Score "
+            f"the transformed rows: debias.score(None, transformed, y, {scorer.name!r})"
+        )
+    model = None if is_wrapped else request.model  # the columns of a wrapper are those of X
     ensemble, data = prepare_data(request, model, scorer, engine)
     grouping = Grouping.of(request.groups, data.feature_names)
     figures = figures_of(scorer, scorer.score(data), data)
@@ -359,6 +369,13 @@ def _can_test_dependence(prepared: Prepared) -> bool:
     if rows.kind != "oob" and (rows.kind != "held-out" or rows.train is None):
         return False
     n_routed = prepared.ensemble.n_trees * (rows.n_rows if rows.kind == "oob" else rows.n_rows + rows.train.n_rows)
+    n_fitted = n_routed * prepared.ensemble.n_features
+    if n_routed <= MOST_ROUTED and n_fitted > MOST_FITTED:
+        prepared.log.add(
+            f"dependence was not tested: rows times trees times features are {n_fitted:.2g}, more than "
+            f"{MOST_FITTED:.0e}, and the test would take minutes. Pass test='combined' to test it"
+        )
+        return False
     if n_routed <= MOST_ROUTED:
         return True
     prepared.log.warn(
@@ -400,4 +417,8 @@ def _made_up(member: Member, scores: Scores) -> bool:
     """Whether scores have the names that a library gave to the columns of an array."""
     if member.columns is not None:
         return not member.named and scores.feature_names == member.columns.names
-    return not member.ensemble.named and scores.feature_names == member.ensemble.feature_names
+    return (
+        member.feature_names is None
+        and not member.ensemble.named
+        and scores.feature_names == member.ensemble.feature_names
+    )

@@ -19,7 +19,7 @@ from debias.text import listed
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -58,16 +58,18 @@ class Table:
         self._array: NDArray[Any] | None = None
         self._given: Any = None
         self._sparse: Any = None
+        self._entries: Any = None
         self.names: tuple[str, ...] | None = None
-        repeated = repeated_columns(X)
-        if repeated:
-            raise RowsError(f"X has columns of the same name: {', '.join(repeated)}")
+        twice = repeated(names_of_columns(X) or ())
+        if twice:
+            raise RowsError(f"X has columns of the same name: {', '.join(twice)}")
         frame = nw.from_native(X, pass_through=True)
         if isinstance(frame, nw.LazyFrame):
             raise RowsError("X is a lazy frame; collect() it first")
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
+            self._entries = _entries_of(X)
         elif hasattr(X, "tocsr"):
             self._sparse, self.shape, self._given = X.tocsr(), X.shape, X
         else:
@@ -158,6 +160,8 @@ class Table:
         if self._sparse is not None:
             dense: NDArray[np.float64] = self._sparse[:, columns].toarray().astype(np.float64)
             return dense
+        if self._entries is not None:
+            return np.asarray(self._entries[:, columns].toarray())
         return frame_rows(self._frame[:, columns], None)
 
     def matrix(
@@ -185,6 +189,8 @@ class Table:
         elif self._sparse is not None:
             assert ensemble.sparse_absent is not None
             part = to_dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
+        elif self._entries is not None:
+            part = (self._entries if rows is None else self._entries[rows]).toarray()
         else:
             part = frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
@@ -463,13 +469,34 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     return counts
 
 
-def repeated_columns(X: Any) -> list[str]:
-    """Return the names that several columns of a frame have."""
-    columns = getattr(X, "columns", None)
+def names_of_columns(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a frame; None for anything else."""
+    columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow calls them so, and its columns are arrays
     if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
-        return []
-    names = [str(name) for name in columns]
+        return None
+    return tuple(str(name) for name in columns)
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def is_one_column(X: Any) -> bool:
+    """Whether X is one column of texts or other objects: a list, a Series or an array of one dimension."""
+    if isinstance(X, (list, tuple)):
+        return bool(X) and isinstance(X[0], (str, dict))
+    return len(getattr(X, "shape", ())) == 1
+
+
+def refuse_library_rows(X: Any) -> None:
+    """Raise a RowsError if X is a container that a library made of a table: a DMatrix, Dataset or Pool."""
+    if hasattr(X, "get_label"):
+        kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        raise RowsError(
+            f"X has the type {kind}, which holds rows in a form of its library. Pass the table that it was made from "
+            "(an array or a data frame), and y"
+        )
 
 
 def two_dimensional(X: Any) -> NDArray[Any]:
@@ -530,6 +557,23 @@ def is_pandas(frame: Any) -> bool:
     return hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc")
 
 
+def _entries_of(X: Any) -> Any:
+    """Return a pandas frame of sparse columns as a sparse matrix of floats, of which rows are taken fast.
+
+    None if X is anything else, or if a column leaves out another value than 0.
+    """
+    if not hasattr(X, "sparse"):
+        return None
+    if not all(_is_sparse_number(dtype) and dtype.fill_value == 0 for dtype in X.dtypes):
+        return None
+    return X.sparse.to_coo().tocsr().astype(np.float64)
+
+
+def _is_sparse_number(dtype: Any) -> bool:
+    """Whether a type of a pandas column is that of a sparse column of numbers."""
+    return getattr(getattr(dtype, "subtype", None), "kind", "") in ("f", "i", "u", "b")
+
+
 def refuse_non_numeric(frame: Any) -> None:
     """Raise a RowsError if columns of a frame are not numeric; the message names them."""
     wrong = {
@@ -537,6 +581,9 @@ def refuse_non_numeric(frame: Any) -> None:
         for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
         if not (dtype.is_numeric() or str(dtype) == "Boolean")
     }
+    if wrong and is_pandas(frame):
+        native = dict(zip(wrong, frame.to_native()[list(wrong)].dtypes, strict=True))
+        wrong = {name: dtype for name, dtype in wrong.items() if not _is_sparse_number(native[name])}
     if wrong:
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.blocks import encode_blocks, refuse_no_block_out
-from debias.data.dataset import Data
+from debias.data.dataset import Data, as_frame
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
@@ -15,7 +15,7 @@ from debias.errors import RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
-from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
+from debias.rows.provenance import Provenance, known_bags, of_resampled, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.warning_log import WarningLog
@@ -89,10 +89,13 @@ def prepare(
         kind = request.rows
         in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
         provenance = _KNOWN
+    elif member.resampled is not None:
+        verify_prediction(ensemble, model, table)
+        kind, in_bag, provenance = request.rows, None, of_resampled(member.resampled, request.rows)
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
-        if kind == "held-out":
+        if kind == "held-out" and ensemble.objective.has_response:
             warn_of_another_response(ensemble, table, response, log)
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
@@ -102,7 +105,7 @@ def prepare(
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
     train = None
-    if member.train is not None:
+    if member.train is not None and member.resampled is None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known)
     data = None
     if any(isinstance(scorer, DataScorer) for scorer in scorers):
@@ -177,7 +180,13 @@ def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -
     weights = request.sample_weight
     weight = None if weights is None else _weights(weights, np.shape(weights)[0])
     settings: dict[str, Any] = {"seed": request.seed, "n_jobs": request.n_jobs, "engine": engine}
-    return ensemble, Data.of(request.X, request.y, ensemble=ensemble, weight=weight, **settings)
+    X = request.X
+    if request.feature_names is not None:
+        X = as_frame(X)
+        if X.shape[1] != len(request.feature_names):
+            raise RowsError(f"feature_names has {len(request.feature_names)} names, but X has {X.shape[1]} columns")
+        X = X.set_axis(list(request.feature_names), axis=1)
+    return ensemble, Data.of(X, request.y, ensemble=ensemble, weight=weight, **settings)
 
 
 def running_loss_needed(scorers: Iterable[Scorer]) -> bool:

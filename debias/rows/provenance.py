@@ -145,6 +145,37 @@ def check_kind(rows: str) -> None:
         raise RowsError(f"rows={rows!r} is not one of {', '.join(map(repr, KINDS))}")
 
 
+def of_resampled(reason: str, rows: str) -> Provenance:
+    """Return the provenance of rows for a model that was grown on other rows than those of any X.
+
+    Parameters
+    ----------
+    reason : str
+        Why the rows of the trees are not rows of X.
+    rows : str
+        The kind of the rows, as the user states it.
+
+    Raises
+    ------
+    InBagUnavailableError
+        `rows` is "oob".
+    ProvenanceError
+        `rows` is "auto": training rows could not be told from fresh rows.
+    """
+    check_kind(rows)
+    if rows == "oob":
+        raise InBagUnavailableError(
+            f"the trees were not grown on the rows of X: {reason}. So no row can be proven to be out of bag. Pass rows "
+            "the model has not seen, with rows='held-out'"
+        )
+    if rows == "auto":
+        raise ProvenanceError(
+            f"debias cannot tell whether the model has seen these rows, because {reason}. For rows it has not seen "
+            "pass rows='held-out'; rows='train' scores training rows, and such scores are biased"
+        )
+    return Provenance(rows, "stated by the user", f"rows={rows!r}, and the training rows are not known: {reason}")
+
+
 def as_out_of_bag(
     ensemble: TreeEnsemble,
     model: Any,
@@ -241,7 +272,8 @@ def _recovered_bags(
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
     from debias.hooks.registry import plugin_manager
 
-    y = response.codes if response.codes is not None else response.values
+    numbers = response.values if ensemble.objective.has_response else response.target
+    y = response.codes if response.codes is not None else numbers
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
         raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
