@@ -9,6 +9,7 @@ from debias import selection as selection
 from debias._version import __version__ as __version__
 from debias.api.audit import audit
 from debias.api.compare import compare
+from debias.api.partial_dependence import partial_dependence
 from debias.api.score import contributions, score
 from debias.data.dataset import Data
 from debias.errors import (
@@ -36,6 +37,7 @@ from debias.models.refitting import refit
 from debias.models.wrappers import extract
 from debias.results.audit import Audit
 from debias.results.comparison import Comparison
+from debias.results.partial_dependence import PartialDependence
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
 from debias.rows.node_sums import NodeSums
@@ -58,6 +60,7 @@ __all__ = [
     "InBagUnavailableError",
     "MetaMethod",
     "NodeSums",
+    "PartialDependence",
     "PluginError",
     "PolicyError",
     "Problem",
@@ -81,6 +84,7 @@ __all__ = [
     "load_model",
     "meta_method",
     "meta_method_plugin",
+    "partial_dependence",
     "plugins",
     "refit",
     "register",
