@@ -9,6 +9,9 @@ from debias import selection as selection
 from debias._version import __version__ as __version__
 from debias.api.audit import audit
 from debias.api.compare import compare
+from debias.api.contributions_display import ContributionsDisplay
+from debias.api.effects_display import EffectsDisplay
+from debias.api.importance_display import ImportanceDisplay
 from debias.api.partial_dependence import partial_dependence
 from debias.api.score import contributions, score
 from debias.data.dataset import Data
@@ -49,13 +52,16 @@ __all__ = [
     "Audit",
     "Comparison",
     "CompositionError",
+    "ContributionsDisplay",
     "Data",
     "DataScorer",
     "DebiasError",
     "DebiasWarning",
+    "EffectsDisplay",
     "Experiment",
     "ExtractionError",
     "Gives",
+    "ImportanceDisplay",
     "InBag",
     "InBagUnavailableError",
     "MetaMethod",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.data.groups import Grouping
 from debias.data.table import Table, column_order
+from debias.data.user_columns import column_values, is_missing
 from debias.errors import CompositionError, RowsError, nearest
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
@@ -131,7 +131,7 @@ def partial_dependence(
         group = grouping.names.index(name)
         columns = np.flatnonzero(grouping.index == group)
         is_category = _splits_on_categories(ensemble, columns)
-        at, values, n_omitted = _values(_column(sample, position[group]), n_values, is_category)
+        at, values, n_omitted = _values(column_values(sample, position[group]), n_values, is_category)
         outputs = view.of(changed.outputs(columns, matrix[np.ix_(at, columns)]))
         curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
     return PartialDependence(curves, view.names, view.unit, rows, ensemble.source, member.notes)
@@ -218,32 +218,6 @@ def _splits_on_categories(ensemble: TreeEnsemble, columns: NDArray[np.int64]) ->
     return bool(np.isin(columns, ensemble.feature[on_categories]).any())
 
 
-def _column(sample: Any, position: int) -> NDArray[Any]:
-    """Return one column of X in any container: floats, or objects if a value is not a number."""
-    import narwhals.stable.v2 as nw
-
-    frame = nw.from_native(sample, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        values = np.empty(len(frame), dtype=object)
-        values[:] = frame.get_column(frame.columns[position]).to_list()
-    elif hasattr(sample, "tocsr"):
-        values = sample.tocsr()[:, [position]].toarray().ravel().astype(object)
-    else:
-        values = np.asarray(sample)[:, position].astype(object)
-    missing = _missing(values)
-    if all(isinstance(value, (Number, np.bool_)) for value in values[~missing]):
-        values[missing] = np.nan
-        return values.astype(np.float64)
-    values[missing] = None
-    return values
-
-
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    import pandas as pd
-
-    return np.asarray(pd.isna(values), dtype=bool)
-
-
 def _values(column: NDArray[Any], most: int, is_category: bool) -> tuple[NDArray[np.int64], NDArray[Any], int]:
     """Choose the values that a feature is set to.
 
@@ -258,8 +232,8 @@ def _values(column: NDArray[Any], most: int, is_category: bool) -> tuple[NDArray
     """
     import pandas as pd
 
-    missing = np.flatnonzero(_missing(column))[:1]
-    present = np.flatnonzero(~_missing(column))
+    missing = np.flatnonzero(is_missing(column))[:1]
+    present = np.flatnonzero(~is_missing(column))
     n_omitted = 0
     if is_category or column.dtype.kind == "O":
         codes, labels = pd.factorize(column[present])

@@ -1,0 +1,158 @@
+"""``debias.EffectsDisplay``: the direction of the effects of the most important features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.api.audit import audit as audit_model
+from debias.api.partial_dependence import partial_dependence
+from debias.errors import RowsError
+from debias.results.report.effects import draw_effects
+from debias.results.report.needs import require_matplotlib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from debias.results.audit import Audit
+    from debias.results.partial_dependence import PartialDependence
+
+
+class EffectsDisplay:
+    """Small pictures of the partial dependence on the most important features, each with its verdict and share.
+
+    An audit says which features matter, and these pictures say in which direction the model uses them.
+
+    Parameters
+    ----------
+    partial_dependence : PartialDependence
+    audit : Audit, optional
+        Gives the verdicts and shares in the titles.
+
+    Attributes
+    ----------
+    partial_dependence, audit
+        What is drawn.
+    axes_ : array of matplotlib Axes of shape (n_features,)
+        The axes, once :meth:`plot` was called.
+    figure_ : matplotlib Figure
+        The figure of the axes.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X, y)
+    >>> display = debias.EffectsDisplay.from_estimator(forest, X, y, max_features=3, seed=0)
+    >>> [axes.get_title(loc="left") for axes in display.axes_]
+    ['bmi', 's5', 'bp']
+    """
+
+    axes_: Any
+    figure_: Any
+
+    def __init__(self, partial_dependence: PartialDependence, audit: Audit | None = None) -> None:
+        self.partial_dependence, self.audit = partial_dependence, audit
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        audit: Audit | None = None,
+        features: str | Iterable[str] | None = None,
+        max_features: int = 6,
+        output: str = "response",
+        individual: bool = False,
+        max_rows: int = 1000,
+        ax: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Audit a fitted model, compute the partial dependence on its most important features, and draw it.
+
+        Parameters
+        ----------
+        model, X, y
+            As for :func:`debias.audit`. `y` is not needed with an `audit`.
+        audit : Audit, optional
+            Audit of this model; made here by default.
+        features : str or iterable of str, optional
+            Features to draw. By default the informative ones with the largest shares; if none is informative, the
+            features with the largest shares.
+        max_features : int
+            Largest number of features that are chosen here.
+        output, max_rows
+            As for :func:`debias.partial_dependence`.
+        individual : bool
+            Whether to draw single rows too: thin lines, or for labels the quartiles of the rows as a grey bar.
+        ax : array of matplotlib Axes, optional
+            As for :meth:`plot`.
+        **settings
+            Further arguments of :func:`debias.audit`, for example ``rows="held-out"``. `seed` and `n_jobs` are used for
+            the partial dependence too.
+
+        Returns
+        -------
+        EffectsDisplay
+
+        Raises
+        ------
+        RowsError
+            There is neither `y` nor `audit`, or a feature is not one column of `X`.
+        DebiasError
+            As for :func:`debias.audit` and :func:`debias.partial_dependence`.
+        """
+        require_matplotlib()
+        if audit is None:
+            if y is None:
+                raise RowsError("pass y, or an audit of this model as audit=")
+            audit = audit_model(model, X, y, **settings)
+        shared: dict[str, Any] = {name: settings.get(name) for name in ("seed", "n_jobs")}
+        chosen = strongest(audit, max_features) if features is None else features
+        curves = partial_dependence(model, X, chosen, output=output, individual=individual, max_rows=max_rows, **shared)
+        return cls(curves, audit).plot(ax)
+
+    def plot(self, ax: Any = None, *, columns: int = 3) -> Self:
+        """Draw one small picture for each feature, all with the same vertical range.
+
+        A tick at the bottom is a value that the feature was set to: a value or a quantile of the rows.
+
+        Parameters
+        ----------
+        ax : array of matplotlib Axes, optional
+            One for each feature; new axes by default.
+        columns : int
+            Number of pictures beside one another.
+
+        Returns
+        -------
+        EffectsDisplay
+            Itself, with ``axes_`` and ``figure_``.
+
+        Raises
+        ------
+        ValueError
+            `ax` has another number of axes than there are features.
+        ImportError
+            matplotlib is not installed (``pip install debias-trees[report]``).
+        """
+        require_matplotlib()
+        self.axes_ = draw_effects(self.partial_dependence, self.audit, ax, columns)
+        self.figure_ = self.axes_[0].figure
+        return self
+
+
+def strongest(audit: Audit, most: int) -> list[str]:
+    """Return the names of the informative features with the largest shares; of all features if none is informative."""
+    if most < 1:
+        raise ValueError(f"max_features must be at least 1, not {most!r}")
+    informative = np.array(audit.verdict, dtype=object) == "informative"
+    candidates = np.flatnonzero(informative if informative.any() else np.ones(informative.size, dtype=bool))
+    order = candidates[np.lexsort((-audit.main.values[candidates], -audit.share[candidates]))]
+    return [audit.main.feature_names[k] for k in order[:most]]

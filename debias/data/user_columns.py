@@ -1,0 +1,49 @@
+"""Columns of the user's X, in any container, as the user sees their values."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def column_values(X: Any, position: int) -> NDArray[Any]:
+    """Return one column of an array, a sparse matrix or a data frame.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+    position : int
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        float64 with NaN where missing, if all other values are numbers; else objects, with None where missing.
+    """
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        values = np.empty(len(frame), dtype=object)
+        values[:] = frame.get_column(frame.columns[position]).to_list()
+    elif hasattr(X, "tocsr"):
+        values = X.tocsr()[:, [position]].toarray().ravel().astype(object)
+    else:
+        values = np.asarray(X)[:, position].astype(object)
+    missing = is_missing(values)
+    if all(isinstance(value, (Number, np.bool_)) for value in values[~missing]):
+        values[missing] = np.nan
+        return values.astype(np.float64)
+    values[missing] = None
+    return values
+
+
+def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which values of a column are missing: None, NaN, NA or NaT."""
+    import pandas as pd
+
+    return np.asarray(pd.isna(values), dtype=bool)
