@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.groups import Grouping
 from debias.data.table import Table, column_order
 from debias.data.user_columns import column_values, is_missing
 from debias.errors import CompositionError, RowsError, nearest
+from debias.models.changed_columns import TransformedRows
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import in_threads
@@ -19,7 +19,7 @@ from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -57,7 +57,7 @@ def partial_dependence(
     X : array or data frame of shape (n_rows, n_features)
         Rows to average over. A feature is set to values that occur in these rows.
     features : str or iterable of str, optional
-        Names of features; all by default. The columns that a pipeline makes of one column of `X` change together.
+        Names of features; all by default. In a pipeline, the transformers see the changed column of `X`.
     output : {"response", "raw"}
         - "response": probability of a class, or the prediction on the scale of y. A model for which debias knows no
           such function (a custom objective, exponential or hinge loss) gives its raw output.
@@ -121,20 +121,34 @@ def partial_dependence(
             f"this {request.members[0].path[0]} combines several outputs of models of trees, and debias draws the "
             f"curves of one model. Pass one of them: {', '.join(names_of(request.members))}"
         )
-    member = request.members[0]
-    table, ensemble, grouping, position = _columns_of(member, sample)
+    member, ensemble = request.members[0], request.members[0].ensemble
+    table = Table(member.X).aligned_to(ensemble, WarningLog())
     verify_prediction(ensemble, member.model, table)
-    matrix = table.matrix(ensemble)
-    changed, view = ChangedRows(ensemble, matrix), _View(ensemble, output)
-    curves = {}
-    for name in _asked(features, grouping.names):
-        group = grouping.names.index(name)
-        columns = np.flatnonzero(grouping.index == group)
-        is_category = _splits_on_categories(ensemble, columns)
-        at, values, n_omitted = _values(column_values(sample, position[group]), n_values, is_category)
-        outputs = view.of(changed.outputs(columns, matrix[np.ix_(at, columns)]))
+    names, positions = _names_and_positions(member, Table(sample), table)
+    categories = _categories(ensemble) if member.X is sample else set[int]()
+    raw_outputs = _changer(model, member, sample, table.matrix(ensemble))
+    view, curves = _View(ensemble, output), {}
+    for name in _asked(features, names):
+        k = names.index(name)
+        column = column_values(sample, positions[k])
+        at, values, n_omitted = _values(column, n_values, is_category=k in categories)
+        outputs = view.of(raw_outputs(k, positions[k], at))
         curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
     return PartialDependence(curves, view.names, view.unit, rows, ensemble.source, member.notes)
+
+
+def _changer(
+    model: Any, member: Member, sample: Any, matrix: NDArray[np.floating[Any]]
+) -> Callable[[int, int, NDArray[np.int64]], NDArray[np.float64]]:
+    """Return a function that gives the raw outputs of all rows with one feature set to its values in some rows.
+
+    It takes the number of the feature, its position in X, and these rows.
+    """
+    if member.X is not sample:
+        transformed = TransformedRows(model, member.ensemble, sample)
+        return lambda k, position, at: transformed.outputs(position, at)
+    changed = ChangedRows(member.ensemble, matrix)
+    return lambda k, position, at: changed.outputs(np.array([k]), matrix[at, k : k + 1])
 
 
 class _View:
@@ -180,22 +194,14 @@ def _drawn(n_rows: int, max_rows: int, seed: int | None) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed or 0).choice(n_rows, max_rows, replace=False)).astype(np.int64)
 
 
-def _columns_of(member: Member, sample: Any) -> tuple[Table, TreeEnsemble, Grouping, list[int]]:
-    """Return the rows as the model sees them, and the column of the user's X that each of its columns comes from.
-
-    The last value is the position in `sample` of each name of the grouping.
-    """
-    ensemble, seen, given = member.ensemble, Table(member.X), Table(sample)
-    table = seen.aligned_to(ensemble, WarningLog())
-    if member.columns is None and not ensemble.named and table.names is not None:
-        ensemble = ensemble.renamed(table.names)
-    grouping = member.grouping(None, ensemble)
-    if member.columns is None:
-        order = column_order(given.names, given.shape[1], ensemble)
-        return table, ensemble, grouping, list(range(given.shape[1])) if order is None else order
-    if given.names is not None and set(grouping.names) <= set(given.names):
-        return table, ensemble, grouping, [given.names.index(name) for name in grouping.names]
-    return table, ensemble, grouping, list(range(len(grouping.names)))
+def _names_and_positions(member: Member, given: Table, table: Table) -> tuple[tuple[str, ...], list[int]]:
+    """Return the names of the columns, as in an audit, and the position of each in X."""
+    ensemble, n_columns = member.ensemble, given.shape[1]
+    in_order = list(range(n_columns))
+    if member.columns is not None:
+        return given.names if given.names and member.named else member.columns.names, in_order
+    names = ensemble.feature_names if ensemble.named or table.names is None else table.names
+    return names, column_order(given.names, n_columns, ensemble) or in_order
 
 
 def _asked(features: str | Iterable[str] | None, known: tuple[str, ...]) -> list[str]:
@@ -209,13 +215,12 @@ def _asked(features: str | Iterable[str] | None, known: tuple[str, ...]) -> list
     return list(dict.fromkeys(names))
 
 
-def _splits_on_categories(ensemble: TreeEnsemble, columns: NDArray[np.int64]) -> bool:
-    """Whether one of the columns is a category to the trees."""
-    labelled = any(int(k) in (ensemble.category_labels or {}) for k in columns)
-    if labelled or ensemble.category_set is None:
+def _categories(ensemble: TreeEnsemble) -> set[int]:
+    """Return the features that are categories to the trees."""
+    labelled = set(ensemble.category_labels or {})
+    if ensemble.category_set is None:
         return labelled
-    on_categories = ensemble.category_set >= 0
-    return bool(np.isin(columns, ensemble.feature[on_categories]).any())
+    return labelled | set(ensemble.feature[ensemble.category_set >= 0].tolist())
 
 
 def _values(column: NDArray[Any], most: int, is_category: bool) -> tuple[NDArray[np.int64], NDArray[Any], int]:

@@ -42,6 +42,41 @@ def column_values(X: Any, position: int) -> NDArray[Any]:
     return values
 
 
+def with_column_from(X: Any, position: int, rows: NDArray[np.int64], source: NDArray[np.int64]) -> Any:
+    """Return rows of X in which one column comes from other rows, in the same container.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+    position : int
+        The column that is taken from other rows.
+    rows, source : array of int64 of shape (n_new_rows,)
+        The row of X that each new row is, and the row that its column `position` is taken from.
+
+    Returns
+    -------
+    array, sparse matrix or data frame of shape (n_new_rows, n_features)
+        Types of columns are kept. The rows of a pandas frame are numbered anew.
+    """
+    import narwhals.stable.v2 as nw
+
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        name = frame.columns[position]
+        new, column = (nw.maybe_reset_index(frame[at.tolist()]) for at in (rows, source))
+        return new.with_columns(column.get_column(name)).to_native()
+    if hasattr(X, "tocsr"):
+        from scipy.sparse import hstack
+
+        new, column = X.tocsr()[rows], X.tocsr()[source]
+        parts = [new[:, :position], column[:, [position]], new[:, position + 1 :]]
+        return hstack(parts).asformat(X.format)
+    array = np.asarray(X)
+    new = array[rows]
+    new[:, position] = array[source, position]
+    return new
+
+
 def is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values of a column are missing: None, NaN, NA or NaT."""
     import pandas as pd

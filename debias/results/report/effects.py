@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED, settings, shortened
-from debias.text import counted, percent_in_table
+from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED, settings
+from debias.text import counted, percent_in_table, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,7 @@ def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, colu
                 place.set_ylabel(what)
         if len(outputs) > 1:
             n_left = len(curves.output_names) - len(outputs)
-            title = f"+{n_left} others that move less" if n_left else None
+            title = f"+{n_left} more that move less" if n_left else None
             axes[0].legend(title=title, edgecolor=GRID, fontsize=8, title_fontsize=8)
     return axes
 

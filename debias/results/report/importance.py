@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.results.report.drawn import drawn_features
-from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED, shortened
-from debias.text import percent_in_table
+from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED
+from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
     names = [shortened(audit.main.feature_names[k]) for k in features]
     parts = [features[row : row + 1] for row in range(features.size)]
     if n_left:
-        names.append(f"+{n_left:,} others")
+        names.append(f"+{n_left:,} more")
         parts.append(np.setdiff1d(np.arange(share.size), features))
     columns = {"debiased": share} if reported is None else {"debiased": share, "reported": reported}
     for column, (heading, shares) in enumerate(columns.items()):
@@ -108,7 +108,7 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
     axes.text(-0.15, head, "reported", ha="right", weight="bold")
     axes.text(1.15, head, "debiased", ha="left", weight="bold")
     if n_left:
-        axes.text(0.5, head, f"+{n_left:,} others not drawn", ha="center", color=MUTED, fontsize=8.5)
+        axes.text(0.5, head, f"+{n_left:,} more", ha="center", color=MUTED, fontsize=8.5)
     axes.set(xlim=(-1.25, 2.25), ylim=(lowest - 0.8 * gap, head + gap))
     axes.axis("off")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.results.report.drawn import drawn_features
-from debias.results.report.figures import GRID, LABEL, MUTED, settings, shortened
-from debias.text import percent_in_table
+from debias.results.report.figures import GRID, LABEL, MUTED, settings
+from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def draw_swarms(
         points = axes.scatter(x[~missing], y[~missing], s=7, c=of_row[~missing], cmap="viridis", vmin=0, vmax=1, lw=0)
     _frame(axes, [_titled(shortened(audit.main.feature_names[k]), audit, k) for k in features])
     if n_left:
-        axes.set_title(f"+{n_left:,} others not drawn", loc="right", fontsize=8.5, color=MUTED)
+        axes.set_title(f"+{n_left:,} more", loc="right", fontsize=8.5, color=MUTED)
     axes.set_xlabel(f"contributions of rows, times their number: their mean is {audit.main.scorer}\n{_DIRECTIONS}")
     if points is not None:
         bar = axes.figure.colorbar(points, ax=axes, ticks=[0, 1], aspect=30, pad=0.02)
@@ -94,7 +94,7 @@ def draw_row(phi: NDArray[np.float64], audit: Audit, values: list[str], label: s
         names.append(_titled(f"{name} = {values[k]}" if values[k] else name, audit, k))
     sizes = list(phi[features])
     if order.size > most:
-        names.append(f"+{order.size - most:,} others")
+        names.append(f"+{order.size - most:,} more")
         sizes.append(phi[order[most:]].sum())
     for row, size in enumerate(sizes):
         style = {"color": TOWARDS} if size >= 0 else {"color": "none", "edgecolor": AWAY, "hatch": "////"}
