@@ -139,7 +139,7 @@ class ContributionsDisplay:
             position. Its contributions are drawn as bars. By default each row is a point, coloured by the value of the
             feature.
         max_features : int
-            Largest number of features: those reported highest (a third at most) and the informative ones with the
+            Largest number of features: those reported highest (at most half) and the informative ones with the
             largest shares; for one row, those with the largest contributions.
 
         Returns

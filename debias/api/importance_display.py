@@ -108,7 +108,7 @@ class ImportanceDisplay:
             - "interval": the debiased share with its 95% interval (splits fixed), and the reported share.
             - "slope": a line from the reported share on the left to the debiased share on the right.
         max_features : int
-            Largest number of features: those that are reported highest (a third at most), and the informative ones with
+            Largest number of features: the ones reported highest (at most half), and the informative ones with
             the largest debiased shares. The picture says how many are left out.
 
         Returns

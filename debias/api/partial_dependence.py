@@ -14,7 +14,7 @@ from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import in_threads
 from debias.results.partial_dependence import Curve, PartialDependence
-from debias.rows.request import Request
+from debias.rows.request import Request, whole_seed
 from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
@@ -113,7 +113,7 @@ def partial_dependence(
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise RowsError(f"{name}={number!r} must be a whole number, 1 or more")
     given = Table(X)
-    rows = _drawn(given.n_rows, max_rows, seed)
+    rows = _drawn(given.n_rows, max_rows, whole_seed(seed) or 0)
     sample = given.native(rows)
     request = Request.of(model, sample, seed=seed, n_jobs=n_jobs)
     if not is_one(request.members):
@@ -187,11 +187,11 @@ def _output_names(ensemble: TreeEnsemble) -> tuple[str, ...]:
     return tuple(f"output {k}" for k in range(ensemble.n_outputs))
 
 
-def _drawn(n_rows: int, max_rows: int, seed: int | None) -> NDArray[np.int64]:
+def _drawn(n_rows: int, max_rows: int, seed: int) -> NDArray[np.int64]:
     """Return the positions of at most `max_rows` rows, ascending."""
     if n_rows <= max_rows:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed or 0).choice(n_rows, max_rows, replace=False)).astype(np.int64)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False)).astype(np.int64)
 
 
 def _names_and_positions(member: Member, given: Table, table: Table) -> tuple[tuple[str, ...], list[int]]:

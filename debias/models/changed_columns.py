@@ -58,7 +58,7 @@ class TransformedRows:
             block = at[begin : begin + self._at_once]
             rows, source = np.tile(every_row, block.size), np.repeat(block, self._n_rows)
             (member,) = unwrap(self._model, with_column_from(self._X, position, rows, source))
-            table = Table(member.X).aligned_to(self._ensemble, WarningLog())
+            table = Table(member.X).aligned_to(self._ensemble, WarningLog(quiet=True))
             raw = raw_output(self._ensemble, route(self._ensemble, table.matrix(self._ensemble)))
             parts.append(raw.reshape(block.size, self._n_rows, -1))
         return np.concatenate(parts).transpose(1, 0, 2)
