@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.results.report.figures import COLOUR, GRID, INK, LABEL, MARKER, MUTED, settings
-from debias.text import counted, percent_in_table, shortened
+from debias.text import percent_in_table, shortened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,9 +64,8 @@ def _axes(axes: Any, n: int, columns: int) -> NDArray[Any]:
     if axes is not None:
         given: NDArray[Any] = np.asarray(axes, dtype=object).ravel()
         if given.size != n:
-            raise ValueError(
-                f"ax has {counted(given.size, 'axes entry')} for {counted(n, 'feature')}: pass one for each"
-            )
+            drawn = "there is 1 feature" if n == 1 else f"there are {n} features"
+            raise ValueError(f"ax holds {given.size} axes, but {drawn} to draw: pass one for each")
         return given
     import matplotlib.pyplot as plt
 

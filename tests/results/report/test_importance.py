@@ -1,0 +1,110 @@
+"""What the pictures of shares show, against the numbers of the audit."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+import debias
+from debias.results.report.drawn import drawn_features
+from debias.results.report.figures import COLOUR, MARKER
+from debias.results.report.importance import HATCH, apart
+from debias.text import percent_in_table
+from support.audits import made
+from support.drawn_audits import drawn
+
+NAMES = [f"feature {k}" for k in range(12)]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("most", [5, 20])
+def test_bars_are_the_debiased_shares_with_patterns_by_verdict(most):
+    audit = made(NAMES)
+    display = debias.ImportanceDisplay.from_audit(audit, kind="bar", max_features=most)
+    features, n_left = drawn_features(audit, most)
+    bars = sorted((bar.get_y(), bar) for container in display.ax_.containers for bar in container)
+    assert [bar.get_width() for _, bar in bars] == list(audit.share[features])
+    assert [bar.get_hatch() or "" for _, bar in bars] == [HATCH[audit.verdict[k]] for k in features]
+    (diamonds,) = display.ax_.lines
+    np.testing.assert_array_equal(diamonds.get_xdata(), audit.reported[features])
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels == [NAMES[k] for k in features] + [f"+{n_left} more"] * bool(n_left)
+    left = np.setdiff1d(np.arange(12), features)
+    for shares in (audit.share, audit.reported):
+        numbers = [percent_in_table(shares[k]) for k in features] + [percent_in_table(shares[left].sum())] * bool(
+            n_left
+        )
+        assert " ".join(numbers) in " ".join(texts(display.ax_))
+
+
+def test_intervals_are_those_of_the_plot_of_an_audit():
+    audit = made(NAMES)
+    ours, theirs = debias.ImportanceDisplay.from_audit(audit, kind="interval").ax_, audit.plot(most=20)
+    for line, expected in zip(ours.lines, theirs.lines, strict=True):
+        np.testing.assert_array_equal(line.get_xydata(), expected.get_xydata())
+
+
+def test_slopes_join_the_reported_and_the_debiased_share():
+    audit = made(NAMES)
+    axes = debias.ImportanceDisplay.from_audit(audit, kind="slope").ax_
+    lines = [line for line in axes.lines if line.get_marker() != "None"]
+    features, _ = drawn_features(audit, 20)
+    for k, line in zip(features, lines, strict=True):
+        assert list(line.get_ydata()) == [audit.reported[k], audit.share[k]]
+        assert line.get_color() == COLOUR[audit.verdict[k]]
+        assert line.get_marker() == MARKER[audit.verdict[k]]
+    assert len({line.get_linestyle() for line in lines}) == 2  # not by colour alone
+    for k in features:
+        assert f"{NAMES[k]}  {percent_in_table(audit.reported[k])}" in texts(axes)
+        assert f"{percent_in_table(audit.share[k])}  {NAMES[k]}" in texts(axes)
+
+
+@pytest.mark.parametrize("kind", ["bar", "interval", "slope"])
+def test_every_audit_can_be_drawn(kind):
+    """Warnings are errors, so nothing is drawn outside of its range or left without a font."""
+    for seed in range(25):
+        audit = drawn(seed)
+        if kind == "slope" and audit.reported is None:
+            with pytest.raises(debias.CompositionError, match="reported importance, and this model reports none"):
+                debias.ImportanceDisplay.from_audit(audit, kind=kind)
+            continue
+        debias.ImportanceDisplay.from_audit(audit, kind=kind, max_features=1 + seed % 9).figure_.canvas.draw()
+        plt.close("all")
+
+
+def test_the_axes_of_the_user_are_used_and_returned():
+    axes = plt.subplots()[1]
+    display = debias.ImportanceDisplay(made(NAMES))
+    assert display.plot(axes, kind="slope") is display
+    assert display.ax_ is axes
+    assert display.figure_ is axes.figure
+
+
+@pytest.mark.parametrize("gap", [0.1, 1.0])
+def test_labels_are_moved_apart_as_little_as_possible(gap):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        at = np.sort(rng.random(6))
+        places = apart(at, gap)
+        assert (np.diff(places) >= gap - 1e-12).all()
+        if (np.diff(at) >= gap).all():
+            np.testing.assert_allclose(places, at)
+        assert places.mean() == pytest.approx(at.mean())
+
+
+def test_wrong_use_is_refused():
+    audit = made(NAMES)
+    with pytest.raises(debias.CompositionError, match="kind='pie' is not one of 'bar', 'interval', 'slope'"):
+        debias.ImportanceDisplay.from_audit(audit, kind="pie")
+    with pytest.raises(debias.CompositionError, match="kind='pie'"):  # before the audit
+        debias.ImportanceDisplay.from_estimator(None, None, None, kind="pie")
+    with pytest.raises(ValueError, match="at least 1"):
+        debias.ImportanceDisplay.from_audit(audit, max_features=0)
