@@ -66,7 +66,7 @@ def draw_swarms(
     if points is not None:
         bar = axes.figure.colorbar(points, ax=axes, ticks=[0, 1], aspect=30, pad=0.02)
         bar.set_ticklabels(["low", "high"])
-        bar.set_label("value of the feature" + (f" ({', '.join(notes)})" if notes else ""), fontsize=8)
+        bar.set_label("value" + (f" ({', '.join(notes)})" if notes else " of the feature"), fontsize=8)
         bar.outline.set_visible(False)
 
 
