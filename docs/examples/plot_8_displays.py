@@ -33,13 +33,13 @@ display = debias.ImportanceDisplay.from_audit(audit)
 display = debias.EffectsDisplay.from_estimator(model, X_test, audit=audit)
 
 # %%
-# The same for the features that are indistinguishable from noise: the model does use them, but for nothing that holds on
-# new rows.
+# The same for the features that are indistinguishable from noise: the model does use them, but for nothing that holds
+# on new rows.
 noise = audit.table.query("verdict == 'indistinguishable'").index
 display = debias.EffectsDisplay.from_estimator(model, X_test, audit=audit, features=noise)
 
 # %%
-# **On which rows?** Each point is a person. On the right are the people whose prediction the splits on this feature moved
+# **On which rows?** Each point is a person. On the right are people whose prediction the splits on this feature moved
 # towards their wage, and on the left those for whom they moved it away.
 display = debias.ContributionsDisplay.from_estimator(model, X_test, y_test, audit=audit, rows="held-out")
 
