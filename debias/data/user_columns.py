@@ -22,20 +22,23 @@ def column_values(X: Any, position: int) -> NDArray[Any]:
     Returns
     -------
     array of shape (n_rows,)
-        float64 with NaN where missing, if all other values are numbers; else objects, with None where missing.
+        float64 with NaN where missing, if all other values are numbers, and the column is not one of categories; else
+        objects, with None where missing.
     """
     import narwhals.stable.v2 as nw
 
-    frame = nw.from_native(X, pass_through=True)
+    frame, is_category = nw.from_native(X, pass_through=True), False
     if isinstance(frame, nw.DataFrame):
+        column = frame.get_column(frame.columns[position])
         values = np.empty(len(frame), dtype=object)
-        values[:] = frame.get_column(frame.columns[position]).to_list()
+        values[:] = column.to_list()
+        is_category = column.dtype in (nw.Categorical, nw.Enum)
     elif hasattr(X, "tocsr"):
         values = X.tocsr()[:, [position]].toarray().ravel().astype(object)
     else:
         values = np.asarray(X)[:, position].astype(object)
     missing = is_missing(values)
-    if all(isinstance(value, (Number, np.bool_)) for value in values[~missing]):
+    if not is_category and all(isinstance(value, (Number, np.bool_)) for value in values[~missing]):
         values[missing] = np.nan
         return values.astype(np.float64)
     values[missing] = None

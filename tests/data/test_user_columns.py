@@ -44,6 +44,11 @@ def test_columns_and_rows_without_names(as_container):
     np.testing.assert_array_equal(X.toarray() if sparse.issparse(X) else X, dense)  # not changed
 
 
+def test_categories_of_numbers_are_labels():
+    X = pd.DataFrame({"code": pd.Categorical([3, 1, None], categories=[1, 2, 3])})
+    assert column_values(X, 0).tolist() == [3, 1, None]
+
+
 def test_texts_that_look_like_numbers_are_labels():
     assert column_values(np.array([["1"], ["2"]], dtype=object), 0).tolist() == ["1", "2"]
 
