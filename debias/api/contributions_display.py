@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,13 @@ import numpy as np
 
 from debias.api.audit import audit as audit_model
 from debias.api.score import contributions
+from debias.data.table import names_of_columns
 from debias.data.user_columns import column_values, is_missing
 from debias.errors import RowsError
 from debias.results.report.figures import on_axes
 from debias.results.report.needs import require_matplotlib
 from debias.results.report.swarms import draw_row, draw_swarms, new_axes
+from debias.rows.request import Request
 from debias.text import shown
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "blocks", "n_jobs")
+OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "level", "feature_names", "blocks", "n_jobs")
 """Arguments of an audit that contributions have too."""
 
 
@@ -42,8 +45,8 @@ class ContributionsDisplay:
         As :func:`debias.contributions` returns them.
     audit : Audit
         Audit of the same model and rows.
-    X : array or data frame of shape (n_rows, n_features)
-        The rows, for the values of the features.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+        The rows, for the values of the features. Features that are not columns of `X` are drawn without values.
 
     Attributes
     ----------
@@ -125,7 +128,11 @@ class ContributionsDisplay:
             audit = audit_model(model, X, y, **settings)
         shared = {name: settings[name] for name in OF_CONTRIBUTIONS if name in settings}
         phi = contributions(model, X, y, audit.main_scorer, **shared)
-        return cls(phi, audit, X).plot(ax, row=row, max_features=max_features)
+        request = Request.of(model, X, level=settings.get("level"), feature_names=settings.get("feature_names"))
+        seen_by_trees = request.level_of_columns == "model" and len(request.members) == 1
+        return cls(phi, audit, request.members[0].X if seen_by_trees else X).plot(
+            ax, row=row, max_features=max_features
+        )
 
     def plot(self, ax: Any = None, *, row: Any = None, max_features: int = 10) -> Self:
         """Draw the contributions, times the number of rows: their mean is the score.
@@ -182,12 +189,14 @@ class ContributionsDisplay:
         return int(at[0])
 
     def _values(self, k: int) -> NDArray[Any] | None:
-        """Return the values of a feature; None if the features are not the columns of X."""
-        names = getattr(self.X, "columns", None)
-        name = self.audit.main.feature_names[k]
-        if names is not None and name in (listed := [str(each) for each in names]):
-            return column_values(self.X, listed.index(name))
-        if self.contributions.shape[1] != np.shape(self.X)[1]:
+        """Return the values of a feature; None if it is not a column of X."""
+        name, shape = self.audit.main.feature_names[k], tuple(getattr(self.X, "shape", ()))
+        names = names_of_columns(self.X)
+        if names is not None:
+            stored = {re.sub(r"\s", "_", each): at for at, each in enumerate(names)}  # as LightGBM stores names
+            position = (stored | {each: at for at, each in enumerate(names)}).get(name)
+            return None if position is None else column_values(self.X, position)
+        if shape != self.contributions.shape:
             return None
         return column_values(self.X, k)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.audit import audit as audit_model
-from debias.api.partial_dependence import partial_dependence
+from debias.api.partial_dependence import ColumnChanger, partial_dependence
 from debias.errors import RowsError
 from debias.results.report.effects import draw_effects
 from debias.results.report.needs import require_matplotlib
+from debias.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
     from debias.results.partial_dependence import PartialDependence
+
+
+OF_CURVES = ("level", "feature_names", "seed", "n_jobs")
+"""Arguments of an audit that partial dependence has too."""
 
 
 class EffectsDisplay:
@@ -84,7 +89,7 @@ class EffectsDisplay:
             Audit of this model; made here by default.
         features : str or iterable of str, optional
             Features to draw. By default the informative ones with the largest shares; if none is informative, the
-            features with the largest shares.
+            features with the largest shares. Groups of columns are left out, because they have no one value.
         max_features : int
             Largest number of features that are chosen here.
         output, max_rows
@@ -94,8 +99,8 @@ class EffectsDisplay:
         ax : array of matplotlib Axes, optional
             As for :meth:`plot`.
         **settings
-            Further arguments of :func:`debias.audit`, for example ``rows="held-out"``. `seed` and `n_jobs` are used for
-            the partial dependence too.
+            Further arguments of :func:`debias.audit`, for example ``rows="held-out"``. `level`, `feature_names`, `seed`
+            and `n_jobs` are used for the partial dependence too.
 
         Returns
         -------
@@ -113,9 +118,13 @@ class EffectsDisplay:
             if y is None:
                 raise RowsError("pass y, or an audit of this model as audit=")
             audit = audit_model(model, X, y, **settings)
-        shared: dict[str, Any] = {name: settings.get(name) for name in ("seed", "n_jobs")}
-        chosen = strongest(audit, max_features) if features is None else features
-        curves = partial_dependence(model, X, chosen, output=output, individual=individual, max_rows=max_rows, **shared)
+        shared: dict[str, Any] = {name: settings[name] for name in OF_CURVES if name in settings}
+        if features is None:
+            of_columns = {name: shared[name] for name in ("level", "feature_names") if name in shared}
+            features = strongest(audit, ColumnChanger(model, X, max_rows=1, **of_columns).names, max_features)
+        curves = partial_dependence(
+            model, X, features, output=output, individual=individual, max_rows=max_rows, **shared
+        )
         return cls(curves, audit).plot(ax)
 
     def plot(self, ax: Any = None, *, columns: int = 3) -> Self:
@@ -148,11 +157,21 @@ class EffectsDisplay:
         return self
 
 
-def strongest(audit: Audit, most: int) -> list[str]:
-    """Return the names of the informative features with the largest shares; of all features if none is informative."""
+def strongest(audit: Audit, columns: tuple[str, ...], most: int) -> list[str]:
+    """Return the columns that are informative features with the largest shares; of all features if none is informative.
+
+    Groups of columns are features, but not columns.
+    """
     if most < 1:
         raise ValueError(f"max_features must be at least 1, not {most!r}")
-    informative = np.array(audit.verdict, dtype=object) == "informative"
-    candidates = np.flatnonzero(informative if informative.any() else np.ones(informative.size, dtype=bool))
+    names, known = audit.main.feature_names, set(columns)
+    is_column = np.array([name in known for name in names])
+    if not is_column.any():
+        raise RowsError(
+            f"the features of the audit ({listed(names, 3)}) are not columns that can be changed: pass the model and "
+            "the columns that the audit is of, and the same level="
+        )
+    informative = is_column & (np.array(audit.verdict, dtype=object) == "informative")
+    candidates = np.flatnonzero(informative if informative.any() else is_column)
     order = candidates[np.lexsort((-audit.main.values[candidates], -audit.share[candidates]))]
-    return [audit.main.feature_names[k] for k in order[:most]]
+    return [names[k] for k in order[:most]]

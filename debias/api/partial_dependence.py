@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.table import Table, column_order
+from debias.data.table import Table, column_order, is_one_column
 from debias.data.user_columns import column_values, is_missing
 from debias.errors import CompositionError, RowsError, nearest
 from debias.models.changed_columns import TransformedRows
@@ -19,11 +19,10 @@ from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from debias.models.wrappers import Member
     from debias.trees.ensemble import TreeEnsemble
 
 OUTPUTS = ("response", "raw")
@@ -41,6 +40,8 @@ def partial_dependence(
     individual: bool = False,
     n_values: int = 50,
     max_rows: int = 1000,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> PartialDependence:
@@ -54,7 +55,7 @@ def partial_dependence(
     ----------
     model : estimator or Booster
         As for :func:`score`, with one model of trees inside.
-    X : array or data frame of shape (n_rows, n_features)
+    X : array, sparse matrix or data frame of shape (n_rows, n_features), or list of texts
         Rows to average over. A feature is set to values that occur in these rows.
     features : str or iterable of str, optional
         Names of features; all by default. In a pipeline, the transformers see the changed column of `X`.
@@ -69,6 +70,10 @@ def partial_dependence(
         99%. Of labels, the most frequent are used. A missing value is one more if there are any.
     max_rows : int
         If there are more rows, this many are drawn at random.
+    level : {None, "source", "model"}
+        As for :func:`score`: whether `features` are columns of `X`, or columns that the trees see.
+    feature_names : sequence of str, optional
+        As for :func:`score`: names of the columns of an `X` without names.
     seed : int, optional
         Seed of this draw; 0 by default, so that the same call gives the same numbers.
     n_jobs : int, optional
@@ -112,43 +117,97 @@ def partial_dependence(
     for name, number in (("n_values", n_values), ("max_rows", max_rows)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise RowsError(f"{name}={number!r} must be a whole number, 1 or more")
-    given = Table(X)
-    rows = _drawn(given.n_rows, max_rows, whole_seed(seed) or 0)
-    sample = given.native(rows)
-    request = Request.of(model, sample, seed=seed, n_jobs=n_jobs)
-    if not is_one(request.members):
-        raise CompositionError(
-            f"this {request.members[0].path[0]} combines several outputs of models of trees, and debias draws the "
-            f"curves of one model. Pass one of them: {', '.join(names_of(request.members))}"
-        )
-    member, ensemble = request.members[0], request.members[0].ensemble
-    table = Table(member.X).aligned_to(ensemble, WarningLog())
-    verify_prediction(ensemble, member.model, table)
-    names, positions = _names_and_positions(member, Table(sample), table)
-    categories = _categories(ensemble) if member.X is sample else set[int]()
-    raw_outputs = _changer(model, member, sample, table.matrix(ensemble))
-    view, curves = _View(ensemble, output), {}
-    for name in _asked(features, names):
-        k = names.index(name)
-        column = column_values(sample, positions[k])
-        at, values, n_omitted = _values(column, n_values, is_category=k in categories)
-        outputs = view.of(raw_outputs(k, positions[k], at))
+    changer = ColumnChanger(model, X, max_rows, level, feature_names, seed)
+    names = changer.names if features is None else [features] if isinstance(features, str) else list(features)
+    view = _View(changer.ensemble, output)
+    curves = {}
+    for name in dict.fromkeys(names):
+        at, values, n_omitted = changer.values(name, n_values)
+        outputs = view.of(changer.raw_outputs(name, at))
         curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
-    return PartialDependence(curves, view.names, view.unit, rows, ensemble.source, member.notes)
+    return PartialDependence(curves, view.names, view.unit, changer.rows, changer.ensemble.source, changer.notes)
 
 
-def _changer(
-    model: Any, member: Member, sample: Any, matrix: NDArray[np.floating[Any]]
-) -> Callable[[int, int, NDArray[np.int64]], NDArray[np.float64]]:
-    """Return a function that gives the raw outputs of all rows with one feature set to its values in some rows.
+class ColumnChanger:
+    """Rows of X, the model of trees that they are for, and the output of the trees if one column is changed.
 
-    It takes the number of the feature, its position in X, and these rows.
+    Parameters
+    ----------
+    model, X, max_rows, level, feature_names, seed
+        As for :func:`partial_dependence`.
     """
-    if member.X is not sample:
-        transformed = TransformedRows(model, member.ensemble, sample)
-        return lambda k, position, at: transformed.outputs(position, at)
-    changed = ChangedRows(member.ensemble, matrix)
-    return lambda k, position, at: changed.outputs(np.array([k]), matrix[at, k : k + 1])
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        max_rows: int,
+        level: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.rows = _drawn(len(X) if is_one_column(X) else Table(X).n_rows, max_rows, whole_seed(seed) or 0)
+        sample = _some_rows(X, self.rows)
+        request = Request.of(model, sample, level=level, feature_names=feature_names)
+        if not is_one(request.members):
+            raise CompositionError(
+                f"this {request.members[0].path[0]} combines several outputs of models of trees, and debias draws the "
+                f"curves of one model. Pass one of them: {', '.join(names_of(request.members))}"
+            )
+        member = request.members[0]
+        self.ensemble, self.notes = member.ensemble, member.notes
+        table = Table(member.X).aligned_to(member.ensemble, WarningLog())
+        verify_prediction(member.ensemble, member.model, table)
+        self._matrix = table.matrix(member.ensemble)
+        self._transformed: TransformedRows | None = None
+        if member.X is sample or request.level_of_columns == "model":
+            self._columns = member.X
+            self._changed = ChangedRows(member.ensemble, self._matrix)
+            self._categories = _categories(member.ensemble)
+            given, names = Table(member.X), member.ensemble.feature_names
+            self.names = names if member.ensemble.named or given.names is None else table.names or names
+            order = column_order(given.names, given.shape[1], member.ensemble)
+        else:
+            self._columns = sample
+            self._transformed = TransformedRows(model, member.ensemble, sample)
+            self._categories = set[int]()
+            given = Table(sample)
+            self.names = given.names if given.names is not None and member.named else member.sources
+            order = None
+        self._positions = list(range(given.shape[1])) if order is None else order
+
+    def values(self, name: str, most: int) -> tuple[NDArray[np.int64], NDArray[Any], int]:
+        """Choose the values that a feature is set to.
+
+        Returns
+        -------
+        at : array of int64 of shape (n_values,)
+            A row that has each of the values.
+        values : array of shape (n_values,)
+            Numbers in ascending order, or labels, the most frequent first; a missing value is the last.
+        n_omitted : int
+            Number of labels that were left out.
+
+        Raises
+        ------
+        RowsError
+            There is no such feature.
+        """
+        k = self._number(name)
+        return _values(column_values(self._columns, self._positions[k]), most, is_category=k in self._categories)
+
+    def raw_outputs(self, name: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return raw outputs with a feature set to its value in some rows, shape (n_rows, len(at), n_outputs)."""
+        k = self._number(name)
+        if self._transformed is not None:
+            return self._transformed.outputs(self._positions[k], at)
+        return self._changed.outputs(np.array([k]), self._matrix[at, k : k + 1])
+
+    def _number(self, name: str) -> int:
+        if name not in self.names:
+            hint = nearest(str(name), self.names)
+            raise RowsError(f"features has {name!r}, which is not a column that can be changed.{hint}")
+        return self.names.index(name)
 
 
 class _View:
@@ -194,25 +253,13 @@ def _drawn(n_rows: int, max_rows: int, seed: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False)).astype(np.int64)
 
 
-def _names_and_positions(member: Member, given: Table, table: Table) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of the columns, as in an audit, and the position of each in X."""
-    ensemble, n_columns = member.ensemble, given.shape[1]
-    in_order = list(range(n_columns))
-    if member.columns is not None:
-        return given.names if given.names and member.named else member.columns.names, in_order
-    names = ensemble.feature_names if ensemble.named or table.names is None else table.names
-    return names, column_order(given.names, n_columns, ensemble) or in_order
-
-
-def _asked(features: str | Iterable[str] | None, known: tuple[str, ...]) -> list[str]:
-    if features is None:
-        return list(known)
-    names = [features] if isinstance(features, str) else list(features)
-    for name in names:
-        if name not in known:
-            hint = nearest(str(name), known)
-            raise RowsError(f"features has {name!r}, which is not a column of X as the model knows it.{hint}")
-    return list(dict.fromkeys(names))
+def _some_rows(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Return some rows of X in its own container."""
+    if not is_one_column(X):
+        return Table(X).native(rows)
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return [X[row] for row in rows.tolist()] if isinstance(X, (list, tuple)) else X[rows]
 
 
 def _categories(ensemble: TreeEnsemble) -> set[int]:
@@ -224,17 +271,7 @@ def _categories(ensemble: TreeEnsemble) -> set[int]:
 
 
 def _values(column: NDArray[Any], most: int, is_category: bool) -> tuple[NDArray[np.int64], NDArray[Any], int]:
-    """Choose the values that a feature is set to.
-
-    Returns
-    -------
-    at : array of int64 of shape (n_values,)
-        A row that has each of the values.
-    values : array of shape (n_values,)
-        Numbers in ascending order, or labels, the most frequent first; a missing value is the last.
-    n_omitted : int
-        Number of labels that were left out.
-    """
+    """Choose the values that a feature is set to, as :meth:`ColumnChanger.values` returns them."""
     import pandas as pd
 
     missing = np.flatnonzero(is_missing(column))[:1]

@@ -8,7 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 
 import debias
 from debias.results.report.effects import MOST_LABELS
@@ -123,6 +127,48 @@ def test_axes_of_the_user_for_effects(audited):
     assert list(display.axes_) == list(given)
     with pytest.raises(ValueError, match="ax holds 2 axes, but there is 1 feature to draw"):
         debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=1, ax=given)
+
+
+def test_columns_that_are_computed_from_several_have_no_curve_of_their_own():
+    X, y = table()
+    y = y + 3 * (X["noise"] * X["other noise"]).to_numpy()
+    model = make_pipeline(PolynomialFeatures(), RandomForestRegressor(40, random_state=0)).fit(X, y)
+    audit = debias.audit(model, X, y, seed=0)
+    assert audit.verdict[audit.main.feature_names.index("noise + other noise")] == "informative"
+    display = debias.EffectsDisplay.from_estimator(model, X, audit=audit)
+    drawn = [axes.get_title(loc="left") for axes in display.axes_]
+    assert set(drawn) <= set(X)
+    assert drawn[0] == "strong"
+    by_row = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit, row=3)
+    labels = [label.get_text().split("\n")[0] for label in by_row.ax_.get_yticklabels()]
+    assert "noise + other noise" in labels  # without a value
+
+
+def test_columns_that_the_trees_see():
+    X, y = table()
+    model = make_pipeline(PCA(2), RandomForestRegressor(20, random_state=0)).fit(X, y)
+    display = debias.EffectsDisplay.from_estimator(model, X, y, level="model", seed=0)
+    components = model[:-1].get_feature_names_out()
+    assert display.axes_[0].get_title(loc="left") in components
+    rows = debias.ContributionsDisplay.from_estimator(model, X, y, level="model", seed=0, row=3)
+    first = model[:-1].transform(X)[3]
+    labels = " ".join(label.get_text() for label in rows.ax_.get_yticklabels())
+    assert all(f"{name} = {value:.4g}\n" in labels for name, value in zip(components, first, strict=True))
+    with pytest.raises(debias.RowsError, match="are not columns that can be changed.*same level="):
+        debias.EffectsDisplay.from_estimator(model, X, audit=display.audit)
+
+
+def test_words_of_texts():
+    rng = np.random.default_rng(0)
+    words = ["good", *(f"word{k}" for k in range(12))]
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(200)]
+    y = np.array(["good" in text for text in texts])
+    model = make_pipeline(TfidfVectorizer(), RandomForestClassifier(20, random_state=0)).fit(texts, y)
+    display = debias.EffectsDisplay.from_estimator(model, texts, y, seed=0)
+    assert display.axes_[0].get_title(loc="left") == "good"
+    assert display.partial_dependence["good"].mean[0, 0] < display.partial_dependence["good"].mean[-1, 0]
+    rows = debias.ContributionsDisplay.from_estimator(model, texts, y, seed=0)
+    assert rows.plot(row=5).ax_.get_title(loc="left") == "Row 5"
 
 
 def test_points_of_a_swarm_are_the_contributions(audited):

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn import inspection
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -20,7 +21,7 @@ from sklearn.ensemble import (
     VotingRegressor,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import debias
 
@@ -170,6 +171,24 @@ def test_pipelines_see_the_changed_column(kind, monkeypatch):
         np.testing.assert_array_equal(in_blocks[name].mean, result[name].mean)
 
 
+@pytest.mark.parametrize("transformer", [PCA(2), PolynomialFeatures(2)], ids=["pca", "products"])
+def test_columns_that_are_computed_from_several_columns(transformer):
+    X, y = table()
+    model = make_pipeline(transformer, RandomForestRegressor(5, random_state=0)).fit(X, y)
+    assert_brute(debias.partial_dependence(model, X, n_values=8), X, model.predict)
+    seen = pd.DataFrame(model[:-1].transform(X), columns=model[:-1].get_feature_names_out())
+    result = debias.partial_dependence(model, X, n_values=8, level="model")
+    assert list(result.curves) == list(seen)
+    assert_brute(result, seen, lambda rows: model[-1].predict(rows.to_numpy()))
+
+
+def test_names_for_an_array():
+    X, y = table()
+    model = RandomForestRegressor(5, random_state=0).fit(X.to_numpy(), y)
+    result = debias.partial_dependence(model, X.to_numpy(), "two", n_values=8, feature_names=list(X))
+    assert_brute(result, X, lambda rows: model.predict(rows.to_numpy()))
+
+
 def test_an_array_through_a_pipeline():
     X, y = table()
     model = make_pipeline(StandardScaler(), RandomForestRegressor(5, random_state=0)).fit(X.to_numpy(), y)
@@ -236,7 +255,11 @@ def test_a_calibrated_model_says_that_its_trees_are_not_calibrated():
 @pytest.mark.parametrize(
     ("passed", "error", "message"),
     [
-        ({"features": "on"}, debias.RowsError, "features has 'on', which is not a column.*Did you mean 'one'"),
+        (
+            {"features": "on"},
+            debias.RowsError,
+            "features has 'on', which is not a column.*Did you mean 'one'",
+        ),
         ({"output": "margin"}, debias.CompositionError, "output='margin' is not one of 'response', 'raw'"),
         ({"n_values": 0}, debias.RowsError, "n_values=0 must be a whole number"),
         ({"max_rows": 2.5}, debias.RowsError, "max_rows=2.5 must be a whole number"),
