@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from matplotlib import pyplot as plt
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
@@ -108,11 +109,25 @@ def test_effects_of_classes_labels_and_missing_values():
     display.figure_.canvas.draw()
 
 
+def test_odd_columns_can_be_drawn():
+    """Warnings are errors: none about empty slices, or axes without room."""
+    X, y = table()
+    X = X.assign(constant=1.0, missing=np.nan, flag=y > 0, huge=1e30 * X["noise"], tiny=1e-12 * X["noise"])
+    X = X.rename(columns={"weak": "b>$x$\u202e\n" + 20 * "long"})
+    model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, y)
+    for settings in ({"individual": True}, {"n_values": 1}):
+        debias.EffectsDisplay(debias.partial_dependence(model, X, **settings)).plot().figure_.canvas.draw()
+    debias.EffectsDisplay(debias.partial_dependence(model, X[:1])).plot(columns=1).figure_.canvas.draw()
+
+
 def test_classes_are_lines_of_their_own_and_the_second_of_two_is_named():
     X, y = table()
     three = RandomForestClassifier(5, random_state=0).fit(X, np.digitize(y, [-1, 1]))
     axes = debias.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot().axes_[0]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["0", "1", "2"]
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == ["0", "1", "2"]
+    mine = plt.subplots()[1]
+    debias.EffectsDisplay(debias.partial_dependence(three, X, "strong")).plot(mine)
+    assert [text.get_text() for text in mine.get_legend().get_texts()] == ["0", "1", "2"]
     lines = [line for line in axes.lines if line.get_marker() != "|"]
     assert len({line.get_color() for line in lines}) == len({str(line._dash_pattern) for line in lines}) == 3
     two = RandomForestClassifier(5, random_state=0).fit(X, np.where(y > 0, "yes", "no"))

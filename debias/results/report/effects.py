@@ -37,13 +37,14 @@ FEW_TICKS = 3
 def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, columns: int) -> NDArray[Any]:
     """Draw one small picture for each curve, on a new figure or on the user's axes, and return the axes."""
     with settings():
+        is_new = axes is None
         axes = _axes(axes, len(curves.curves), columns)
         outputs = _outputs_that_move(curves)
         for place, curve in zip(axes, curves.curves.values(), strict=True):
             colour, marker = _title(place, curve, audit)
             styles = [(colour, marker, "-")] if len(curves.output_names) == 1 else list(STYLES)
             for output, style in zip(outputs, styles, strict=False):
-                _draw_curve(place, curve, output, style, label=curves.output_names[output])
+                _draw_curve(place, curve, output, style, label=shortened(curves.output_names[output]))
             place.grid(axis="y", color=GRID, lw=0.6)
             place.set_axisbelow(True)
         _share_range(axes)
@@ -56,7 +57,12 @@ def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, colu
         if len(outputs) > 1:
             n_left = len(curves.output_names) - len(outputs)
             title = f"+{n_left} more that move less" if n_left else None
-            axes[0].legend(title=title, edgecolor=GRID, fontsize=8, title_fontsize=8)
+            style = {"title": title, "edgecolor": GRID, "fontsize": 8, "title_fontsize": 8}
+            if is_new:
+                handles = axes[0].get_legend_handles_labels()
+                axes[0].figure.legend(*handles, loc="outside lower center", ncols=min(columns, len(axes)), **style)
+            else:
+                axes[0].legend(**style)
     return axes
 
 
@@ -113,7 +119,9 @@ def _draw_line(axes: Any, curve: Curve, output: int, style: tuple[str, str, Any]
     axes.plot(
         values, mean[:n], color=colour, ls=dashes, lw=1.8, label=label, marker=marker if n <= FEW_VALUES else None, ms=4
     )
-    axes.plot(values, np.zeros(n), "|", color=MUTED, ms=5, mew=0.7, transform=axes.get_xaxis_transform(), clip_on=False)
+    if n:  # an empty line that is not clipped would take all the room of the figure
+        rug = {"ms": 5, "mew": 0.7, "transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot(values, np.zeros(n), "|", color=MUTED, **rug)
     if n < curve.values.size:  # the output for missing values, to the right of all numbers
         width = (values[-1] - values[0] or 1.0) if n else 1.0
         at = (values[-1] if n else 0.0) + 0.15 * width
