@@ -57,12 +57,12 @@ def draw_effects(curves: PartialDependence, audit: Audit | None, axes: Any, colu
         if len(outputs) > 1:
             n_left = len(curves.output_names) - len(outputs)
             title = f"+{n_left} more that move less" if n_left else None
-            style = {"title": title, "edgecolor": GRID, "fontsize": 8, "title_fontsize": 8}
+            look = {"title": title, "edgecolor": GRID, "fontsize": 8, "title_fontsize": 8}
             if is_new:
                 handles = axes[0].get_legend_handles_labels()
-                axes[0].figure.legend(*handles, loc="outside lower center", ncols=min(columns, len(axes)), **style)
+                axes[0].figure.legend(*handles, loc="outside lower center", ncols=min(columns, len(axes)), **look)
             else:
-                axes[0].legend(**style)
+                axes[0].legend(**look)
     return axes
 
 
