@@ -56,9 +56,9 @@ def require_pairs(before: pd.DataFrame, after: Any, features: Sequence[Sequence[
 
 def _index_is_reordered(before: pd.Index[Any], after: pd.Index[Any]) -> bool:
     """Whether an index has the same labels, without repetitions, in another order."""
-    return bool(
-        not after.equals(before) and before.is_unique and after.is_unique and not len(before.symmetric_difference(after))
-    )
+    if after.equals(before) or not (before.is_unique and after.is_unique):
+        return False
+    return before.symmetric_difference(after).empty
 
 
 def _rows_are_reordered(before: pd.DataFrame, after: pd.DataFrame, features: Sequence[Sequence[str]]) -> bool:

@@ -101,8 +101,14 @@ def register(plugin: Any, name: str | None = None) -> None:
     """
     manager = plugin_manager()
     holder = plugin if _has_hooks(manager, plugin) else _catalogue_of(plugin)
+    name = name or getattr(plugin, "name", None)
+    if name is not None and manager.has_plugin(name):
+        raise PluginError(
+            f"a plugin {name!r} is registered already: remove it with debias.unregister({name!r}), or choose another "
+            "name"
+        )
     try:
-        manager.register(holder, name=name or getattr(plugin, "name", None))
+        manager.register(holder, name=name)
         name_failures(manager, holder)
         manager.check_pending()
         meta_methods(manager)
