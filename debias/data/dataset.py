@@ -333,6 +333,8 @@ def _decoded(column: pd.Series[Any], name: str) -> Column:
         codes = np.asarray(column.cat.codes, dtype=np.float64)
         codes[codes < 0] = np.nan
         return Column(codes, categorical=not column.dtype.ordered)
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise RowsError(f"column {name!r} of X has complex numbers. Complex data not supported: pass two columns")
     if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         if np.isinf(values).any():
