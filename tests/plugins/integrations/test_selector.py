@@ -226,7 +226,9 @@ class TestImportanceGetter:
             getter(clone(FOREST).fit(X[["a", "c"]].to_numpy(), y))  # RFE would have kept b and d
         with pytest.raises(debias.RowsError, match="within one RFE"):
             DebiasedImportance(X, y)(clone(FOREST).fit(X[["a"]], y))
-        with pytest.raises(debias.ProvenanceError, match="inside RFECV, a search.*Use debias.selection.DebiasedSelector"):
+        with pytest.raises(
+            debias.ProvenanceError, match="inside RFECV, a search.*Use debias.selection.DebiasedSelector"
+        ):
             RFECV(clone(FOREST), cv=2, importance_getter=DebiasedImportance(X, y)).fit(X, y)
         selects = SelectFromModel(clone(FOREST), importance_getter=DebiasedImportance(X, y))
         search = GridSearchCV(make_pipeline(selects, clone(FOREST)), {}, cv=2, error_score="raise")
