@@ -1,14 +1,15 @@
-"""Errors inside hooks: they name the plugin and the hook, so that a user knows whom to ask."""
+"""Errors inside plugins: they name the plugin and the hook, or the scorer, so that a user knows whom to ask."""
 
 from __future__ import annotations
 
 import functools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import DebiasError, PluginError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import pluggy
 
@@ -36,6 +37,17 @@ def name_failures(manager: pluggy.PluginManager, plugin: Any) -> None:
             if implementation.plugin is plugin:
                 named = _naming(implementation.function, caller.name, implementation.plugin_name)
                 implementation.function = named  # type: ignore[misc]  # pluggy offers no other way around one function
+
+
+@contextmanager
+def noting(who: str) -> Iterator[None]:
+    """Add a note that names a scorer or meta-method to an error of its function, unless the error is one of debias."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, DebiasError):
+            error.add_note(f"raised by {who}")
+        raise
 
 
 def _naming(function: Callable[..., Any], hook: str, plugin: str) -> Callable[..., Any]:

@@ -429,6 +429,31 @@ def test_other_errors_pass_through_hooks(plugin, forest, error):
     assert raised.value is error
 
 
+def test_an_error_inside_a_scorer_or_meta_method_names_it(plugin, forest, rows):
+    @debias.scorer_plugin("fails_here", unit="x")
+    def fails_here(ensemble, rows):
+        return 1 / 0
+
+    @debias.data_scorer_plugin("fails_too", unit="x")
+    def fails_too(data):
+        raise debias.RowsError("of its own")
+
+    @debias.meta_method_plugin("around", unit="x")
+    def around(inner, problem):
+        return problem.score(inner)[0] / [][0], {}
+
+    plugin(debias_scorers=lambda: [fails_here, fails_too], debias_meta_methods=lambda: [around], **ADAPTER)
+    with pytest.raises(ZeroDivisionError) as raised:
+        debias.score(forest, *rows, "fails_here")
+    assert raised.value.__notes__ == ["raised by the scorer fails_here"]
+    with pytest.raises(IndexError) as raised:
+        debias.score(forest, *rows, "around(mdi_oob)")
+    assert raised.value.__notes__ == ["raised by the meta-method around"]
+    with pytest.raises(debias.RowsError) as raised:
+        debias.score(None, *rows, "fails_too")
+    assert not hasattr(raised.value, "__notes__")
+
+
 def test_an_error_in_a_catalogue_names_the_plugin(plugin, forest):
     broken = []
 
