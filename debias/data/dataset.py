@@ -183,7 +183,7 @@ class Data:
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
         """Return the same response with changed columns; see :class:`debias.Problem`."""
-        X = change(self.X)
+        X = change(self.X.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
         require_pairs(self.X, X, self.members)
         return self.with_features(X)
 

@@ -52,9 +52,9 @@ def noting(who: str) -> Iterator[None]:
 
 def _naming(function: Callable[..., Any], hook: str, plugin: str) -> Callable[..., Any]:
     @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         except (DebiasError, *OF_SIZE):
             raise
         except Exception as error:

@@ -261,7 +261,7 @@ class Experiment:
 
     def _changed(self, part: Part, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Part:
         before = as_frame(part.X)
-        after = change(before)
+        after = change(before.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
         require_pairs(before, after, self.members)
         return replace(part, X=after)
 

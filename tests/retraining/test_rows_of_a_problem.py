@@ -213,6 +213,13 @@ def test_the_data_and_the_model_are_not_changed(forest, data):
     X, y = (part.copy() for part in data)
     problem = experiment(forest, X, y)
     scored(problem.rows(DRAWN).weighted(np.full(N, 2.0)))
+
+    def in_place(frame):
+        frame["noise"] = 0.0
+        return frame
+
+    assert scored(problem.changed(in_place))[1] == 0
+    assert debias.Data.of(X, y).changed(in_place).X["noise"].eq(0).all()
     pd.testing.assert_frame_equal(X, data[0])
     pd.testing.assert_series_equal(y, data[1])
     np.testing.assert_array_equal(scored(problem), debias.score(forest, X, y).values)
