@@ -32,7 +32,7 @@ from debias.errors import (
 from debias.hooks.contracts import DataScorer, Gives, MetaMethod, Problem, RefitScorer, Scorer, TreeScorer
 from debias.hooks.expressions import meta_method, scorer
 from debias.hooks.meta_methods import meta_method_plugin
-from debias.hooks.registry import plugins, register
+from debias.hooks.registry import plugins, register, unregister
 from debias.hooks.scorers import data_scorer_plugin, scorer_plugin
 from debias.hooks.specs import hookimpl
 from debias.models.files import load_model
@@ -97,4 +97,5 @@ __all__ = [
     "score",
     "scorer",
     "scorer_plugin",
+    "unregister",
 ]

@@ -20,6 +20,8 @@ import debias_adapters
 import debias_plugins
 from debias.hooks import specs as hookspecs
 from debias.hooks.registry import meta_methods, plugin_manager, scorers
+from debias.trees.objectives import LOSSES
+from support import hooks_page
 
 HERE = Path(__file__).parent.parent
 INTEGRATIONS = ("mlflow", "skore")
@@ -206,6 +208,21 @@ def test_every_meta_method_says_what_it_cannot_see():
     assert set(re.findall(r"^\| `(\w+)` \|", table, flags=re.M)) == ours
 
 
+def test_writing_plugins_lists_every_loss():
+    page = (DOCS / "writing-plugins.md").read_text()
+    (table,) = re.findall(r"^\| name of the loss \|.*?\n\n", page, flags=re.M | re.S)
+    named = {name for names in re.findall(r"^\| (`.*?) \|", table, flags=re.M) for name in re.findall(r"\w+", names)}
+    assert named == {*LOSSES, "softmax"}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("package", ["boruta", "eli5"])
+def test_lines_of_other_packages_run(package, made):
+    pytest.importorskip(package)
+    (theirs,) = [text for marker, text in blocks("python", "docs/coming-from.md") if marker == f"needs {package}"]
+    exec(theirs.replace("max_iter=100", "max_iter=5"), dict(made[1]))  # noqa: S102 - it is our own page
+
+
 def hooks():
     """Return the hooks there are; plugins of other tests may have brought in names that are none."""
     return sorted(name for name in vars(hookspecs) if name.startswith("debias_"))
@@ -218,6 +235,16 @@ def test_every_hook_has_a_section_titled_by_its_signature():
     assert sorted(titles) == signatures
     relay = vars(plugin_manager().hook)
     assert hooks() == sorted(name for name, caller in relay.items() if name.startswith("debias_") and caller.has_spec())
+
+
+def test_the_reference_of_each_hook_is_its_docstring():
+    """Written by ``python -m support.hooks_page``."""
+    page = hooks_page.PAGE.read_text()
+    assert hooks_page.with_references(page) == page, "run python -m support.hooks_page in tests/"
+    for name in hooks():
+        after = page.partition(hooks_page.BEGIN.format(name))[2].partition(hooks_page.END)[0]
+        assert f"def {name}(" in after
+        assert "**Returns**" in after
 
 
 def documented():

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.chosen_rows import originals, permuted_response, row_positions, rows_of, times
+from debias.data.pairing import require_pairs
 from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
 from debias.data.table import column_order, rows_and_columns
-from debias.errors import RowsError
+from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.scorers import figures_of
 from debias.parallel import Engine
@@ -74,6 +76,9 @@ class Data:
         Number of threads.
     engine : Engine
         Settings for running the replicates of a meta-method.
+    copy_of : array of int64 of shape (n_rows,), or None
+        If `rows` repeated rows, the original row that each row is a copy of. A scorer that holds rows out must keep
+        copies together, or refuse them with `refuse_copies`.
     """
 
     X: pd.DataFrame
@@ -83,6 +88,7 @@ class Data:
     seed: int | None = None
     n_jobs: int = 1
     engine: Engine = Engine()
+    copy_of: NDArray[np.int64] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -150,6 +156,14 @@ class Data:
         if self.weight is not None:
             raise RowsError(f"{scorer} counts rows and takes no sample_weight; leave it out, or repeat rows")
 
+    def refuse_copies(self, scorer: str) -> None:
+        """Raise a CompositionError if rows are repeated; for scorers that hold rows out."""
+        if self.copy_of is not None:
+            raise CompositionError(
+                f"{scorer} holds rows out, and copies of a row could be on both sides: choose each row once at most, "
+                "for example half of the rows instead of a bootstrap sample"
+            )
+
     def with_response(self, y: NDArray[Any]) -> Self:
         """Return the same rows with another response of the same kind and shape, for example a permuted one."""
         return self._sharing(replace(self, y=y, classification=self.is_classification))
@@ -165,11 +179,29 @@ class Data:
 
     def permuted(self, rng: np.random.Generator) -> Self:
         """Return the same rows with a permuted response; weights stay with their rows."""
-        return self.with_response(rng.permutation(self.y))
+        return self.with_response(permuted_response(rng, self.y, self.copy_of))
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
         """Return the same response with changed columns; see :class:`debias.Problem`."""
-        return self.with_features(change(self.X))
+        X = change(self.X.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
+        require_pairs(self.X, X, self.members)
+        return self.with_features(X)
+
+    def rows(self, indices: Any) -> Self:
+        """Return some of the rows, by position; positions may be repeated. See :class:`debias.Problem`."""
+        chosen = row_positions(indices, self.n_rows)
+        return replace(
+            self,
+            X=rows_of(self.X, chosen),
+            y=self.y[chosen],
+            classification=self.is_classification,
+            weight=None if self.weight is None else self.weight[chosen],
+            copy_of=originals(self.copy_of, chosen),
+        )
+
+    def weighted(self, weights: Any) -> Self:
+        """Return the same rows with their weights multiplied by others; see :class:`debias.Problem`."""
+        return self._sharing(replace(self, weight=times(self.weight, weights, self.n_rows)))
 
     def inside(self, seed: int) -> Self:
         """Return the data for use inside a replicate: with another seed, one thread and a quiet engine."""
@@ -185,7 +217,8 @@ class Data:
         from debias._version import __version__
         from debias.digest import digest_of
 
-        return digest_of(self.X, self.y, self.classification, self.weight, self.seed, np.__version__, __version__)
+        parts = (self.X, self.y, self.classification, self.weight, self.copy_of)
+        return digest_of(*parts, self.seed, np.__version__, __version__)
 
     def _sharing(self, other: Self) -> Self:
         if "columns" in self.__dict__:
@@ -300,6 +333,8 @@ def _decoded(column: pd.Series[Any], name: str) -> Column:
         codes = np.asarray(column.cat.codes, dtype=np.float64)
         codes[codes < 0] = np.nan
         return Column(codes, categorical=not column.dtype.ordered)
+    if pd.api.types.is_complex_dtype(column.dtype):
+        raise RowsError(f"column {name!r} of X has complex numbers. Complex data not supported: pass two columns")
     if pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         if np.isinf(values).any():

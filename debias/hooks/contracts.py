@@ -203,6 +203,11 @@ class Problem(Protocol):
         ...
 
     @property
+    def n_rows(self) -> int:
+        """Number of training rows; of data without a model, number of rows."""
+        ...
+
+    @property
     def members(self) -> tuple[tuple[str, ...], ...]:
         """Columns of each of `feature_names`."""
         ...
@@ -218,7 +223,10 @@ class Problem(Protocol):
         ...
 
     def permuted(self, rng: np.random.Generator) -> Self:
-        """Return the problem with a permuted response; training rows and held-out rows are permuted separately."""
+        """Return the problem with a permuted response; training rows and held-out rows are permuted separately.
+
+        Copies of a row, made by `rows`, keep one response.
+        """
         ...
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
@@ -227,10 +235,53 @@ class Problem(Protocol):
         Parameters
         ----------
         change : callable
-            Called with the columns of the training rows, and with those of the held-out rows if there are any.
+            Called with the columns of the training rows, and with those of the held-out rows if there are any. It
+            returns a new frame with the same rows in the same order, and leaves the old frame as it is.
         copies : mapping of str to str, optional
             Maps the name of each column that `change` adds at the end to the column it is a copy of. Scores of copies
             follow those of the originals, in the same order.
+
+        Raises
+        ------
+        RowsError
+            The change moves whole rows, or makes other rows, so that X and y are no longer paired.
+        """
+        ...
+
+    def rows(self, indices: Any) -> Self:
+        """Return the problem with some of its training rows: a subsample, or a bootstrap sample.
+
+        Parameters
+        ----------
+        indices : array-like of int of shape (n_chosen,)
+            Positions of the training rows, from 0 to `n_rows` - 1. The same position may be repeated. Held-out rows
+            stay as they are.
+
+        Notes
+        -----
+        Copies of a row are one block: where out-of-bag rows are evaluated, a row counts as out of bag only for trees
+        that have none of its copies in their bag. Otherwise a tree would be evaluated on rows that it has seen.
+
+        Raises
+        ------
+        RowsError
+            An index is not the position of a training row.
+        """
+        ...
+
+    def weighted(self, weights: Any) -> Self:
+        """Return the problem with other weights of its training rows.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n_rows,)
+            Finite numbers of 0 or more. They are multiplied by the weights that the user passed, if there are any.
+            Out-of-bag rows are training rows, so they are evaluated with these weights too; held-out rows keep theirs.
+
+        Raises
+        ------
+        RowsError
+            The weights do not have this shape, or are not weights.
         """
         ...
 

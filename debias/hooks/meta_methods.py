@@ -11,6 +11,7 @@ import numpy as np
 
 from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import DataScorer, Gives, RefitScorer, Scorer, is_a
+from debias.hooks.failures import noting
 from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ class _Wrapped:
 
     def score(self, problem: Any) -> tuple[NDArray[np.float64], Details]:
         """Call the function on a problem."""
-        return self.meta.function(self.inner, problem, **self.meta.options)
+        with noting(f"the meta-method {self.meta.base_name}"):
+            return self.meta.function(self.inner, problem, **self.meta.options)
 
 
 @is_a(DataScorer)

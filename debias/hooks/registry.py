@@ -16,6 +16,7 @@ import pluggy
 from debias.errors import CompositionError, PluginError, nearest
 from debias.hooks import specs as hookspecs
 from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
+from debias.hooks.failures import name_failures
 from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
@@ -100,14 +101,59 @@ def register(plugin: Any, name: str | None = None) -> None:
     """
     manager = plugin_manager()
     holder = plugin if _has_hooks(manager, plugin) else _catalogue_of(plugin)
+    name = name or getattr(plugin, "name", None)
+    if name is not None and manager.has_plugin(name):
+        raise PluginError(
+            f"a plugin {name!r} is registered already: remove it with debias.unregister({name!r}), or choose another "
+            "name"
+        )
     try:
-        manager.register(holder, name=name or getattr(plugin, "name", None))
+        manager.register(holder, name=name)
+        name_failures(manager, holder)
         manager.check_pending()
         meta_methods(manager)
     except Exception as error:  # whatever a plugin of a user raises must leave the registry as it was
         if manager.is_registered(holder):
             manager.unregister(holder)
         raise PluginError(f"the plugin {name or plugin!r} cannot be registered: {error}") from error
+
+
+def unregister(plugin: Any) -> None:
+    """Remove a plugin from this process, for example to register a changed version of it in a notebook.
+
+    Parameters
+    ----------
+    plugin : object or str
+        What was passed to :func:`register`, or the name of the plugin: the column ``plugin`` of
+        :func:`debias.plugins`.
+
+    Raises
+    ------
+    PluginError
+        There is no such plugin.
+
+    Examples
+    --------
+    >>> import debias
+    >>> @debias.scorer_plugin("always_0", unit="nothing", needs_rows=False)
+    ... def always_0(ensemble, rows):
+    ...     import numpy as np
+    ...     return np.zeros(ensemble.n_features)
+    >>> debias.register(always_0)
+    >>> debias.unregister(always_0)
+    >>> "always_0" in set(debias.plugins()["name"])
+    False
+    """
+    manager = plugin_manager()
+    named = [(name, holder) for name, holder in manager.list_name_plugin() if holder is not None]
+    for name, holder in named:
+        offered = holder.offered if isinstance(holder, _Catalogue) else ()
+        if (name == plugin) if isinstance(plugin, str) else any(plugin is each for each in (holder, *offered)):
+            manager.unregister(holder)
+            return
+    known = [name for name, _ in named]
+    hint = nearest(plugin, known) if isinstance(plugin, str) else ""
+    raise PluginError(f"no plugin {plugin!r} is registered.{hint} There are: {', '.join(sorted(known))}")
 
 
 def scorers(manager: pluggy.PluginManager | None = None) -> dict[str, Scorer]:
@@ -187,7 +233,9 @@ def _require_name(plugin: Any, kind: str) -> None:
 
 def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
     try:
-        manager.register(point.load(), name=point.name)
+        plugin = point.load()
+        manager.register(plugin, name=point.name)
+        name_failures(manager, plugin)
         manager.check_pending()
     except Exception as error:  # any error on import must name the plugin
         raise PluginError(
@@ -217,6 +265,11 @@ def _catalogue_of(plugin: Any) -> Any:
 class _Catalogue:
     def __init__(self, scorers: list[Scorer], metas: list[MetaMethod]) -> None:
         self._scorers, self._metas = scorers, metas
+
+    @property
+    def offered(self) -> list[Any]:
+        """The scorers and meta-methods together."""
+        return [*self._scorers, *self._metas]
 
     @pluggy.HookimplMarker(PROJECT)
     def debias_scorers(self) -> list[Scorer]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from debias.errors import CompositionError, DebiasError, nearest
 from debias.hooks.contracts import DataScorer, Gives, TreeScorer, is_a
+from debias.hooks.failures import noting
 from debias.hooks.options import by_name, plain_options, shown_options
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class FunctionTreeScorer(_FunctionScorer):
 
     def score(self, ensemble: TreeEnsemble, rows: Any) -> Figures:
         """Call the function; a result without details gets none."""
-        return _pair(self.function(ensemble, rows, **self.options))
+        with noting(f"the scorer {self.name}"):
+            return _pair(self.function(ensemble, rows, **self.options))
 
     def node_weight(self, ensemble: TreeEnsemble, rows: Any) -> NDArray[np.float64] | None:
         """Return the factor of the centred covariance of each node, or None; see :class:`debias.TreeScorer`."""
@@ -108,7 +110,8 @@ class FunctionDataScorer(_FunctionScorer):
 
     def score(self, data: Any) -> Figures:
         """Call the function; a result without details gets none."""
-        return _pair(self.function(data, **self.options))
+        with noting(f"the scorer {self.name}"):
+            return _pair(self.function(data, **self.options))
 
     def null_mean(self, data: Data) -> NDArray[np.float64] | None:
         """Return the mean score of each feature over permutations of its values; None if it is not known."""

@@ -255,12 +255,13 @@ def debias_refit(
 
 @hookspec(firstresult=True)
 def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[], None]) -> Any | None:
-    """Load a model from a file in a format of this adapter, without running code from the file.
+    """Load a model from a file or directory in a format of this adapter, without running code from it.
 
     Parameters
     ----------
     path : Path
-        An existing file.
+        An existing file, or a directory that is not an MLflow model: libraries such as TensorFlow Decision Forests and
+        Spark save models as directories. Adapters that read files only return None for it.
     trust : tuple of str
         Types that the user trusts in addition to the list of the adapter, for formats that contain type names.
     try_apart : callable
@@ -270,7 +271,7 @@ def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[]
     Returns
     -------
     object or None
-        The model, or None if the file is not in a format of this adapter. Its trees are checked when they are
+        The model, or None if `path` is not in a format of this adapter. Its trees are checked when they are
         extracted.
 
     Raises

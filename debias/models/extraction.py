@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
 
+CLOSE = 1e-9
+"""Largest relative error of outputs that are added up in float64: libraries add them up in another order."""
+
 
 def verify_prediction(ensemble: TreeEnsemble, model: Any, table: Table, rows: NDArray[np.int64] | None = None) -> None:
     """Check that leaves and raw output of sample rows equal those of the library.
@@ -86,13 +89,13 @@ def gaps(ensemble: TreeEnsemble, output: NDArray[np.float64], expected: NDArray[
     """Return the difference between our raw output and the library's, per row; above 1 rounding cannot explain it."""
     if output.shape != expected.shape:
         return np.full(len(output), np.inf)
-    # XGBoost adds up float32 margins: one rounding error per tree is allowed.
-    precision = np.finfo(np.float32).eps if not ensemble.averaged else 1e-9
+    precision = max(float(np.finfo(ensemble.output_dtype).eps), CLOSE)
     scale = np.abs(ensemble.base).max() + np.abs(expected).max() + _largest_step(ensemble)
     difference: NDArray[np.float64] = np.abs(output - expected).max(axis=1)
     difference[np.isnan(difference)] = np.inf
     if scale == 0:  # a model that predicts 0 for every row
         return np.where(difference > 0, np.inf, 0.0)
+    # One rounding error per tree is allowed.
     gap: NDArray[np.float64] = difference / (precision * scale * (4 + ensemble.n_trees))
     return np.where(np.isnan(gap), np.inf, gap)
 

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.errors import DebiasError, DebiasWarning, UnsupportedModelError, UntrustedModelError
+from debias.errors import DebiasError, DebiasWarning, PluginError, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
 from debias.models.loaded import remember
@@ -17,6 +17,8 @@ from debias.models.wrappers import extract, unwrap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+DESCRIPTION = "MLmodel"
+"""The file that describes an MLflow model in its directory."""
 LARGEST = 1 << 20
 """Largest size of an MLmodel file in bytes; real ones have a few thousand."""
 DEEPEST = 50
@@ -35,7 +37,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Parameters
     ----------
     path : str or Path
-        A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), or an MLflow model directory with such a file.
+        A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), an MLflow model directory with such a file, or a
+        file or directory that another adapter reads.
     trust : sequence of str
         Full names of types that a skops file may hold in addition to the types of tree models.
     allow_pickle : bool
@@ -79,7 +82,7 @@ def load(
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    if path.is_dir():
+    if (path / DESCRIPTION).is_file():
         path = model_file(path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -117,6 +120,10 @@ def _read(path: Path, trust: tuple[str, ...], allow_pickle: bool, guard: bool) -
     model = plugin_manager().hook.debias_load_model(path=path, trust=tuple(trust), try_apart=try_apart)
     if model is not None:
         return model
+    if path.is_dir():
+        raise UnsupportedModelError(
+            f"{path} is not an MLflow model directory, since it has no file {DESCRIPTION}, and no adapter reads it"
+        )
     if not _is_pickle(path):
         raise UnsupportedModelError(f"{path} is not a model file that debias can read. It reads {_READ}")
     if not allow_pickle:
@@ -140,13 +147,15 @@ def _require_trees(path: Path, model: Any) -> None:
     try:
         for member in unwrap(model):
             extract(member.model)
+    except PluginError as error:  # arrays that do not fit each other cause many types of errors
+        raise _translated(path, error.__cause__ or error) from error
     except DebiasError as error:
         raise type(error)(f"{path}: {error}") from error
     except RecursionError:
         raise UnsupportedModelError(f"{path} is damaged: its models are nested without end") from None
     except MemoryError as error:
         raise _too_large(path) from error
-    except Exception as error:  # arrays that do not fit each other cause many types of errors
+    except Exception as error:
         raise _translated(path, error) from error
 
 
@@ -154,7 +163,7 @@ def _too_large(path: Path) -> UnsupportedModelError:
     return UnsupportedModelError(f"{path} is damaged or too large: there is not enough memory for the sizes it states")
 
 
-def _translated(path: Path, error: Exception) -> UnsupportedModelError:
+def _translated(path: Path, error: BaseException) -> UnsupportedModelError:
     missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
     module_is_gone = missing == "_loss" or (missing or "").startswith("sklearn")
     if module_is_gone or (isinstance(error, AttributeError) and "<module 'sklearn." in str(error)):
@@ -168,19 +177,16 @@ def _translated(path: Path, error: Exception) -> UnsupportedModelError:
 
 
 def model_file(directory: Path) -> Path:
-    """Return the path of the model's file in an MLflow directory.
+    """Return the path of the model's file in an MLflow directory, which has a file MLmodel.
 
     Raises
     ------
     UnsupportedModelError
-        There is no MLmodel; or it is not plain YAML, has no flavour that debias reads, or names a file outside the
-        directory.
+        The file MLmodel is not plain YAML, has no flavour that debias reads, or names a file outside the directory.
     ImportError
         PyYAML is not installed.
     """
-    description = directory / "MLmodel"
-    if not description.is_file():
-        raise UnsupportedModelError(f"{directory} is not an MLflow model directory: it has no file MLmodel")
+    description = directory / DESCRIPTION
     flavors = _parsed(description).get("flavors")
     flavors = flavors if isinstance(flavors, dict) else {}
     for flavor, key in KEYS.items():

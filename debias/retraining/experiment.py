@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from debias.data.chosen_rows import originals, permuted_response, row_positions, rows_of, times
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
+from debias.data.pairing import require_pairs
 from debias.data.table import Table
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import RefitScorer, TreeScorer
@@ -47,9 +49,14 @@ class Part:
     y: Any
     weight: Any = None
 
-    def permuted(self, rng: np.random.Generator) -> Part:
+    def permuted(self, rng: np.random.Generator, copy_of: NDArray[np.int64] | None = None) -> Part:
         """Return the same rows with a permuted response; the weights stay with their rows."""
-        return replace(self, y=rng.permutation(np.asarray(self.y)))
+        return replace(self, y=permuted_response(rng, np.asarray(self.y), copy_of))
+
+    def rows(self, chosen: NDArray[np.int64]) -> Part:
+        """Return some of the rows, by position."""
+        weight = None if self.weight is None else np.asarray(self.weight)[chosen]
+        return Part(rows_of(self.X, chosen), np.asarray(self.y)[chosen], weight)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,6 +91,8 @@ class Experiment:
     engine : Engine
     observed : Scores or None
         Scores of the fitted model; None for a changed experiment, whose model has to be refitted.
+    copy_of : array of int64 of shape (n_rows,), or None
+        If `rows` repeated training rows, the original row that each row is a copy of.
     """
 
     model: Any
@@ -100,6 +109,12 @@ class Experiment:
     seed: int | None = None
     engine: Engine = Engine()
     observed: Scores | None = None
+    copy_of: NDArray[np.int64] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return int(np.shape(self.training.y)[0])
 
     @property
     def n_features(self) -> int:
@@ -167,7 +182,7 @@ class Experiment:
     def permuted(self, rng: np.random.Generator) -> Self:
         """Return the experiment with permuted responses; training rows and held-out rows are permuted separately."""
         held_out = self.held_out
-        training = self.training.permuted(rng)
+        training = self.training.permuted(rng, self.copy_of)
         return replace(
             self, training=training, held_out=None if held_out is None else held_out.permuted(rng), observed=None
         )
@@ -181,10 +196,7 @@ class Experiment:
             )
         if copies:
             refuse_more_columns(self.model, self.training.X)
-        parts = [
-            None if part is None else replace(part, X=change(as_frame(part.X)))
-            for part in (self.training, self.held_out)
-        ]
+        parts = [None if part is None else self._changed(part, change) for part in (self.training, self.held_out)]
         copy_of = {original: copy for copy, original in (copies or {}).items()}
         added = [tuple(copy_of[column] for column in columns) for columns in self.members] if copies else []
         training, held_out = parts
@@ -197,6 +209,28 @@ class Experiment:
             members=(*self.members, *added),
             observed=None,
         )
+
+    def rows(self, indices: Any) -> Self:
+        """Return the experiment with some of its training rows, by position; see :class:`debias.Problem`."""
+        chosen = row_positions(indices, self.n_rows)
+        weight = self.evaluation_weight
+        if self.held_out is None and weight is not None:
+            weight = np.asarray(weight)[chosen]
+        return replace(
+            self,
+            training=self.training.rows(chosen),
+            evaluation_weight=weight,
+            copy_of=originals(self.copy_of, chosen),
+            observed=None,
+        )
+
+    def weighted(self, weights: Any) -> Self:
+        """Return the experiment with its training weights multiplied by others; see :class:`debias.Problem`."""
+        evaluation_weight = self.evaluation_weight
+        if self.held_out is None:
+            evaluation_weight = times(evaluation_weight, weights, self.n_rows)
+        training = replace(self.training, weight=times(self.training.weight, weights, self.n_rows))
+        return replace(self, training=training, evaluation_weight=evaluation_weight, observed=None)
 
     def inside(self, seed: int) -> Self:
         """Return the experiment for use within a replicate."""
@@ -221,6 +255,7 @@ class Experiment:
             rows=kind,
             train=train,
             sample_weight=self.evaluation_weight,
+            blocks=self.copy_of if kind == "oob" else None,
             seed=self.seed,
         )
         total = np.zeros(self.n_features)
@@ -235,8 +270,14 @@ class Experiment:
         from debias.digest import digest_of
 
         trees = [member.ensemble for member in unwrap(self.model)]
-        parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind)
+        parts = (self.training, self.held_out, self.evaluation_weight, self.members, self.kind, self.copy_of)
         return digest_of(*parts, self.params, self.seed, self.model, trees, np.__version__, __version__)
+
+    def _changed(self, part: Part, change: Callable[[pd.DataFrame], pd.DataFrame]) -> Part:
+        before = as_frame(part.X)
+        after = change(before.copy(deep=False))  # columns that are assigned in place do not reach the user's frame
+        require_pairs(before, after, self.members)
+        return replace(part, X=after)
 
     def _member_scores(self, request: Request, member: Member, scorer: TreeScorer) -> NDArray[np.float64]:
         """Return the scores of each group for trees that were just fitted, so that the kind of their rows is known."""

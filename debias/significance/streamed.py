@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from debias.errors import CompositionError
 from debias.rows.paths import DividingSplits
 from debias.significance.contributions import coded_response, fixed_differences, units
 from debias.significance.effective_rows import POWERS
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     SumMoments = Callable[["Steps"], NDArray[np.float64]]
 
 
+NOT_PERMUTED = "rows that come in batches cannot be permuted: pass X and y in memory, or test='auto'"
 ROUNDING = 1e-12
 """Variance of a response relative to its square. A smaller one is the rounding error of a constant response."""
 
@@ -214,12 +216,14 @@ class EvidenceInBatches:
         return
 
     def drawings(self, node_weight: NDArray[np.float64], combined: bool = False) -> NoReturn:
-        """Never called: rows in batches are not permuted."""
-        raise NotImplementedError
+        """Raise a CompositionError: rows in batches are not permuted."""
+        raise CompositionError(NOT_PERMUTED)
 
     def effect_moments(self) -> NoReturn:
-        """Never called: rows in batches have no linear effects."""
-        raise NotImplementedError
+        """Raise a CompositionError: rows in batches have no linear effects."""
+        raise CompositionError(
+            "linear effects at nodes need all rows at once, and these rows come in batches: pass X and y in memory"
+        )
 
     def moments(self, versions: list[tuple[NDArray[np.float64], bool]]) -> list[Moments]:
         """Return power sums of the contributions of rows; all versions are summed in one pass."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from debias.data.response import Response, encode
 from debias.data.table import Table
-from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError
+from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError, PluginError
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
@@ -63,7 +63,7 @@ def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
     >>> "debias_in_bag" in check_adapter(RandomForestRegressor(5, random_state=0).fit(X, y), X, y)
     True
     """
-    before = _pickled(model)
+    before, again = _pickled(model), _pickled(model)
     plugin, unwrapped = _recognised(model)
     _check_foreign(plugin)
     if unwrapped is not None:
@@ -72,7 +72,7 @@ def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
     else:
         answered = _check_trees(model, X, y)
     require(
-        _pickled(model) == before,
+        before != again or _pickled(model) == before,  # pickles that differ by themselves show nothing
         f"the adapter {plugin} changes the {type(model).__name__}: work on a copy, and do not change the user's model",
     )
     return tuple(answered)
@@ -288,15 +288,16 @@ def _answers(hook: str, *, only: str | None = None, **arguments: Any) -> list[tu
             continue
         try:
             answer = impl.function(*(arguments[name] for name in impl.argnames))
-        except DebiasError as error:
-            raise AssertionError(f"{hook} of {impl.plugin_name} refuses the model: {error}") from error
         except Exception as error:
+            cause = error.__cause__ if isinstance(error, PluginError) and error.__cause__ is not None else error
+            if isinstance(cause, DebiasError):
+                raise AssertionError(f"{hook} of {impl.plugin_name} refuses the model: {cause}") from cause
             of = type(arguments["model"]).__name__
             raise AssertionError(
-                f"{hook} of {impl.plugin_name} fails for a {of}: {type(error).__name__}: {error}. For models that are "
+                f"{hook} of {impl.plugin_name} fails for a {of}: {type(cause).__name__}: {cause}. For models that are "
                 "not its own an adapter returns None; for its own models that it cannot serve it raises an error of "
                 "debias.errors"
-            ) from error
+            ) from cause
         if answer is not None:
             answers.append((impl.plugin_name, answer))
     return answers

@@ -111,6 +111,9 @@ class TreeEnsemble:
         False if the model kept no labels, and `classes` are 0, 1, 2, ...
     routing_dtype : dtype
         Precision in which the library compares values with thresholds.
+    output_dtype : dtype
+        Precision in which the library adds up the values of the trees; float64 by default. The output of the trees must
+        equal that of the library up to rounding errors of this precision.
     spaces_in_names : bool
         False if the library stores an underscore for each white space in a column's name (LightGBM).
     missing_value : float
@@ -204,6 +207,7 @@ class TreeEnsemble:
     routing_dtype: np.dtype[Any]
     source: str
     version: str
+    output_dtype: np.dtype[Any] = np.dtype(np.float64)
     spaces_in_names: bool = True
     missing_value: float = np.nan
     narrowed_kinds: str = ""
@@ -240,7 +244,8 @@ class TreeEnsemble:
 
         for name, dtype in {**NODE_ARRAYS, **OTHER_ARRAYS}.items():
             self._set(name, dtype)
-        object.__setattr__(self, "routing_dtype", np.dtype(self.routing_dtype))
+        for name in ("routing_dtype", "output_dtype"):
+            object.__setattr__(self, name, np.dtype(getattr(self, name)))
         for check in (check_shapes, check_classes, check_trees, check_categories):
             check(self)
         nodes = (self.left, self.right, self.value, _averaging_weight(self))
@@ -457,8 +462,9 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
         raise ExtractionError(f"{source}: `tree_output` must have one entry for each of {ensemble.n_trees} trees")
     if ensemble.tree_output.min() < 0 or int(ensemble.tree_output.max()) + width > ensemble.n_outputs:
         raise ExtractionError(f"{source}: a tree adds to an output that `base` does not have")
-    if ensemble.routing_dtype not in (np.float32, np.float64):
-        raise ExtractionError(f"{source}: `routing_dtype` is {ensemble.routing_dtype}, not float32 or float64")
+    for name in ("routing_dtype", "output_dtype"):
+        if getattr(ensemble, name) not in (np.float32, np.float64):
+            raise ExtractionError(f"{source}: `{name}` is {getattr(ensemble, name)}, not float32 or float64")
 
 
 def check_classes(ensemble: TreeEnsemble) -> None:

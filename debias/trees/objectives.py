@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from debias.errors import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +37,11 @@ class Objective:
         Whether the library grew the trees for a smooth loss close to "absolute_error" or "quantile" (XGBoost 3.4). Its
         hessians depend on the residuals of all training rows. Everything but the curvature is that of the loss itself.
 
+    Raises
+    ------
+    CompositionError
+        There is no loss of this name; the message lists the names.
+
     Examples
     --------
     >>> import numpy as np
@@ -49,6 +54,14 @@ class Objective:
     parameter: tuple[float, ...] = (1.0,)
     root: bool = False
     smoothed: bool = field(default=False, compare=False)
+
+    def __post_init__(self) -> None:
+        known = [*LOSSES, "softmax"]
+        if self.name not in known:
+            raise CompositionError(
+                f"there is no loss {self.name!r}.{nearest(str(self.name), known)} There are: {', '.join(known)}. For "
+                "another loss pass a CustomObjective with its gradient"
+            )
 
     @property
     def code(self) -> int:
@@ -170,6 +183,9 @@ class CustomObjective(Objective):
     name: str = "custom"
     gradient: Callable[[Array, Array], Array] | None = None
 
+    def __post_init__(self) -> None:
+        """Accept any name."""
+
     @property
     def code(self) -> int:
         """Raise a CompositionError: no compiled loop has the loss."""
@@ -275,9 +291,6 @@ class UnscoredObjective(Objective):
 
 _NO_LOSS = "this model has a custom objective: its gradient is known, but its loss is not"
 _SOFTMAX = 2
-SQUARED_ERROR = Objective("squared_error")
-LOGISTIC = Objective("logistic")
-SOFTMAX = Objective("softmax")
 
 
 class Loss(NamedTuple):
@@ -420,3 +433,6 @@ LOSSES = {
     ),
 }
 """The losses of one margin. They test `y > f` and not `>=`: the libraries count a row with y == f as overestimated."""
+SQUARED_ERROR = Objective("squared_error")
+LOGISTIC = Objective("logistic")
+SOFTMAX = Objective("softmax")

@@ -180,6 +180,52 @@ def test_a_scorer_of_a_script_goes_to_other_processes(tmp_path):
     assert done.stdout.split() == ["True"], done.stderr
 
 
+def a_scorer(unit="x"):
+    @debias.scorer_plugin("comes_and_goes", unit=unit, needs_rows=False)
+    def comes_and_goes(ensemble, rows):
+        return np.zeros(ensemble.n_features)
+
+    return comes_and_goes
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_what_is_registered_can_be_unregistered(by_name):
+    first = a_scorer()
+    debias.register(first)
+    with pytest.raises(debias.PluginError, match="comes_and_goes"):
+        debias.register(a_scorer("y"))
+    debias.unregister("comes_and_goes" if by_name else first)
+    assert "comes_and_goes" not in scorers()
+    second = a_scorer("y")
+    debias.register(second)
+    assert scorers()["comes_and_goes"].unit == "y"
+    debias.unregister(second)
+
+
+def test_a_plugin_and_a_meta_method_can_be_unregistered():
+    class Plugin:
+        @debias.hookimpl
+        def debias_scorers(self):
+            return [a_scorer()]
+
+    plugin = Plugin()
+    debias.register(plugin, "of_this_test")
+    debias.unregister("of_this_test")
+    debias.register(plugin)
+    debias.unregister(plugin)
+    doubled = debias.meta_method_plugin("doubled_here", unit="x")(lambda inner, problem: problem.score(inner))
+    debias.register(doubled)
+    debias.unregister(doubled)
+    assert {"comes_and_goes", "doubled_here"}.isdisjoint(debias.plugins()["name"])
+
+
+@pytest.mark.parametrize("unknown", ["xgboost_booster", object()])
+def test_what_is_not_registered_cannot_be_unregistered(unknown):
+    hint = ".*Did you mean 'xgboost_boosters'?" if isinstance(unknown, str) else ".*There are: .*xgboost_boosters"
+    with pytest.raises(debias.PluginError, match=f"no plugin .* is registered{hint}"):
+        debias.unregister(unknown)
+
+
 def test_what_a_plugin_offers_may_change():
     offered = [debias.scorer_plugin("changing", unit="1", needs_rows=False)(lambda ensemble, rows: np.zeros(2))]
 

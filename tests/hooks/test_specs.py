@@ -15,6 +15,7 @@ import debias
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.testing import check_adapter
 
 ADAPTER = {name: getattr(toy, name) for name in vars(toy) if name.startswith("debias_")}
 
@@ -72,6 +73,31 @@ def test_debias_predict_raw(plugin, forest, rows):
     plugin(**ADAPTER | {"debias_predict_raw": other, "debias_predict_native": lambda model, X: other(model, X)})
     with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
         debias.score(forest, *rows)
+
+
+def in_float32(model, X):
+    exact = toy.debias_predict_raw(model, X)
+    return None if exact is None else exact.astype(np.float32).astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_outputs_are_compared_in_the_precision_of_the_library(plugin, forest, rows, dtype):
+    """A library that adds up float32 numbers is right up to their rounding errors, also if it averages trees."""
+
+    def extract(model):
+        found = toy.debias_extract(model)
+        return found if found is None else dataclasses.replace(found, output_dtype=np.dtype(dtype))
+
+    predicting = {"debias_predict_raw": in_float32, "debias_predict_native": in_float32}
+    plugin(**ADAPTER | predicting | {"debias_extract": extract})
+    if dtype == np.float32:
+        assert debias.score(forest, *rows).values.argmax() == 0
+        assert check_adapter(forest, *rows)
+        return
+    with pytest.raises(debias.ExtractionError, match="predict otherwise than the library does"):
+        debias.score(forest, *rows)
+    with pytest.raises(AssertionError, match="adds up in float32, give the ensemble output_dtype"):
+        check_adapter(forest, *rows)
 
 
 def test_debias_predict_native(plugin, forest, rows):
@@ -323,6 +349,28 @@ def test_debias_load_model(plugin, forest, rows, tmp_path):
     np.testing.assert_array_equal(debias.load_model(path).predict(rows[0]), forest.predict(rows[0]))
 
 
+def test_an_adapter_may_load_directories(plugin, forest, rows, tmp_path):
+    folder = tmp_path / "forest"
+    folder.mkdir()
+    with pytest.raises(debias.UnsupportedModelError, match="has no file MLmodel, and no adapter reads it"):
+        debias.load_model(folder)
+    (folder / "settings.json").write_text(json.dumps([forest.n_trees, forest.depth, forest.seed]))
+    tried = []
+
+    def load(path, try_apart):
+        if not (path / "settings.json").is_file():
+            return None
+        tried.append(try_apart)
+        return ToyForest(*json.loads((path / "settings.json").read_text())).fit(*rows)
+
+    plugin(**ADAPTER, debias_load_model=load)
+    np.testing.assert_array_equal(debias.load_model(str(folder)).predict(rows[0]), forest.predict(rows[0]))
+    assert len(tried) == 1
+    folder.joinpath("MLmodel").write_text("flavors: {keras: {data: x}}")
+    with pytest.raises(debias.UnsupportedModelError, match="has the flavours keras"):
+        debias.load_model(folder)
+
+
 def test_debias_scorers(plugin, forest):
     @debias.scorer_plugin("of_this_test", unit="x", needs_rows=False)
     def zeros(ensemble, rows):
@@ -340,6 +388,83 @@ def test_debias_meta_methods(plugin, forest, rows):
     plugin(debias_meta_methods=lambda: [negative], **ADAPTER)
     plain = debias.score(forest, *rows).values
     np.testing.assert_array_equal(debias.score(forest, *rows, "negative(mdi_oob)").values, -plain)
+
+
+@pytest.mark.parametrize("hook", sorted(set(ADAPTER) - {"debias_predict_native", "debias_refit"}))
+def test_an_error_inside_a_hook_names_plugin_and_hook(plugin, forest, rows, hook):
+    def fails(model):
+        return {}["no such thing"] if toy.is_mine(model) else None
+
+    plugin(**without("debias_predict_native") | {hook: fails})
+    message = f"^{hook} of the plugin 'of_this_test' failed: KeyError: 'no such thing'"
+    with pytest.raises(debias.PluginError, match=message) as raised:
+        debias.score(forest, *rows)
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+def test_an_error_of_the_library_keeps_its_meaning_and_gets_a_note(plugin, forest, rows):
+    def fails(model, X):
+        raise ValueError("no such town")
+
+    plugin(**ADAPTER | {"debias_predict_native": fails, "debias_refit": fails})
+    with pytest.raises(debias.RowsError, match="no such town") as raised:
+        debias.score(forest, *rows)
+    assert raised.value.__cause__.__notes__ == ["raised in debias_predict_native of the plugin 'of_this_test'"]
+    with pytest.raises(debias.RowsError, match="cannot be refitted on the rows passed: no such town") as raised:
+        debias.refit(forest, *rows)
+    assert raised.value.__cause__.__notes__ == ["raised in debias_refit of the plugin 'of_this_test'"]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(), MemoryError("full"), RecursionError("deep"), debias.RowsError("rows")]
+)
+def test_other_errors_pass_through_hooks(plugin, forest, error):
+    def fails(model):
+        if toy.is_mine(model):
+            raise error
+
+    plugin(**ADAPTER | {"debias_extract": fails})
+    with pytest.raises(type(error)) as raised:
+        debias.extract(forest)
+    assert raised.value is error
+
+
+def test_an_error_inside_a_scorer_or_meta_method_names_it(plugin, forest, rows):
+    @debias.scorer_plugin("fails_here", unit="x")
+    def fails_here(ensemble, rows):
+        return 1 / 0
+
+    @debias.data_scorer_plugin("fails_too", unit="x")
+    def fails_too(data):
+        raise debias.RowsError("of its own")
+
+    @debias.meta_method_plugin("around", unit="x")
+    def around(inner, problem):
+        return problem.score(inner)[0] / [][0], {}
+
+    plugin(debias_scorers=lambda: [fails_here, fails_too], debias_meta_methods=lambda: [around], **ADAPTER)
+    with pytest.raises(ZeroDivisionError) as raised:
+        debias.score(forest, *rows, "fails_here")
+    assert raised.value.__notes__ == ["raised by the scorer fails_here"]
+    with pytest.raises(IndexError) as raised:
+        debias.score(forest, *rows, "around(mdi_oob)")
+    assert raised.value.__notes__ == ["raised by the meta-method around"]
+    with pytest.raises(debias.RowsError) as raised:
+        debias.score(None, *rows, "fails_too")
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_an_error_in_a_catalogue_names_the_plugin(plugin, forest):
+    broken = []
+
+    def scorers():
+        return [] if not broken else 1 / 0
+
+    plugin(debias_scorers=scorers)
+    broken.append(True)
+    for call in (lambda: debias.scorer("mdi"), debias.plugins):
+        with pytest.raises(debias.PluginError, match="debias_scorers of the plugin 'of_this_test' failed: Zero"):
+            call()
 
 
 @pytest.mark.parametrize("hook", sorted(each for each in dir(plugin_manager().hook) if each.startswith("debias_")))

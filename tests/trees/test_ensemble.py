@@ -49,6 +49,7 @@ def test_arrays_are_read_only_and_views_are_copied():
         ({"left": [2**32 + 1, -1, -1]}, "`left` (has values|cannot be an array of int32)"),
         ({"feature": np.array([0.5, -1, -1])}, "`feature` has values that are no whole numbers of int32"),
         ({"routing_dtype": np.dtype(np.int32)}, "`routing_dtype` is int32"),
+        ({"output_dtype": np.dtype(np.float16)}, "`output_dtype` is float16"),
         ({"classes": np.arange(2)}, "`classes` has 2 labels, `value` 1 columns and `base` 1 entries"),
         ({"classes": np.arange(2), "base": np.zeros(2)}, "`classes` has 2 labels, `value` 1 columns"),
         ({"classes": np.zeros((1, 1))}, "labels in `classes` must be arrays of one dimension"),

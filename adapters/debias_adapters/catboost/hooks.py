@@ -187,6 +187,8 @@ def debias_refit(
 @debias.hookimpl
 def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     """Load ``.cbm`` files. Only CatBoost can read them, so a separate process tries it first."""
+    if path.is_dir():
+        return None
     with open(path, "rb") as file:
         if file.read(4) != b"CBM1":
             return None

@@ -205,6 +205,8 @@ def debias_refit(
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load text files of ``save_model``, which are checked before LightGBM reads them."""
+    if path.is_dir():
+        return None
     with open(path, "rb") as file:
         head = file.read(200)
     if not re.match(rb"tree\r?\nversion=", head):

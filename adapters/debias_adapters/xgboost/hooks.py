@@ -58,6 +58,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         classes=_classes(model, learner),
         labelled=hasattr(model, "classes_"),
         routing_dtype=np.dtype(np.float32),
+        output_dtype=np.dtype(np.float32),
         category_labels=reading.category_labels(learner) or None,
         missing_value=_missing(model),
         sparse_absent=np.nan,
@@ -176,6 +177,8 @@ def debias_restore(model: Any, params: Any) -> Any | None:
 @debias.hookimpl
 def debias_load_model(path: Path) -> Any | None:
     """Load JSON or UBJSON files of ``save_model``, which are checked before XGBoost reads them."""
+    if path.is_dir():
+        return None
     with open(path, "rb") as file:
         head = file.read(200).lstrip()
     if path.suffix not in (".json", ".ubj", ".ubjson") or not head.startswith(b"{") or b"learner" not in head:

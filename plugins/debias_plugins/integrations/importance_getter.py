@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias import RowsError
+from debias import ProvenanceError, RowsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,14 +64,24 @@ class DebiasedImportance:
         n_features = getattr(estimator, "n_features_in_", _n_columns(self.X))
         if n_features == _n_columns(self.X):
             self._columns = np.arange(n_features)
-            scores = debias.score(estimator, self.X, self.y, self.scorer, **self.options)
+            scores = self._score(estimator, self.X, self.options)
         else:
             columns = self._left(n_features)
             options = {**self.options, "rows": "oob"}
-            scores = debias.score(estimator, self._part(columns), self.y, self.scorer, **options)
+            scores = self._score(estimator, self._part(columns), options)
             self._columns = columns
         self._importance = np.maximum(scores.values, 0.0)
         return self._importance
+
+    def _score(self, estimator: Any, X: Any, options: dict[str, Any]) -> debias.Scores:
+        try:
+            return debias.score(estimator, X, self.y, self.scorer, **options)
+        except ProvenanceError as error:
+            raise ProvenanceError(
+                f"{error} If this is inside RFECV, a search or a cross-validation: these fit the estimator to parts of "
+                "the rows, and DebiasedImportance has all of them. Use debias.selection.DebiasedSelector there, which "
+                "scores the rows that it is fitted to"
+            ) from error
 
     def _left(self, n_features: int) -> NDArray[np.int64]:
         """Return the columns that remain when the columns with the smallest importances are removed."""

@@ -150,6 +150,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise ValueError("n_samples=1: a selection needs rows to fit to and rows to score on")
         refuse_other_order(X, y=y, sample_weight=fit_params.get("sample_weight"))  # before the rows are split
         validate_data(self, X, skip_check_array=True)  # scikit-learn's names and number of columns
+        if getattr(self, "n_features_in_", None) == 0:
+            raise ValueError(f"X has 0 feature(s) (shape={np.shape(X)}) while a minimum of 1 is required.")
         scorer = debias.scorer(self.scorer)
         self.estimator_ = None
         if isinstance(scorer, debias.DataScorer):
@@ -170,7 +172,9 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        if self.estimator is not None:
+        if self.estimator is None:  # scorers of data take labels and missing values
+            tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        else:
             inner = get_tags(self.estimator).input_tags
             # Before scikit-learn 1.8, debias refuses forests that were trained with missing values.
             tags.input_tags.allow_nan = inner.allow_nan and parse_version(sklearn_version) >= parse_version("1.8")
@@ -181,8 +185,9 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
         """Return the tags of scikit-learn 1.5."""
         from sklearn.utils._tags import _safe_tags
 
-        of_model = {} if self.estimator is None else {"X_types": _safe_tags(self.estimator, "X_types")}
-        return {"requires_y": True, **of_model}
+        if self.estimator is None:
+            return {"requires_y": True, "allow_nan": True, "X_types": ["2darray", "string", "categorical"]}
+        return {"requires_y": True, "X_types": _safe_tags(self.estimator, "X_types")}
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

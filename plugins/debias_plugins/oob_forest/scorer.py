@@ -48,7 +48,7 @@ def oob_forest(
     RowsError
         There are fewer than two rows, or y is constant.
     CompositionError
-        An option is not valid for a forest.
+        An option is not valid for a forest, or rows are repeated.
 
     Examples
     --------
@@ -60,6 +60,7 @@ def oob_forest(
     """
     from debias_plugins.oob_forest.forests import OOBForestClassifier, OOBForestRegressor
 
+    data.refuse_copies("oob_forest")
     X = np.column_stack([column.values for column in data.columns])
     y = data.labels[1] if data.is_classification else data.numbers
     if data.n_rows < 2 or (y == y[0]).all():

@@ -90,6 +90,7 @@ def _values(
     """Return the loss of the reference features minus the loss of each set of features, times `sign`."""
     from joblib import Parallel, delayed
 
+    data.refuse_copies("the predictive value")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if data.seed is None else int(data.seed)
     estimators = _estimators(data, estimator)
     target = np.eye(len(data.labels[0]))[data.labels[1]] if data.is_classification else data.numbers[:, None]

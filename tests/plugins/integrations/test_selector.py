@@ -31,6 +31,8 @@ FOREST = RandomForestRegressor(40, random_state=0)
         DebiasedSelector(
             GradientBoostingRegressor(n_estimators=3, random_state=0), validation_fraction=0.3, random_state=0
         ),
+        DebiasedSelector(scorer="guide", random_state=0),
+        DebiasedSelector(scorer="gini_merit"),
     ]
 )
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # few rows, few trees
@@ -224,8 +226,14 @@ class TestImportanceGetter:
             getter(clone(FOREST).fit(X[["a", "c"]].to_numpy(), y))  # RFE would have kept b and d
         with pytest.raises(debias.RowsError, match="within one RFE"):
             DebiasedImportance(X, y)(clone(FOREST).fit(X[["a"]], y))
-        with pytest.raises(ValueError, match=r"rows|trained"):
+        with pytest.raises(
+            debias.ProvenanceError, match="inside RFECV, a search.*Use debias.selection.DebiasedSelector"
+        ):
             RFECV(clone(FOREST), cv=2, importance_getter=DebiasedImportance(X, y)).fit(X, y)
+        selects = SelectFromModel(clone(FOREST), importance_getter=DebiasedImportance(X, y))
+        search = GridSearchCV(make_pipeline(selects, clone(FOREST)), {}, cv=2, error_score="raise")
+        with pytest.raises(debias.ProvenanceError, match="Use debias.selection.DebiasedSelector there"):
+            search.fit(X, y)
         with pytest.raises(debias.RowsError, match="leave rows out"):
             RFE(clone(FOREST), importance_getter=DebiasedImportance(X[100:], y[100:], rows="held-out")).fit(
                 X[:100], y[:100]
