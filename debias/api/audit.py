@@ -20,6 +20,7 @@ from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
+from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from debias.api.evaluation import Prepared
     from debias.hooks.contracts import Scorer
+    from debias.progress import Progress
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
@@ -59,6 +61,7 @@ COLUMNS = {
 
 
 @in_threads
+@with_progress
 def audit(
     model: Any,
     X: Any,
@@ -83,12 +86,15 @@ def audit(
     params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
+    progress: Progress = "auto",
 ) -> Audit:
     """Compare the importance that a model reports with debiased scores, and test which features are informative.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks, params, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks
+        As for :func:`score`.
+    params, seed, n_jobs, progress
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         Scorers to show beside the reported importance and `main`. The default is ``oob_loss``, if it is defined.

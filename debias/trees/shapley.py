@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.parallel import allowed
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
@@ -22,7 +25,12 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 1024
 
 
-def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs: int = 1) -> NDArray[np.float64]:
+def shapley_values(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    n_jobs: int = 1,
+    advance: Callable[[int], None] = lambda n: None,
+) -> NDArray[np.float64]:
     """Return the Shapley values of rows under the whole ensemble.
 
     Parameters
@@ -32,6 +40,8 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         In the ensemble's routing dtype, missing values as NaN.
     n_jobs : int
         Number of threads, over blocks of rows; the values do not depend on it.
+    advance : callable, optional
+        Called with a number of rows when they are done.
 
     Returns
     -------
@@ -52,15 +62,10 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
             tables = _tables(ensemble, tree)
             if tables is not None:
                 kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
+        advance(rows.size)
 
-    begins = range(0, X.shape[0], ROWS_AT_ONCE)
-    if n_jobs == 1:
-        for begin in begins:
-            explain_block(begin)
-    else:
-        from joblib import Parallel, delayed
-
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(explain_block)(begin) for begin in begins)
+    with allowed(n_jobs) as threads:
+        threads.map(explain_block, range(0, X.shape[0], ROWS_AT_ONCE))
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
