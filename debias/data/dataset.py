@@ -10,11 +10,12 @@ import numpy as np
 
 from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
-from debias.data.table import column_order, rows_and_columns
+from debias.data.table import column_order, rows_and_columns, warn_of_unknown
 from debias.errors import RowsError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.scorers import figures_of
 from debias.parallel import Engine
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -287,6 +288,7 @@ def _aligned(frame: pd.DataFrame, ensemble: TreeEnsemble, has_names: bool) -> pd
     names = tuple(str(name) for name in frame.columns) if has_names else None
     order = column_order(names, frame.shape[1], ensemble)
     if order is not None:
+        warn_of_unknown(names, order, WarningLog())
         frame = frame.iloc[:, order]
     names_of_model = list(ensemble.feature_names)
     rename = (ensemble.named or not has_names) and list(frame.columns) != names_of_model

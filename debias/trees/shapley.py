@@ -112,7 +112,8 @@ def shapley_products(
     phi = np.zeros(ensemble.n_features)
     tables = _tables(ensemble, tree)
     if tables is not None:
-        kernels.explain_product(X, rows, *tables, factor, phi)
+        for begin in range(0, rows.size, ROWS_AT_ONCE):  # one after the other: the sum is that of all rows
+            kernels.explain_product(X, rows[begin : begin + ROWS_AT_ONCE], *tables, factor, phi)
     return phi
 
 
