@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from debias.cli.output import warn
+from debias.errors import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +119,8 @@ def read_mapping(path: str, what: str) -> dict[str, Any]:
 def _refuse_absent(path: str, frame: pd.DataFrame, columns: Iterable[str]) -> None:
     for column in columns:
         if column not in frame.columns:
-            raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}")
+            hint = nearest(column, [str(name) for name in frame.columns])
+            raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}.{hint}")
 
 
 def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:

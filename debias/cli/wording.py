@@ -39,10 +39,11 @@ RULES = (
     (r"\b(params) (is|are|have|must)\b", r"--\1 \2"),
     (r"\b(blocks|groups) (has|must)\b", r"--\1 \2"),
     # The table and the response.
-    (r"\bX and y\b(?! in memory)", "DATA"),
-    (r"(?<![\w'\".])X (?=has|does not|is )", "DATA "),
-    (r"\b(of|in|from) X\b(?![\w'\"\[.])", r"\1 DATA"),
-    (r"(?<![\w'\".])y (?=has|is|must|does not)", "the response (--target) "),
+    (r"\bX and y\b", "DATA"),
+    (r"(?<![\w'\".\[(])X(?![\w'\"\[()]|\.\w)", "DATA"),
+    (r"(?<![\w'\".\[(])y(?![\w'\"\[(,)=]|\.\w)", "the response"),
+    # Plain words need no quotes.
+    (r"(--\w+) '([\w-]+)'", r"\1 \2"),
 )
 """Patterns and what replaces them, applied one after the other."""
 
@@ -66,4 +67,4 @@ def in_options(text: str) -> str:
     """
     for pattern, option in RULES:
         text = re.sub(pattern, option, text)
-    return re.sub(r"(?<=--main |--rows )'([\w-]*)'", r"\1", re.sub(r"(--level) '(\w*)'", r"\1 \2", text))
+    return text
