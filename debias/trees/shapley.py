@@ -12,25 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.parallel import allowed
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
 
 ROWS_AT_ONCE = 1024
+ROWS_OF_DEEP_TREES = 128
+"""In a tree of thousands of leaves, this many rows take a tenth of a second, after which Ctrl-C is answered."""
 
 
-def shapley_values(
-    ensemble: TreeEnsemble,
-    X: NDArray[np.floating[Any]],
-    n_jobs: int = 1,
-    advance: Callable[[int], None] = lambda n: None,
-) -> NDArray[np.float64]:
+def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs: int = 1) -> NDArray[np.float64]:
     """Return the Shapley values of rows under the whole ensemble.
 
     Parameters
@@ -40,8 +34,6 @@ def shapley_values(
         In the ensemble's routing dtype, missing values as NaN.
     n_jobs : int
         Number of threads, over blocks of rows; the values do not depend on it.
-    advance : callable, optional
-        Called with a number of rows when they are done.
 
     Returns
     -------
@@ -62,10 +54,15 @@ def shapley_values(
             tables = _tables(ensemble, tree)
             if tables is not None:
                 kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
-        advance(rows.size)
 
-    with allowed(n_jobs) as threads:
-        threads.map(explain_block, range(0, X.shape[0], ROWS_AT_ONCE))
+    begins = range(0, X.shape[0], ROWS_AT_ONCE)
+    if n_jobs == 1:
+        for begin in begins:
+            explain_block(begin)
+    else:
+        from joblib import Parallel, delayed
+
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(explain_block)(begin) for begin in begins)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -112,8 +109,8 @@ def shapley_products(
     phi = np.zeros(ensemble.n_features)
     tables = _tables(ensemble, tree)
     if tables is not None:
-        for begin in range(0, rows.size, ROWS_AT_ONCE):  # one after the other: the sum is that of all rows
-            kernels.explain_product(X, rows[begin : begin + ROWS_AT_ONCE], *tables, factor, phi)
+        for begin in range(0, rows.size, ROWS_OF_DEEP_TREES):  # one after the other: the sum is that of all rows
+            kernels.explain_product(X, rows[begin : begin + ROWS_OF_DEEP_TREES], *tables, factor, phi)
     return phi
 
 

@@ -50,9 +50,10 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     with task("rows", rows.n_rows) as advance:
         for begin in range(0, rows.n_rows, step):
             block = slice(begin, min(begin + step, rows.n_rows))
-            phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs, advance)
+            phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
             explained = phi[:, :, 1:] if ensemble.is_classifier and ensemble.n_outputs == 2 else phi
             total += rows.weight[block] @ np.abs(explained).sum(axis=2)
+            advance(len(phi))
     return total / rows.weight.sum(), {"game": GAME}
 
 
