@@ -251,8 +251,13 @@ def _terminal() -> Iterator[Display]:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rest]}")
-    console = Console(stderr=True, force_terminal=True)
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+    settings: dict[str, Any] = {
+        "console": Console(stderr=True, force_terminal=True),
+        "transient": True,
+        "auto_refresh": False,
+        "redirect_stdout": sys.stdout is not None and sys.stdout.isatty(),  # a file or pipe keeps its output
+    }
+    with Progress(*columns, **settings) as bar:
         line = bar.add_task(WORKING, total=None, rest="")
 
         def show(state: State) -> None:

@@ -94,7 +94,7 @@ with progress.shown({"auto": "auto", "True": True, "False": False}[sys.argv[1]])
         for _ in range(4):
             advance()
             time.sleep(0.25)
-print("done")
+    print("done")
 """
 
 

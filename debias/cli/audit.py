@@ -69,15 +69,16 @@ def command(
     Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest.
     """
     check_files(source.files, {"--json": json_file, "--html": html_file})
-    with errors(), shown(source.progress):
+    with errors():
         import debias
         from debias.api.audit import chosen_scorers
         from debias.results.console import print_audit
 
         chosen_scorers(main, list(scorers) or None)  # before the model is loaded, which takes longer
-        model, X, y, options = source.read()
-        options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
-        result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
+            result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
         warn(result.warnings)
         if json_file:
             result.to_json(json_file)

@@ -70,7 +70,7 @@ def command(
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
     check_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
-    with errors(), shown(source.progress), _errors_in(junit):
+    with errors(), _errors_in(junit):
         import debias
         from debias.results.console import print_gate
         from debias.results.policy import Policy
@@ -81,9 +81,10 @@ def command(
             raise click.UsageError(
                 f"{' and '.join(rules.needs_baseline)} in {policy} need a baseline: pass --baseline AUDIT.json"
             )
-        model, X, y, options = source.read()
-        options |= {"alpha": alpha, "n_permutations": permutations}
-        result = debias.audit(model, X, y, **options)
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            options |= {"alpha": alpha, "n_permutations": permutations}
+            result = debias.audit(model, X, y, **options)
         warn(result.warnings)
         gate = result.check(rules, old)
         warn(tuple(text for text in gate.warnings if text not in result.warnings))

@@ -29,7 +29,7 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
     """Score the features of a MODEL on DATA with one scorer, or the features of DATA without a model."""
     if no_model == (source.data is not None):
         raise click.UsageError("pass MODEL and DATA, or --no-model and only DATA")
-    with errors(), shown(source.progress):
+    with errors():
         import debias
         from debias.results.console import print_scores
 
@@ -39,8 +39,9 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         for option, value in (("--params", source.params), ("--train", source.train), ("--level", source.level)):
             if no_model and value is not None:
                 raise click.UsageError(f"{option} needs a model, but there is none with --no-model")
-        model, X, y, options = source.read()
-        scores = debias.score(model, X, y, scorer, **options)
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            scores = debias.score(model, X, y, scorer, **options)
         warn(scores.warnings)
         if form == "table":
             print_scores(terminal(), scores)
