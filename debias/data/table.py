@@ -141,7 +141,8 @@ class Table:
         codes : array of int64 of shape (n_rows,)
             Number of each row's value among the distinct values; -1 where it is missing.
         coincidence : float
-            Rough chance that two rows have the same value: the smallest gap divided by the distance of the quartiles.
+            Rough chance that two rows have the same value: the smallest gap of repeated values, divided by the distance
+            of the quartiles. Amounts that people round have few repeated values between the round ones.
         """
         labelled = {k if self._order is None else self._order[k] for k in self._codes}
         plain = [k for k in range(self.shape[1]) if k not in labelled]
@@ -149,15 +150,16 @@ class Table:
         for begin in range(0, len(plain), at_once):
             block = self._floats(plain[begin : begin + at_once])
             for values in block[:, _repeated_share(block) > repeated].T:
-                distinct, codes = np.unique(values, return_inverse=True)
+                distinct, codes, count = np.unique(values, return_inverse=True, return_counts=True)
                 finite = distinct[np.isfinite(distinct)]
                 if finite.size < steps:
                     continue
                 low, high = np.quantile(finite, [0.25, 0.75])
-                gaps = np.diff(finite)
-                gap = gaps[gaps > 1e-9 * np.abs(finite).max()].min(initial=np.inf)
-                if high - low > steps * gap:
-                    yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(gap / (high - low))
+                least = 1e-9 * np.abs(finite).max()
+                if high - low > steps * _smallest_gap(finite, least):
+                    gap = _smallest_gap(distinct[np.isfinite(distinct) & (count > 1)], least)
+                    coincidence = min(1.0, gap / (high - low))
+                    yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(coincidence)
 
     def _floats(self, columns: list[int]) -> NDArray[np.float64]:
         """Return some columns of X, by their positions in X."""
@@ -432,6 +434,12 @@ def _position(rows: slice | NDArray[np.int64] | None, row: int) -> int:
     if rows is None:
         return row
     return row + (rows.start or 0) if isinstance(rows, slice) else int(rows[row])
+
+
+def _smallest_gap(values: NDArray[np.float64], least: float) -> float:
+    """Return the smallest difference of consecutive sorted values that is larger than `least`; infinite without any."""
+    gaps = np.diff(values)
+    return float(gaps[gaps > least].min(initial=np.inf))
 
 
 def _repeated_share(block: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -300,7 +300,7 @@ def test_repeated_rows_are_warned_of(kind, times):
 @pytest.mark.parametrize(
     "kind",
     [
-        *("categories", "counts", "twins", "one rounded", "derived", "zeros"),
+        *("categories", "counts", "twins", "one rounded", "heaped", "derived", "zeros"),
         pytest.param("missing", marks=needs_them_in_forests),
     ],
 )
@@ -314,6 +314,9 @@ def test_legitimate_equal_rows_are_not_warned_of(kind):
         X = np.round(rng.normal(size=n), 2)[:, None] * [1, 1.8]
     if kind == "one rounded":
         X = np.column_stack([np.round(rng.normal(size=n), 2), X])
+    if kind == "heaped":  # amounts that people round, some to a thousand, some to a hundred, and a few not at all
+        unit = rng.choice([1, 100, 1000], n, p=[0.1, 0.3, 0.6])
+        X = np.column_stack([np.round(rng.normal(50000, 15000, n) / unit) * unit, X])
     if kind == "derived":
         age = rng.integers(18, 90, n).astype(float)
         X = np.column_stack([age, age**2, np.sqrt(age), X])

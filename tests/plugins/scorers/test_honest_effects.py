@@ -1,7 +1,7 @@
 """Honest effects against a plain-Python oracle: lines and level means at every node, by the definition."""
 
 import math
-from importlib.metadata import version
+from functools import partial
 
 import lightgbm
 import numpy as np
@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import xgboost
 from scipy.stats import norm
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import debias
 from debias.errors import CompositionError, RowsError
-from support import oracle, pure_noise, simulated
+from support import honest_cases, oracle, pure_noise
 from support.agreement import assert_agree
-from support.missing_values import IN_FORESTS, WHY
+from support.honest_cases import BOOSTERS, FORESTS, fitted_booster, fitted_forest
 from support.pure_noise import z_of_means
 
 
@@ -101,30 +101,13 @@ def effects(trees, bags, X_train, r_train, X, r, weights, averaged, levels=(), m
     return np.sum([np.array(score) / outputs.count(output) for output, score in found], axis=0)
 
 
-def rows_of(n, seed, missing=0.0):
-    kinds = ("rounded", range(2), range(4), range(11))
-    return simulated.rows(n, kinds, (1, 1, 0, -0.2), missing=missing, seed=seed)
-
-
-FORESTS = {
-    "binary": (RandomForestClassifier(4, random_state=0), [1.0], 0.0),
-    "3-class, missing": (RandomForestClassifier(4, random_state=0), [-0.3, 0.8], 0.2),
-    "regression": (RandomForestRegressor(3, random_state=0), None, 0.0),
-    "regression, missing": (RandomForestRegressor(3, random_state=0, max_depth=4), None, 0.2),
-    "extra trees": (ExtraTreesRegressor(3, random_state=0, bootstrap=True), None, 0.0),
-    "balanced": (RandomForestClassifier(4, random_state=0, class_weight="balanced_subsample"), [1.0], 0.0),
-}
+rows_of = partial(honest_cases.rows_of, first="rounded")  # ranks of rounded values have ties
 
 
 @pytest.mark.parametrize("options", [{}, {"min_node_size": 6, "shrinkage": 20.0}], ids=str)
 @pytest.mark.parametrize("case", FORESTS)
 def test_out_of_bag_rows(case, options):
-    model, cuts, missing = FORESTS[case]
-    if missing and not IN_FORESTS:
-        pytest.skip(f"scikit-learn {version('scikit-learn')} {WHY}")
-    X, latent = rows_of(110, 0, missing)
-    y = latent + 3 if cuts is None else np.digitize(latent, cuts)
-    model.fit(X, y)
+    model, X, y = fitted_forest(case, 110, first="rounded")
     form = oracle.sklearn_model(model)
     w = np.random.default_rng(1).integers(0, 3, len(y)) * 0.7
     bags = oracle.sklearn_bags(model, y)
@@ -137,25 +120,13 @@ def test_out_of_bag_rows(case, options):
     assert_agree(found.values, expected, tolerance=1e-9)
 
 
-BOOSTERS = {
-    "xgboost": lambda: xgboost.XGBRegressor(n_estimators=3, max_depth=3, learning_rate=0.3, n_jobs=1),
-    "xgboost 3-class": lambda: xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1),
-    "lightgbm binary": lambda: lightgbm.LGBMClassifier(
-        n_estimators=3, num_leaves=6, min_child_samples=3, n_jobs=1, verbose=-1
-    ),
-}
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("case", BOOSTERS)
 def test_held_out_rows(case, missing):
     (X, latent), (X_held, latent_held) = rows_of(120, 0, missing), rows_of(80, 1, missing)
     for k in range(X.shape[1]):  # ranks are those of training values: no other values here
         X_held[~np.isin(X_held[:, k], X[:, k]) & ~np.isnan(X_held[:, k]), k] = np.nanmin(X[:, k])
-    cuts = {"xgboost": None, "xgboost 3-class": [-0.3, 0.8], "lightgbm binary": [0.5]}[case]
-    y, y_held = (values if cuts is None else np.digitize(values, cuts) for values in (latent, latent_held))
-    model = BOOSTERS[case]().fit(X, y)
-    form = oracle.lightgbm_model(model) if case.startswith("lightgbm") else oracle.xgboost_model(model)
+    model, form, y, y_held = fitted_booster(case, X, latent, latent_held)
     bags = [[(i, 1.0) for i in range(len(y))]] * len(form.trees)
     outside = [[(i, 1.0) for i in range(len(y_held))]] * len(form.trees)
     expected = effects(form.trees, bags, X, form.response(y), X_held, form.response(y_held), outside, averaged=False)

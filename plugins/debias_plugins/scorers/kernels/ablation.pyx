@@ -3,52 +3,12 @@
 At a split on the feature both children are followed, in fixed shares; at all other splits the row goes its own way.
 """
 
-cimport cython
 from cython cimport floating
-from libc.math cimport isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
-from debias.trees.kernels.routing cimport goes_left
-
-
-@cython.final
-cdef class Nodes:
-    """The nodes of a tree, as :func:`debias.trees.routing.tree_nodes` returns them."""
-
-    cdef const int32_t[::1] feature, left, right, category_set
-    cdef const double[::1] threshold
-    cdef const uint8_t[::1] plain, missing_left, zero_is_missing
-    cdef const int64_t[::1] set_start
-    cdef const int32_t[::1] set_codes
-    cdef const uint8_t[::1] listed_left
-
-    def __init__(
-        self, parent, feature, left, right, threshold, plain, missing_left, zero_is_missing, category_set, sets
-    ):
-        self.feature, self.left, self.right, self.threshold = feature, left, right, threshold
-        self.plain, self.missing_left, self.zero_is_missing = plain, missing_left, zero_is_missing
-        self.category_set = category_set
-        self.set_start, self.set_codes, self.listed_left = sets
-
-    cdef inline int64_t child(self, int64_t node, double x) noexcept nogil:
-        """Return the child to which a value goes."""
-        cdef bint on_left
-        if self.plain[node] and not isnan(x):
-            on_left = x <= self.threshold[node]
-        else:
-            on_left = goes_left(
-                x,
-                self.threshold[node],
-                self.missing_left[node],
-                self.zero_is_missing[node],
-                self.category_set[node],
-                self.set_start,
-                self.set_codes,
-                self.listed_left,
-            )
-        return self.left[node] if on_left else self.right[node]
+from debias.trees.kernels.walking cimport Walk, child
 
 
 def child_shares(const int32_t[::1] left, const int32_t[::1] right, const double[::1] leaf_weight):
@@ -102,7 +62,7 @@ def add_effects(
     the first node that splits on them. A stack holds the nodes that are still to be followed, with the product of the
     shares that led to them.
     """
-    cdef Nodes tree = Nodes(*nodes)
+    cdef Walk tree = Walk(*nodes)
     cdef int64_t size = value.shape[0], width = value.shape[1], n_groups = effect.shape[1]
     cdef int64_t[::1] last = np.full(n_groups, -1, dtype=np.int64)
     cdef int64_t[::1] met = np.empty(n_groups, dtype=np.int64), start = np.empty(n_groups, dtype=np.int64)
@@ -119,7 +79,7 @@ def add_effects(
                 if g >= 0 and last[g] < i:
                     last[g], met[n_met], start[n_met] = i, g, leaf
                     n_met += 1
-                leaf = tree.child(leaf, X[i, k])
+                leaf = child(tree, leaf, X[i, k])
             for c in range(width):
                 raw[i, first + c] += value[leaf, c]
             for m in range(n_met):
@@ -132,7 +92,7 @@ def add_effects(
                     while tree.left[at] >= 0:
                         k = tree.feature[at]
                         if group[k] != g:
-                            at = tree.child(at, X[i, k])
+                            at = child(tree, at, X[i, k])
                             continue
                         node = tree.right[at]
                         if share[node] > 0:

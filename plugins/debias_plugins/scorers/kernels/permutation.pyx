@@ -1,51 +1,11 @@
 """The compiled loop of permutation importance."""
 
-cimport cython
 from cython cimport floating
-from libc.math cimport isnan
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t
 
 import numpy as np
 
-from debias.trees.kernels.routing cimport goes_left
-
-
-@cython.final
-cdef class Nodes:
-    """The nodes of a tree, as :func:`debias.trees.routing.tree_nodes` returns them."""
-
-    cdef const int32_t[::1] feature, left, right, category_set
-    cdef const double[::1] threshold
-    cdef const uint8_t[::1] plain, missing_left, zero_is_missing
-    cdef const int64_t[::1] set_start
-    cdef const int32_t[::1] set_codes
-    cdef const uint8_t[::1] listed_left
-
-    def __init__(
-        self, parent, feature, left, right, threshold, plain, missing_left, zero_is_missing, category_set, sets
-    ):
-        self.feature, self.left, self.right, self.threshold = feature, left, right, threshold
-        self.plain, self.missing_left, self.zero_is_missing = plain, missing_left, zero_is_missing
-        self.category_set = category_set
-        self.set_start, self.set_codes, self.listed_left = sets
-
-    cdef inline int64_t child(self, int64_t node, double x) noexcept nogil:
-        """Return the child to which a value goes."""
-        cdef bint on_left
-        if self.plain[node] and not isnan(x):
-            on_left = x <= self.threshold[node]
-        else:
-            on_left = goes_left(
-                x,
-                self.threshold[node],
-                self.missing_left[node],
-                self.zero_is_missing[node],
-                self.category_set[node],
-                self.set_start,
-                self.set_codes,
-                self.listed_left,
-            )
-        return self.left[node] if on_left else self.right[node]
+from debias.trees.kernels.walking cimport Walk, child
 
 
 def add_permuted_outputs(
@@ -82,7 +42,7 @@ def add_permuted_outputs(
     If the path of a row has no split on a group, the row reaches the same leaf. So only the groups on its path are
     routed again, from the first node that splits on them.
     """
-    cdef Nodes tree = Nodes(*nodes)
+    cdef Walk tree = Walk(*nodes)
     cdef int64_t n_groups = raw.shape[1], width = value.shape[1]
     cdef int64_t[::1] last = np.full(n_groups, -1, dtype=np.int64)
     cdef int64_t[::1] met = np.empty(n_groups, dtype=np.int64), start = np.empty(n_groups, dtype=np.int64)
@@ -96,7 +56,7 @@ def add_permuted_outputs(
                 if g >= 0 and last[g] < i:
                     last[g], met[n_met], start[n_met] = i, g, node
                     n_met += 1
-                node = tree.child(node, X[own, k])
+                node = child(tree, node, X[own, k])
             for g in range(n_groups):
                 if last[g] < i:
                     for c in range(width):
@@ -106,6 +66,6 @@ def add_permuted_outputs(
                 donor = donors[g if donors.shape[0] > 1 else 0, i]
                 while tree.left[at] >= 0:
                     k = tree.feature[at]
-                    at = tree.child(at, X[donor if group[k] == g else own, k])
+                    at = child(tree, at, X[donor if group[k] == g else own, k])
                 for c in range(width):
                     raw[i, g, first + c] += value[at, c]
