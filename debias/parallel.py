@@ -1,4 +1,7 @@
-"""Threads for compiled loops, which release the interpreter's lock, and the settings of parallel replicates."""
+"""Threads for compiled loops, which release the interpreter's lock, and the settings of parallel replicates.
+
+Loops run in shares, of trees or rows, also in one thread: between two of them progress is told and Ctrl-C is answered.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,20 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import numpy as np
 
 from debias.errors import RowsError
+from debias.progress import task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
     from pathlib import Path
 
-    Progress = bool | Callable[[int, int], None]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
 SHARES_A_THREAD = 8
 """Trees differ in size: a thread that finishes early takes another share."""
+FEWEST_SHARES = 32
+"""A share should take less than a second, after which Ctrl-C is answered."""
 
 
 class Threads:
@@ -44,11 +48,16 @@ class Threads:
     def __init__(self, n: int, others: Executor | None = None) -> None:
         self.n, self._others = n, others
 
-    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        """Call a function with every item, and return the results in order. Calls may not write to the same memory."""
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any], what: str | None = None) -> list[Any]:
+        """Call a function with every item, and return the results in order. Calls may not write to the same memory.
+
+        Progress is reported after each item; `what` names them, see :func:`debias.progress.task`.
+        """
         all_items = list(items)
-        if self._others is None or len(all_items) < 2:
-            return [function(item) for item in all_items]
+        with task(what, len(all_items)) as advance:
+            return self._map(function, all_items, advance)
+
+    def _map(self, function: Callable[[Any], Any], all_items: list[Any], advance: Callable[[], None]) -> list[Any]:
         results: list[Any] = [None] * len(all_items)
         left = deque(range(len(all_items)))
 
@@ -59,8 +68,10 @@ class Threads:
                 except IndexError:
                     return
                 results[k] = function(all_items[k])
+                advance()
 
-        helpers = [self._others.submit(work) for _ in range(min(self.n, len(all_items)) - 1)]
+        n_helpers = 0 if self._others is None else max(0, min(self.n, len(all_items)) - 1)
+        helpers = [] if self._others is None else [self._others.submit(work) for _ in range(n_helpers)]
         try:
             work()
         finally:
@@ -79,7 +90,7 @@ class Threads:
 
     def shares(self, n: int) -> list[tuple[int, int]]:
         """Divide n items into contiguous shares, several for each thread, so that no thread waits long."""
-        n_shares = 1 if self.n == 1 else min(n, SHARES_A_THREAD * self.n)
+        n_shares = max(1, min(n, max(FEWEST_SHARES, SHARES_A_THREAD * self.n)))
         return [(n * i // n_shares, n * (i + 1) // n_shares) for i in range(n_shares)]
 
 
@@ -194,8 +205,6 @@ class Engine:
     ----------
     n_jobs : int
         Number of workers of the active joblib backend (``joblib.parallel_config``): processes by default.
-    progress : bool or callable
-        True: a bar on stderr, if that is a terminal. A callable gets the number done and the total number.
     budget : float, optional
         Time limit in seconds. Replicates that are not finished by then are left out, except the first; no limit by
         default.
@@ -204,7 +213,6 @@ class Engine:
     """
 
     n_jobs: int = 1
-    progress: Progress = False
     budget: float | None = None
     checkpoint: str | Path | None = None
 
@@ -214,5 +222,5 @@ class Engine:
 
     @property
     def inner(self) -> Engine:
-        """The engine inside a replicate: one worker, and silent."""
+        """The engine inside a replicate: one worker."""
         return Engine()

@@ -5,7 +5,7 @@ import pytest
 from joblib import cpu_count
 
 from debias.errors import RowsError
-from debias.parallel import allowed, in_threads, meanwhile, over_parts
+from debias.parallel import FEWEST_SHARES, allowed, current, in_threads, meanwhile, over_parts
 
 
 def numbers(of: slice) -> list[int]:
@@ -93,6 +93,10 @@ def test_shares_cover_all_once(n, n_jobs):
         assert [i for begin, end in team.shares(n) for i in range(begin, end)] == list(range(n))
 
 
+def test_one_thread_too_is_asked_between_shares_whether_to_stop():
+    assert len(over_parts(100, lambda of: None)) == FEWEST_SHARES
+
+
 def test_negative_numbers_count_from_all_cores():
     with allowed(-1) as team:
         assert team.n == cpu_count()
@@ -103,9 +107,9 @@ def test_negative_numbers_count_from_all_cores():
 def test_n_jobs_of_a_call_holds_for_all_below_it():
     @in_threads
     def call(*, n_jobs=None):
-        return len(over_parts(100, lambda of: None))
+        return current().n
 
     assert call() == 1
-    assert call(n_jobs=2) > 1
+    assert call(n_jobs=2) == 2
     with pytest.raises(RowsError, match="not a number of threads"):
         call(n_jobs=0)

@@ -21,6 +21,7 @@ from debias.hooks.expressions import scorer
 from debias.hooks.registry import plugin_manager
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
+from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from debias.api.evaluation import Prepared
     from debias.hooks.contracts import Scorer
     from debias.results.near_duplicates import NearDuplicates
+    from debias.progress import Progress
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
@@ -62,6 +64,7 @@ COLUMNS = {
 
 
 @in_threads
+@with_progress
 def audit(
     model: Any,
     X: Any,
@@ -86,12 +89,15 @@ def audit(
     params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
+    progress: Progress = "auto",
 ) -> Audit:
     """Compare the importance that a model reports with debiased scores, and test which features are informative.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks, params, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks
+        As for :func:`score`.
+    params, seed, n_jobs, progress
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         Scorers to show beside the reported importance and `main`. The default is ``oob_loss``, if it is defined.
@@ -170,39 +176,14 @@ def audit(
         seed=seed,
         n_jobs=n_jobs,
     )
-    main_scorer = scorer(main)
-    if isinstance(scorers, str):
-        raise CompositionError(f"scorers must be a list: pass [{scorers!r}]")
-    asked = [scorer(expression) for expression in (["oob_loss"] if scorers is None else scorers)]
-    chosen = asked if main_scorer in asked else [main_scorer, *asked]
-    of_dependence = scorer(DEPENDENCE)
+    main_scorer, chosen = chosen_scorers(main, scorers)
+    asked, of_dependence = list(chosen), scorer(DEPENDENCE)
     with_dependence = test in ("auto", "combined") and is_one(request.members)
     if with_dependence and of_dependence not in chosen:
         chosen = [*chosen, of_dependence]
-    names = [chosen_scorer.name for chosen_scorer in chosen]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise RowsError(f"{', '.join(twice)} is asked for twice: pass each scorer once, with a name of its own")
-    reserved = sorted(set(names) & COLUMNS)
-    if reserved:
-        raise CompositionError(f"a scorer cannot be called {reserved[0]!r} in an audit: its table has such a column")
+        _refuse_names(chosen)
     method = "auto" if test == "combined" else test
     procedure = None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
-    if not isinstance(main_scorer, TreeScorer):
-        raise CompositionError(
-            f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
-            f"{main_scorer.name} as well, pass scorers=[{main_scorer.name!r}]"
-        )
-    if main_scorer.name == DEPENDENCE:
-        raise CompositionError(
-            f"main={DEPENDENCE!r} has no shares: its values are evidence in standard errors. Leave main out; the "
-            "column 'dependence' has its test"
-        )
-    if not main_scorer.needs_rows:
-        raise CompositionError(
-            f"main={main_scorer.name!r} uses no rows, so an audit cannot rest on it. To show it beside mdi_oob, pass "
-            f"scorers=[{main_scorer.name!r}]"
-        )
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
     if refit_scorers and (blocks is not None or base_margin is not None):
         raise CompositionError(
@@ -287,6 +268,56 @@ def _category_columns(ensemble: TreeEnsemble) -> list[int]:
     if ensemble.category_set is None:
         return sorted(labelled)
     return sorted(labelled | set(ensemble.feature[ensemble.category_set >= 0].tolist()))
+
+
+def chosen_scorers(main: str | Scorer, scorers: list[str | Scorer] | None) -> tuple[Scorer, list[Scorer]]:
+    """Return the main scorer of an audit, and all scorers that were asked for, with the main scorer.
+
+    Parameters
+    ----------
+    main, scorers
+        As for :func:`audit`.
+
+    Raises
+    ------
+    CompositionError
+        A scorer does not exist or has no such option, or an audit cannot rest on the main scorer.
+    RowsError
+        A scorer is asked for twice.
+    """
+    main_scorer = scorer(main)
+    if isinstance(scorers, str):
+        raise CompositionError(f"scorers must be a list: pass [{scorers!r}]")
+    asked = [scorer(expression) for expression in (["oob_loss"] if scorers is None else scorers)]
+    chosen = asked if main_scorer in asked else [main_scorer, *asked]
+    _refuse_names(chosen)
+    if not isinstance(main_scorer, TreeScorer):
+        raise CompositionError(
+            f"main={main_scorer.name!r} is not a scorer of trees, and an audit needs one, such as mdi_oob. To show "
+            f"{main_scorer.name} as well, pass scorers=[{main_scorer.name!r}]"
+        )
+    if main_scorer.name == DEPENDENCE:
+        raise CompositionError(
+            f"main={DEPENDENCE!r} has no shares: its values are evidence in standard errors. Leave main out; the "
+            "column 'dependence' has its test"
+        )
+    if not main_scorer.needs_rows:
+        raise CompositionError(
+            f"main={main_scorer.name!r} uses no rows, so an audit cannot rest on it. To show it beside mdi_oob, pass "
+            f"scorers=[{main_scorer.name!r}]"
+        )
+    return main_scorer, chosen
+
+
+def _refuse_names(scorers: list[Scorer]) -> None:
+    """Refuse two scorers of one name, and names of other columns of the table."""
+    names = [named.name for named in scorers]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise RowsError(f"{', '.join(twice)} is asked for twice: pass each scorer once, with a name of its own")
+    reserved = sorted(set(names) & COLUMNS)
+    if reserved:
+        raise CompositionError(f"a scorer cannot be called {reserved[0]!r} in an audit: its table has such a column")
 
 
 def _refuse_transformed_data(request: Request, scorers: list[Scorer]) -> None:

@@ -13,6 +13,7 @@ from debias.errors import CompositionError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.expressions import scorer
 from debias.parallel import Engine, in_threads
+from debias.progress import with_progress
 from debias.results.comparison import Comparison
 from debias.rows.request import Request
 from debias.spread import spread
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
+    from debias.progress import Progress
     from debias.results.scores import Scores
     from debias.trees.ensemble import TreeEnsemble
 
@@ -39,6 +41,7 @@ BINS = 10
 
 
 @in_threads
+@with_progress
 def compare(
     model: Any,
     X: Any,
@@ -52,12 +55,13 @@ def compare(
     feature_names: Sequence[str] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
+    progress: Progress = "auto",
 ) -> Comparison:
     """Compare several scores of one model side by side.
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, seed, n_jobs
+    model, X, y, rows, train, sample_weight, level, feature_names, seed, n_jobs, progress
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model

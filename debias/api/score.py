@@ -9,6 +9,7 @@ from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
 from debias.hooks.expressions import scorer as read_scorer
 from debias.parallel import Engine, in_threads
+from debias.progress import with_progress
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.text import feature_index
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import Scorer
-    from debias.parallel import Progress
+    from debias.progress import Progress
     from debias.results.scores import Scores
 
 
 @in_threads
+@with_progress
 def score(
     model: Any,
     X: Any = None,
@@ -45,7 +47,7 @@ def score(
     params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
-    progress: Progress = False,
+    progress: Progress = "auto",
     budget: float | None = None,
     checkpoint: str | Path | None = None,
     **options: Any,
@@ -118,9 +120,11 @@ def score(
     n_jobs : int, optional
         Number of threads; 1 by default. For a meta-method, the number of workers of the active joblib backend; each
         refits with one thread.
-    progress : bool or callable
-        Progress of a meta-method. True shows a bar on stderr, if that is a terminal. A callable is called with the
-        number of finished replicates and the number wanted.
+    progress : {"auto", True, False} or callable
+        Show what is done and the time left. "auto": one line on stderr after two seconds, in a terminal or notebook.
+        True: at once; in a file or pipe a line each ten seconds. False: nothing. A callable is called with the number
+        done and the total of permutations, replicates (refits), features or rows, whatever takes long; when the total
+        changes, another step has begun.
     budget : float, optional
         Time limit of the replicates of a meta-method in seconds; no limit by default. The replicates finished until
         then are used.
@@ -179,13 +183,14 @@ def score(
         n_jobs=n_jobs,
     )
     chosen = read_scorer(scorer, **options)
-    engine = Engine(n_jobs=request.n_jobs, progress=progress, budget=budget, checkpoint=checkpoint)
+    engine = Engine(n_jobs=request.n_jobs, budget=budget, checkpoint=checkpoint)
     if chosen.inner is None and (request.params, budget, checkpoint) != (None, None, None):
         raise CompositionError(f"params, budget and checkpoint are for meta-methods, and {chosen.name} refits no model")
     return scores_of(request, chosen, test, engine)
 
 
 @in_threads
+@with_progress
 def contributions(
     model: Any,
     X: Any,
@@ -199,6 +204,7 @@ def contributions(
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     n_jobs: int | None = None,
+    progress: Progress = "auto",
 ) -> pd.DataFrame:
     """Return the contribution of each row to the score of each feature: a local explanation.
 
@@ -207,7 +213,7 @@ def contributions(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, blocks, n_jobs
+    model, X, y, rows, train, sample_weight, level, feature_names, blocks, n_jobs, progress
         As for :func:`score`.
     scorer : str or Scorer
         ``mdi_oob``, or another scorer whose score is a sum over rows.

@@ -6,25 +6,33 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.options import input_options
-from debias.cli.output import distinct_files, errors, terminal, warn
+from debias.cli.options import Command, input_options
+from debias.cli.output import check_files, errors, terminal, warn
+from debias.progress import shown
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
 
 
-@click.command("audit", epilog="\b\nExample: debias audit model.ubj heldout.csv --target outcome --html report.html")
+@click.command(
+    "audit", cls=Command, examples=["debias audit model.ubj heldout.csv --target outcome --html report.html"]
+)
 @input_options()
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
 @click.option(
-    "--main", default="mdi_oob", show_default=True, metavar="EXPR", help="Scorer to test, and to compute shares from."
+    "--main",
+    default="mdi_oob",
+    show_default=True,
+    metavar="EXPR",
+    help="Scorer that gives the shares and, by its test, the verdicts. The test of dependence does not use it.",
 )
 @click.option(
     "--test",
     default="auto",
     show_default=True,
     type=click.Choice(["auto", "combined", "permutation", "conservative", "naive", "none"]),
-    help="How to test the main scorer.",
+    help="How to test the main scorer. auto and combined also test whether the response depends on each feature, "
+    "which needs out-of-bag rows or --train; combined is an error without them.",
 )
 @click.option("--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate.")
 @click.option(
@@ -60,14 +68,17 @@ def command(
     MODEL is a skops, XGBoost (.json, .ubj) or LightGBM (.txt) file, or an MLflow model directory. DATA is a CSV,
     Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest.
     """
-    distinct_files(source.files, {"--json": json_file, "--html": html_file})
+    check_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():
         import debias
+        from debias.api.audit import chosen_scorers
         from debias.results.console import print_audit
 
-        model, X, y, options = source.read()
-        options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
-        result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
+        chosen_scorers(main, list(scorers) or None)  # before the model is loaded, which takes longer
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
+            result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
         warn(result.warnings)
         if json_file:
             result.to_json(json_file)

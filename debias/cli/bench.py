@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from debias.cli.inputs import matrix
-from debias.cli.options import threads
+from debias.cli.options import Command, threads
 from debias.cli.output import errors, terminal
 
 STUDY_NAMES = (
@@ -43,7 +43,8 @@ MEASUREMENTS = (
 
 @click.command(
     "bench",
-    epilog='\b\nExample: debias bench li-table1 --repeats 40 --jobs 2 --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"',
+    cls=Command,
+    examples=['debias bench li-table1 --repeats 40 --jobs 2 \\\n    --scorers mdi mdi_oob "mdi_oob(shrinkage=100)"'],
 )
 @click.argument("study", type=click.Choice([*STUDY_NAMES, *MEASUREMENTS]))
 @click.argument("more", nargs=-1, metavar="")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.options import input_options
-from debias.cli.output import GATE_FAILED, distinct_files, errors, terminal, warn, write
+from debias.cli.options import Command, input_options
+from debias.cli.output import GATE_FAILED, check_files, errors, terminal, warn, write
+from debias.progress import shown
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 @click.command(
     "check",
-    epilog="\b\nExample: debias check model.ubj heldout.csv --target outcome --policy debias.toml --baseline old.json",
+    cls=Command,
+    examples=[
+        "debias check model.ubj heldout.csv --target outcome --policy debias.toml \\\n    --baseline old.json",
+    ],
 )
 @input_options()
 @click.option(
@@ -65,7 +69,7 @@ def command(
     Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while loading or running.
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
-    distinct_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
+    check_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
     with errors(), _errors_in(junit):
         import debias
         from debias.results.console import print_gate
@@ -77,9 +81,10 @@ def command(
             raise click.UsageError(
                 f"{' and '.join(rules.needs_baseline)} in {policy} need a baseline: pass --baseline AUDIT.json"
             )
-        model, X, y, options = source.read()
-        options |= {"alpha": alpha, "n_permutations": permutations}
-        result = debias.audit(model, X, y, **options)
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            options |= {"alpha": alpha, "n_permutations": permutations}
+            result = debias.audit(model, X, y, **options)
         warn(result.warnings)
         gate = result.check(rules, old)
         warn(tuple(text for text in gate.warnings if text not in result.warnings))

@@ -6,11 +6,11 @@ import os
 
 import click
 
-from debias.cli.options import threads
-from debias.cli.output import errors, terminal
+from debias.cli.options import Command, threads
+from debias.cli.output import check_files, errors, terminal
 
 
-@click.command("demo", epilog="\b\nExample: debias demo --html report.html")
+@click.command("demo", cls=Command, examples=["debias demo --html report.html"])
 @click.option(
     "--seed", default=0, type=click.IntRange(0, 2**31), show_default=True, help="Seed of noise, split and models."
 )
@@ -27,6 +27,7 @@ def command(seed: int, jobs: int, html: str) -> None:
 
     The data are the diabetes data of scikit-learn; nothing is downloaded.
     """
+    check_files({}, {"--html": html})
     with errors():
         from debias.benchmarks.demo import BINARY, UNIQUE, demo_audits, on_noise
         from debias.results.console import print_table

@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from debias.cli.output import warn
+from debias.errors import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+"""Other separators than a comma that tables in text have, and how they are written on the command line."""
 
 
 @dataclass(frozen=True)
@@ -27,33 +32,41 @@ class Source:
     params: str | None
     target: str
     weight: str | None
+    blocks: str | None
+    groups: str | None
+    level: str | None
+    drop: tuple[str, ...]
+    separator: str | None
+    decimal: str
     rows: str
     train: str | None
     seed: int | None
     jobs: int
+    progress: bool | None
 
     @property
     def files(self) -> dict[str, str | None]:
         """The input files by their names on the command line."""
-        return {"MODEL": self.model, "DATA": self.data, "--params": self.params, "--train": self.train}
+        read = {"--params": self.params, "--groups": self.groups, "--train": self.train}
+        return {"MODEL": self.model, "DATA": self.data, **read}
 
     def read(self) -> tuple[Any, pd.DataFrame, pd.Series, dict[str, Any]]:
-        """Return model, X, y and further arguments of :func:`debias.score`. Without `data` the model is None."""
-        import debias
+        """Return model, X, y and further arguments of :func:`debias.score`. Without `data` the model is None.
 
-        model, data = (None, self.model) if self.data is None else (self._load(), self.data)
-        ensemble = None if model is None else debias.extract(model)
-        wanted = list(ensemble.feature_names) if ensemble is not None and ensemble.named else None
-        X, y, sample_weight = self._columns(data, wanted)
+        What can be wrong with the tables is found before the model is loaded, which takes longer.
+        """
+        X, y, of_rows = self._columns(self.model if self.data is None else self.data)
         options: dict[str, Any] = {
-            "sample_weight": sample_weight,
+            **of_rows,
+            "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
+            "level": self.level,
             "rows": self.rows,
             "seed": self.seed,
             "n_jobs": self.jobs,
         }
         if self.train is not None:
-            options["train"] = self._columns(self.train, wanted)[:2]
-        return model, X, y, options
+            options["train"] = self._columns(self.train, training=True)[:2]
+        return None if self.data is None else self._load(), X, y, options
 
     def _load(self) -> Any:
         """Load the model in a child process, which may crash, and then in this process."""
@@ -62,7 +75,7 @@ class Source:
         from debias.models.sandbox import check
 
         path, allow_pickle = self.model, self.allow_pickle
-        params = None if self.params is None else read_params(self.params)
+        params = None if self.params is None else read_mapping(self.params, "hyper-parameters")
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
         check(path, self.trust, allow_pickle)
@@ -72,47 +85,48 @@ class Source:
         warn(tuple(str(entry.message) for entry in caught if issubclass(entry.category, debias.DebiasWarning)))
         return model
 
-    def _columns(self, path: str, wanted: list[str] | None) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
-        """Return X, y and weights of a table. Columns the model does not know are left out, with a note."""
-        frame, target, weight = _read(path), self.target, self.weight
-        for column in (target, weight):
-            if column is not None and column not in frame.columns:
-                raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}")
-        X = frame.drop(columns=[column for column in (target, weight) if column is not None])
-        if wanted is not None and set(wanted) <= set(X.columns):
-            unused = [str(column) for column in X.columns if column not in wanted]
-            if unused:
-                click.echo(
-                    f"note: columns of {path} that the model does not know are left out: {_listed(unused)}", err=True
-                )
-                X = X[wanted]
-        return X, frame[target], None if weight is None else frame[weight]
+    def _columns(
+        self, path: str, training: bool = False
+    ) -> tuple[pd.DataFrame, pd.Series, dict[str, pd.Series | None]]:
+        """Return X, y, and weights and blocks of a table; training rows need not have the columns of these."""
+        frame = _read(path, self.separator, self.decimal)
+        of_rows = {"sample_weight": self.weight, "blocks": self.blocks}
+        named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
+        _refuse_absent(path, frame, [self.target] if training else named)
+        X = frame.drop(columns=[column for column in dict.fromkeys(named) if column in frame.columns])
+        found = {name: None if column is None or training else frame[column] for name, column in of_rows.items()}
+        return X, frame[self.target], found
 
 
-def read_params(path: str) -> dict[str, Any]:
-    """Return the hyper-parameters in a JSON or TOML file."""
+def read_mapping(path: str, what: str) -> dict[str, Any]:
+    """Return the mapping in a JSON or TOML file; `what` says what it holds, for messages."""
     import json
     import tomllib
 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
-        params = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
+        mapping = tomllib.loads(text) if path.endswith(".toml") else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(
             f"{path} cannot be read as {'TOML' if path.endswith('.toml') else 'JSON'}: {error}"
         ) from None
-    if not isinstance(params, dict):
-        raise click.UsageError(f"{path} has no hyper-parameters: it must be one mapping of names to values")
-    return params
+    if not isinstance(mapping, dict):
+        raise click.UsageError(f"{path} has no {what}: it must be one mapping of names to values")
+    return mapping
+
+
+def _refuse_absent(path: str, frame: pd.DataFrame, columns: Iterable[str]) -> None:
+    for column in columns:
+        if column not in frame.columns:
+            hint = nearest(column, [str(name) for name in frame.columns])
+            raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}.{hint}")
 
 
 def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     """Return a table without the columns in `drop`. If `numeric`, other columns are left out too, with a note."""
     frame = _read(path)
-    absent = [name for name in drop if name not in frame.columns]
-    if absent:
-        raise click.UsageError(f"{path} has no column {absent[0]!r}; it has {_listed(frame.columns)}")
+    _refuse_absent(path, frame, drop)
     frame = frame.drop(columns=list(drop))
     if not numeric:
         return frame
@@ -123,23 +137,39 @@ def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     return numbers
 
 
-def _read(path: str) -> pd.DataFrame:
+def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.DataFrame:
+    ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
+    if separator is None:
+        separator = "\t" if path.endswith(".tsv") else ","
+    if path.endswith((".csv", ".tsv", ".txt")):
+        _refuse_other_separator(path, separator)
     import pandas as pd
 
     from debias.text import message
     from debias.trees.tested_versions import major_minor
 
-    ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     try:
         if ending == ".csv":
             # Before pandas 3.1, the default may read a number one digit off the one that was written.
             exact: dict[str, Any] = {} if major_minor(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
-            return pd.read_csv(path, **exact)
+            return pd.read_csv(path, sep=separator, decimal=decimal, **exact)
         return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise
     except Exception as error:  # each reader raises its own errors for a file of another format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
+
+
+def _refuse_other_separator(path: str, separator: str) -> None:
+    """Refuse a text file whose first line has another separator, and would be read as one column."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        heading = file.readline()
+    other = next((known for known in SEPARATORS if known in heading), None)
+    if separator not in heading and other is not None:
+        raise click.UsageError(
+            f"the columns of {path} seem to be separated by {SEPARATORS[other]}: pass --separator {SEPARATORS[other]}"
+            " (and --decimal ',' if numbers are written like 1,5)"
+        )
 
 
 def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:

@@ -1,9 +1,9 @@
-"""Options shared by the commands that read a model and rows."""
+"""Commands with an example, and options shared by the commands that read a model and rows."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,10 +12,39 @@ import click
 from debias.cli.inputs import Source
 
 
+class Command(click.Command):
+    """A command whose help ends with examples, written as they are.
+
+    Parameters
+    ----------
+    examples : sequence of str
+        Each may have several lines.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        lines = [line for example in self.examples for line in example.splitlines()]
+        formatter.write("".join(f"{line}\n" for line in ["", "Examples:" if self.examples[1:] else "Example:"]))
+        formatter.write("".join(f"  {line}\n" for line in lines))
+
+
 def threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
     """Raise a BadParameter error if a number of threads is not valid."""
     if value < -1 or value == 0:
         raise click.BadParameter("pass 1 or more, or -1 for all cores")
+    return value
+
+
+def separator(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the character that separates columns; "tab" is one."""
+    if value in ("tab", "\\t"):
+        return "\t"
+    if value is not None and (len(value) != 1 or value in "\r\n"):
+        raise click.BadParameter("pass one character, such as ';', or tab")
     return value
 
 
@@ -57,6 +86,36 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response."),
             click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows."),
             click.option(
+                "--blocks",
+                metavar="COLUMN",
+                help="Column of DATA that is the same in rows which depend on one another (a patient, a week). It is "
+                "no feature.",
+            ),
+            click.option(
+                "--groups",
+                type=click.Path(exists=True, dir_okay=False),
+                help="JSON or TOML file with groups of columns that are scored as one: names, and lists of columns.",
+            ),
+            click.option(
+                "--level",
+                type=click.Choice(["source", "model"]),
+                help="Score the columns of DATA (source), or those that the trees see after the steps of a pipeline.",
+            ),
+            click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated."),
+            click.option(
+                "--separator",
+                callback=separator,
+                metavar="CHARACTER",
+                help="What separates the columns of CSV files: a character or tab.  [default: , or tab for .tsv]",
+            ),
+            click.option(
+                "--decimal",
+                type=click.Choice([".", ","]),
+                default=".",
+                show_default=True,
+                help="Decimal sign of CSV files.",
+            ),
+            click.option(
                 "--rows",
                 type=click.Choice(["auto", "oob", "held-out", "train"]),
                 default="auto",
@@ -71,6 +130,11 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             format_option,
             click.option("--seed", type=int, help="Seed for scorers that draw random numbers."),
             click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads."),
+            click.option(
+                "--progress/--no-progress",
+                default=None,
+                help="Show what is done and the time left. The default is to do so in a terminal, after two seconds.",
+            ),
         ]
         for option in reversed(options):
             gathered = option(gathered)

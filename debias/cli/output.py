@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from debias.cli.wording import in_options
+
 if TYPE_CHECKING:
     from rich.console import Console
 
-GATE_FAILED, COULD_NOT_RUN = 1, 3
+GATE_FAILED, COULD_NOT_RUN, INTERRUPTED = 1, 3, 130
 WIDE = 160
 """Columns of the output if standard output is not a terminal."""
 
@@ -35,12 +37,15 @@ def errors() -> Iterator[None]:
         try:
             yield
         except (CompositionError, PolicyError) as error:
-            raise click.UsageError(message(str(error))) from None
+            raise click.UsageError(message(in_options(str(error)))) from None
         except (DebiasError, OSError, ImportError) as error:
-            click.echo(f"error: {message(str(error))}", err=True)
+            click.echo(f"error: {message(in_options(str(error)))}", err=True)
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except KeyboardInterrupt:  # click would exit with 1, which means a failed gate
+            click.echo("interrupted", err=True)
+            sys.exit(INTERRUPTED)
         except SystemExit as ended:  # from a closed pipe or a plugin: its exit code must not look like a verdict
             click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
@@ -49,15 +54,21 @@ def errors() -> Iterator[None]:
             sys.exit(COULD_NOT_RUN)
 
 
-def distinct_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
-    """Raise a UsageError if an output would overwrite an input or another output.
+def check_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
+    """Raise a UsageError if an output cannot be written, or would overwrite an input or another output.
 
-    If an audit overwrote the baseline, the next run would compare a failed model with itself.
+    This is found out before the work is done. If an audit overwrote the baseline, the next run would compare a failed
+    model with itself.
     """
     seen = [(name, path) for name, path in inputs.items() if path is not None]
     for name, path in outputs.items():
         if path is None or (os.path.exists(path) and not os.path.isfile(path)):  # a terminal, or /dev/null
             continue
+        folder = os.path.dirname(os.path.realpath(path))
+        if not os.path.isdir(folder):
+            raise click.UsageError(f"{name}: the folder {folder} does not exist, so {path} cannot be written")
+        if not os.access(folder, os.W_OK):
+            raise click.UsageError(f"{name}: the folder {folder} is not writable, so {path} cannot be written")
         for other, taken in seen:
             if _same_file(path, taken):
                 raise click.UsageError(f"{name} and {other} are the same file, {path}: choose another file")
@@ -82,7 +93,7 @@ def warn(texts: tuple[str, ...]) -> None:
     from debias.text import shown
 
     for text in texts:
-        click.echo(shown(f"warning: {text}"), err=True)
+        click.echo(shown(f"warning: {in_options(text)}"), err=True)
 
 
 def terminal() -> Console:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from debias.cli.options import format_option
+from debias.cli.options import Command, format_option
 from debias.cli.output import errors, terminal
 
 
-@click.command("plugins", epilog="\b\nExample: debias plugins --format json")
+@click.command("plugins", cls=Command, examples=["debias plugins --format json"])
 @format_option
 def command(form: str) -> None:
     """List the installed scorers and adapters, and the distributions that provide them."""

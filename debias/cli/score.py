@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.options import input_options
+from debias.cli.options import Command, input_options
 from debias.cli.output import errors, terminal, warn
+from debias.progress import shown
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
 
 @click.command(
     "score",
-    epilog="\b\nExample: debias score model.txt heldout.csv --target outcome --scorer \"mdi_oob(centre='none')\"\n"
-    "         debias score --no-model table.csv --target outcome --scorer gini_merit",
+    cls=Command,
+    examples=[
+        "debias score model.txt heldout.csv --target outcome \\\n    --scorer \"mdi_oob(centre='none')\"",
+        "debias score --no-model table.csv --target outcome --scorer gini_merit",
+    ],
 )
 @input_options(data_required=False)
 @click.option("--no-model", is_flag=True, help="There is no MODEL: the scorer needs only DATA.")
@@ -29,13 +33,15 @@ def command(source: Source, form: str, no_model: bool, scorer: str) -> None:
         import debias
         from debias.results.console import print_scores
 
-        if no_model and not isinstance(debias.scorer(scorer), debias.DataScorer):
+        chosen = debias.scorer(scorer)  # before the model is loaded, which takes longer
+        if no_model and not isinstance(chosen, debias.DataScorer):
             raise click.UsageError(f"{scorer} scores a model: pass MODEL and DATA, without --no-model")
-        for option, value in (("--params", source.params), ("--train", source.train)):
+        for option, value in (("--params", source.params), ("--train", source.train), ("--level", source.level)):
             if no_model and value is not None:
                 raise click.UsageError(f"{option} needs a model, but there is none with --no-model")
-        model, X, y, options = source.read()
-        scores = debias.score(model, X, y, scorer, **options)
+        with shown(source.progress):
+            model, X, y, options = source.read()
+            scores = debias.score(model, X, y, scorer, **options)
         warn(scores.warnings)
         if form == "table":
             print_scores(terminal(), scores)

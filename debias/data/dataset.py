@@ -12,11 +12,12 @@ from debias.data.chosen_rows import originals, permuted_response, row_positions,
 from debias.data.pairing import require_pairs
 from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
-from debias.data.table import column_order, rows_and_columns
+from debias.data.table import column_order, rows_and_columns, warn_of_unknown
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.scorers import figures_of
 from debias.parallel import Engine
+from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -320,6 +321,7 @@ def _aligned(frame: pd.DataFrame, ensemble: TreeEnsemble, has_names: bool) -> pd
     names = tuple(str(name) for name in frame.columns) if has_names else None
     order = column_order(names, frame.shape[1], ensemble)
     if order is not None:
+        warn_of_unknown(names, order, WarningLog())
         frame = frame.iloc[:, order]
     names_of_model = list(ensemble.feature_names)
     rename = (ensemble.named or not has_names) and list(frame.columns) != names_of_model

@@ -91,13 +91,13 @@ class Table:
         ----------
         ensemble : TreeEnsemble
         log : WarningLog
-            Gets a warning if the columns were in another order and were matched by name, and about labels that the
-            model never saw.
+            Gets a warning if the columns were in another order and were matched by name, about columns that the model
+            does not know, which are left out, and about labels that it never saw.
 
         Raises
         ------
         RowsError
-            Columns are missing, unknown to the model, or not numeric; the message names them.
+            Columns are missing or not numeric; the message names them.
         """
         table = self._in_order(ensemble, log)
         if table._sparse is not None and ensemble.sparse_absent is None:
@@ -111,11 +111,19 @@ class Table:
 
     def _in_order(self, ensemble: TreeEnsemble, log: WarningLog) -> Table:
         order = column_order(self.names, self.shape[1], ensemble)
-        if order is None:
-            return copy(self)
-        log.warn("the columns of X are in another order than the model was trained on; they are matched by name")
         ordered = copy(self)
-        ordered.names, ordered._order = tuple(ensemble.feature_names), order
+        if order is None:
+            return ordered
+        assert self.names is not None
+        warn_of_unknown(self.names, order, log)
+        if len(order) < len(self.names):
+            kept = sorted(order)
+            ordered._frame, ordered.shape = self._frame[:, kept], (self.n_rows, len(kept))
+            order = [kept.index(k) for k in order]
+        ordered.names = tuple(ensemble.feature_names)
+        if order != sorted(order):
+            log.warn("the columns of X are in another order than the model was trained on; they are matched by name")
+            ordered._order = order
         return ordered
 
     def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[NDArray[np.int64], float]]:
@@ -353,7 +361,7 @@ class Table:
 
 
 def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEnsemble) -> list[int] | None:
-    """Return the position of each of the model's features among the columns of X; None if they are in order.
+    """Return the position of each of the model's features among the columns of X; None if these are the columns.
 
     Parameters
     ----------
@@ -366,7 +374,7 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     Raises
     ------
     RowsError
-        Columns are missing, or unknown to the model; the message names them.
+        Columns are missing; the message names them, and those that the model does not know.
     """
     wanted = list(ensemble.feature_names)
     known = set(wanted)
@@ -381,21 +389,37 @@ def column_order(names: tuple[str, ...] | None, n_columns: int, ensemble: TreeEn
     position = {name: k for k, name in enumerate(have)}
     missing = [name for name in wanted if name not in position]
     extra = [name for name in have if name not in known]
-    if missing or extra:
-        hint = nearest(missing[0], extra) if missing and extra else ""
+    if missing:
+        hint = nearest(missing[0], extra) if extra else ""
         raise RowsError(
-            "X does not have the columns the model was trained on"
-            + (f"; missing: {listed(missing)}" if missing else "")
+            f"X does not have the columns the model was trained on; missing: {listed(missing)}"
             + (f"; unknown to the model: {listed(extra)}" if extra else "")
             + f".{hint} Pass the training columns with their training names."
         )
-    if len(position) < len(have):
-        repeated = next(name for k, name in enumerate(have) if position[name] != k)
+    repeated = next((name for k, name in enumerate(have) if position[name] != k and name in known), None)
+    if repeated is not None:
         raise RowsError(
             f"several columns of X have the name {repeated!r} after white space is replaced, as the model does: "
             "rename them"
         )
     return [position[name] for name in wanted]
+
+
+def warn_of_unknown(names: tuple[str, ...] | None, order: list[int], log: WarningLog) -> None:
+    """Warn if columns are left out.
+
+    Parameters
+    ----------
+    names : tuple of str, or None
+        Names of the columns of X.
+    order : list of int
+        Positions of the columns that the model knows.
+    log : WarningLog
+    """
+    known = set(order)
+    unknown = [name for k, name in enumerate(names or ()) if k not in known]
+    if unknown:
+        log.warn(f"columns of X that the model does not know are left out: {listed(unknown)}")
 
 
 def _kind(label: Any) -> type:

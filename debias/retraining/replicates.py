@@ -1,4 +1,4 @@
-"""Replicates: hundreds of refits with their seeds, workers, progress, time budgets and checkpoints.
+"""Replicates: hundreds of refits with their seeds, workers, time budgets and checkpoints.
 
 Replicate b draws from ``numpy.random.SeedSequence(seed, spawn_key=(b,))`` wherever it runs, and results are taken in
 order. So a serial run, threads, processes and a cluster give the same numbers. With a time budget, the results are the
@@ -24,11 +24,10 @@ import numpy as np
 
 from debias.errors import CompositionError, RefitError, UnsupportedModelError
 from debias.parallel import Engine
+from debias.progress import task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from debias.parallel import Progress
 
 LOSSES = 3
 """How often replicates are started again after their workers died. After that, the replicates are the likely cause."""
@@ -150,7 +149,7 @@ def replicate(
     """
     engine = engine or Engine()
     run, started, stopped = _Run(), perf_counter(), "all drawn"
-    with _checkpoint(engine, fingerprint) as (kept, keep, n_damaged), _progress(engine.progress) as show:
+    with _checkpoint(engine, fingerprint) as (kept, keep, n_damaged), task("replicates", n) as advance:
         over = Event()
         todo = (number for number in range(n) if number not in kept and not over.is_set())
         fresh = results_in_order(function, arguments, todo, seed, engine.n_jobs)
@@ -161,7 +160,7 @@ def replicate(
                 run.take(number, seed, result)
                 if known is None and not isinstance(result, Exception):
                     keep(number, result)
-                show(number + 1, n)
+                advance()
                 if settled is not None and run.results and settled(np.array(run.results)):
                     stopped = "settled"
                     break
@@ -198,26 +197,6 @@ def _checkpoint(engine: Engine, fingerprint: Callable[[], str] | None) -> Iterat
     with Checkpoint(engine.checkpoint, fingerprint()) as file:
         kept = file.read()
         yield kept, file.write, file.n_damaged
-
-
-@contextmanager
-def _progress(progress: Progress) -> Iterator[Callable[[int, int], None]]:
-    if callable(progress):
-        yield progress
-        return
-    if not progress:
-        yield lambda done, wanted: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda done, wanted: None
-        return
-    with Bar(console=console, transient=True) as bar:
-        task = bar.add_task("replicates", total=None)
-        yield lambda done, wanted: bar.update(task, completed=done, total=wanted)
 
 
 def results_in_order(

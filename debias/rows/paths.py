@@ -147,7 +147,9 @@ class Paths(DividingSplits):
 
         ensemble = rows.ensemble
         order, block = row_order(rows)
-        leaves = np.take(route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, order, axis=1)
+        leaves = np.empty((ensemble.n_trees, order.size), dtype=np.int32)
+        for in_order, routed in zip(leaves, route_table(ensemble, rows.table, n_jobs=rows.n_jobs).T, strict=True):
+            in_order[:] = routed[order]  # tree by tree: Ctrl-C is answered between two of them
         weight = rows.weight[order]
         in_bag, evaluated = bags_in_order(rows, order)
         evaluated &= weight > 0

@@ -23,6 +23,7 @@ import numpy as np
 from debias import p_values
 from debias.errors import CompositionError, RowsError
 from debias.parallel import current
+from debias.progress import task
 from debias.significance.contributions import fixed_differences, in_units, influence_error, one_hot, spread
 from debias.significance.feature_paths import FeaturePaths
 from debias.significance.method import Tested
@@ -194,15 +195,17 @@ def draw(drawings: Sequence[Drawing], procedure: Procedure) -> Draws:
     """
     started, most, settled = perf_counter(), 1 + int(procedure.n_permutations), _Settled(procedure)
     batch, n = min(drawing.lanes for drawing in drawings), 0
-    while True:
-        n = min(n + batch, most)
-        drawn = np.maximum.reduce([drawing.first(n) for drawing in drawings])
-        if n > 1 and settled(drawn[0], drawn[1:]):
-            return Draws(drawn[0], drawn[1:], "settled" if n < most else "all drawn")
-        if n == most:
-            return Draws(drawn[0], drawn[1:], "all drawn")
-        if procedure.budget is not None and perf_counter() - started > procedure.budget and n > 1:
-            return Draws(drawn[0], drawn[1:], "budget")
+    with task("permutations", most) as advance:  # the real response is the first of them
+        while True:
+            before, n = n, min(n + batch, most)
+            drawn = np.maximum.reduce([drawing.first(n) for drawing in drawings])
+            advance(n - before)
+            if n > 1 and settled(drawn[0], drawn[1:]):
+                return Draws(drawn[0], drawn[1:], "settled" if n < most else "all drawn")
+            if n == most:
+                return Draws(drawn[0], drawn[1:], "all drawn")
+            if procedure.budget is not None and perf_counter() - started > procedure.budget and n > 1:
+                return Draws(drawn[0], drawn[1:], "budget")
 
 
 class Statistic(Protocol):

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.cli.inputs import _read, read_params
+from debias.cli.inputs import _read, read_mapping
 from debias.parallel import Engine
 from debias.results.policy import Policy
 from debias.retraining.replicates import replicate
@@ -237,7 +237,7 @@ def test_params(ending, file):
     original = (json.dumps(PARAMS, indent=1) if ending == "json" else "\n".join(lines)).encode()
 
     def target(data):
-        return repr(read_params(str(file(data, f"params.{ending}"))))
+        return repr(read_mapping(str(file(data, f"params.{ending}")), "hyper-parameters"))
 
     mutants = damaged(original, COUNT // 2, 9) + damaged_lines(original, COUNT // 2, 10)
     judged(mutants, target, original=original, name=f"params, {ending}")

@@ -2,6 +2,8 @@ import io
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +64,7 @@ def test_the_main_scorer_and_the_test_are_options(files):
     assert audit.main.details["test"]["method"] == "naive"
     untested = debias.Audit.from_json(run(*given, "--test", "none").stdout)
     assert set(untested.verdict) == {"untested"}
-    assert "main='mdi' uses no rows" in run(*given, "--main", "mdi").stderr
+    assert "--main mdi uses no rows" in run(*given, "--main", "mdi").stderr
     assert run(*given, "--test", "mirror").exit_code == 2
 
 
@@ -114,9 +116,14 @@ def test_score_takes_training_rows_beside(files):
         (
             ["heldout.csv", "--target", "a"],
             3,
-            "error: X does not have the columns the model was trained on; missing: a",
+            "error: DATA does not have the columns the model was trained on; missing: a",
         ),
         (["heldout.csv", "--target", "outcome", "--scorer", "nothing"], 2, "there is no scorer 'nothing'"),
+        (["heldout.csv", "--target", "outcom"], 2, "Did you mean 'outcome'?"),
+        (["heldout.csv", "--target", "outcome", "--blocks", "site"], 2, "has no column 'site'"),
+        (["heldout.csv", "--target", "outcome", "--drop", "site"], 2, "has no column 'site'"),
+        (["heldout.csv", "--target", "outcome", "--separator", "no"], 2, "pass one character, such as ';', or tab"),
+        (["heldout.csv", "--target", "outcome", "--level", "words"], 2, "is not one of 'source', 'model'"),
         (["model.ubj", "--target", "outcome"], 2, "cannot be read as CSV"),
     ],
 )
@@ -125,6 +132,80 @@ def test_wrong_use_has_its_exit_code_and_a_message(files, arguments, code, messa
     done = run("audit", files / "model.ubj", files / data, *rest)
     assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--scorer", "mdi_obo"], "Did you mean 'mdi_oob'?"),
+        (["--scorer", "mdi_oob(shrink=1)"], "shrink"),
+        (["--main", "guide"], "--main guide is not a scorer of trees"),
+        (["--scorer", "mdi", "--scorer", "mdi"], "mdi is asked for twice"),
+        (["--html", "none/report.html"], "--html: the folder"),
+        (["--json", "none/audit.json"], "--json: the folder"),
+        (["--target", "nothing"], "has no column 'nothing'"),
+    ],
+)
+def test_what_is_wrong_is_told_before_the_model_is_loaded(files, given, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("debias.models.files.load", lambda *_, **__: pytest.fail("the model was loaded"))
+    done = run("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", *given)
+    assert done.exit_code in (2, 3)
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(("separator", "given", "name"), [(";", ";", "';'"), ("\t", "tab", "tab"), ("|", "|", "'|'")])
+def test_tables_with_another_separator(files, tmp_path, separator, given, name):
+    table = pd.read_csv(files / "heldout.csv", **EXACT)
+    table.to_csv(tmp_path / "table.csv", sep=separator, decimal=",", index=False)
+    rest = ("--target", "outcome", "--rows", "held-out", "--format", "csv")
+    done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest)
+    assert done.exit_code == 2
+    assert f"seem to be separated by {name}: pass --separator {name}" in done.stderr
+    asked = ("--separator", given, "--decimal", ",")
+    done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest, *asked)
+    assert done.stdout == run("score", files / "model.ubj", files / "heldout.csv", *rest).stdout
+
+
+def test_blocks_groups_and_level_are_those_of_the_library(files, tmp_path):
+    table = pd.read_csv(files / "heldout.csv", **EXACT).assign(site=np.arange(100) // 5)
+    table.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "groups.toml").write_text('both = ["a", "b"]')
+    done = run(
+        "audit", files / "model.ubj", tmp_path / "table.csv", "--target", "outcome", "--rows", "held-out",
+        "--drop", "weight", "--blocks", "site", "--groups", tmp_path / "groups.toml", "--level", "source",
+        "--format", "json",
+    )  # fmt: skip
+    audit = debias.Audit.from_json(done.stdout)
+    with pytest.warns(debias.DebiasWarning, match="left out: outcome, spare, site|left out"):
+        expected = debias.audit(
+            debias.load_model(files / "model.ubj"), table.drop(columns="weight"), table.outcome, rows="held-out",
+            blocks=table.site, groups={"both": ["a", "b"]}, level="source",
+        )  # fmt: skip
+    assert list(audit.table.index) == ["both", "c"]
+    np.testing.assert_array_equal(audit.main.values, expected.main.values)
+    np.testing.assert_array_equal(audit.main.p_value, expected.main.p_value)
+    assert audit.main.details["test"]["blocks"]
+    assert "left out: spare" in done.stderr
+
+
+def test_an_interrupt_is_no_failed_gate(files, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("debias.models.files.load", interrupted)
+    done = run("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome")
+    assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+
+
+def test_help_does_not_import_what_takes_long():
+    code = (
+        "import sys; from debias.cli import main; main(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "'numpy'" in loaded
+    for slow in ("pandas", "sklearn", "xgboost", "lightgbm", "matplotlib", "joblib", "rich"):
+        assert f"'{slow}'" not in loaded
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"learner": 3}', b"tree\nversion=v4\nrubbish", b"\x80\x04pickle"])
@@ -170,7 +251,10 @@ def test_help_is_there(command):
     done = run(*command, "--help")
     assert done.exit_code == 0
     assert "Usage:" in done.stdout
-    assert not command or f"Example: debias {command[0]}" in done.stdout
+    assert "\b" not in done.stdout
+    assert r"\b" not in done.stdout
+    assert not command or re.search(rf"\nExamples?:\n  debias {command[0]} ", done.stdout)
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 PAGE = (Path(__file__).parents[2] / "docs/shell.md").read_text()

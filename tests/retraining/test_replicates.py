@@ -12,6 +12,7 @@ import pytest
 import debias
 from debias.digest import digest_of
 from debias.parallel import Engine
+from debias.progress import shown
 from debias.retraining.checkpoint import Checkpoint
 from debias.retraining.replicates import child_seed, replicate
 
@@ -71,9 +72,11 @@ def test_a_budget_or_a_verdict_ends_the_run_and_keeps_the_first_replicates(n_job
 
 def test_progress_is_told_after_each_replicate_and_never_in_a_pipe(capfd):
     told = []
-    replicate(draw, 1.0, n=3, seed=0, engine=Engine(progress=lambda done, wanted: told.append((done, wanted))))
+    with shown(lambda done, wanted: told.append((done, wanted))):
+        replicate(draw, 1.0, n=3, seed=0)
     assert told == [(1, 3), (2, 3), (3, 3)]
-    replicate(draw, 1.0, n=3, seed=0, engine=Engine(progress=True))
+    with shown("auto"):
+        replicate(draw, 1.0, n=3, seed=0)
     assert capfd.readouterr() == ("", "")
 
 
@@ -164,7 +167,8 @@ def slow(child):
     return np.random.default_rng(child).normal(size=4)
 def tell(done, wanted):
     print(done, flush=True)
-found = replicate(slow, n=12, seed=3, engine=Engine(checkpoint=sys.argv[1], progress=tell), fingerprint=lambda: "run")
+with debias.progress.shown(tell):
+    found = replicate(slow, n=12, seed=3, engine=Engine(checkpoint=sys.argv[1]), fingerprint=lambda: "run")
 sys.stdout.write(found.values.tobytes().hex())
 """
 

@@ -19,6 +19,7 @@ import numpy as np
 
 import debias
 from debias import CompositionError, RowsError
+from debias.parallel import allowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,8 +155,6 @@ def _sums(
     n_jobs: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the merits (of the features and of each permutation) and the sums of weights; rows are sorted by class."""
-    from joblib import Parallel, delayed
-
     from debias_plugins.data_scorers.kernels.contextual_merit import add_merits
 
     Z, permuted = np.ascontiguousarray(Z), np.ascontiguousarray(permuted)
@@ -167,10 +166,8 @@ def _sums(
         add_merits(Z, permuted, start, begin, end, by_all, neighbours, merit, weight)
         return merit, weight
 
-    # Threads, not processes: the compiled loop releases the interpreter lock, and the data are not copied.
-    tasks = Parallel(n_jobs=n_jobs, backend="threading")(
-        delayed(task)(begin) for begin in range(0, Z.shape[1], ROWS_A_TASK)
-    )
+    with allowed(n_jobs) as threads:
+        tasks = threads.map(task, range(0, Z.shape[1], ROWS_A_TASK), "blocks of rows")
     return sum(merit for merit, _ in tasks), sum(weight for _, weight in tasks)
 
 

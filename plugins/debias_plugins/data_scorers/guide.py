@@ -19,6 +19,7 @@ import numpy as np
 
 import debias
 from debias import CompositionError, RowsError
+from debias.parallel import allowed
 from debias_plugins.data_scorers.guide_threshold import check_alpha, critical_value, decide
 
 if TYPE_CHECKING:
@@ -162,18 +163,16 @@ def _unadjusted(
     data: debias.Data, responses: list[NDArray[np.float64]], n_classes: int, levels: int, min_node_size: int
 ) -> NDArray[np.float64]:
     """Return the scores of eq. 1 for each response, shape (n_responses, n_features)."""
-    from joblib import Parallel, delayed
-
     from debias_plugins.data_scorers.kernels.guide import unadjusted
 
     codes = np.array([column.codes for column in data.columns], dtype=np.int32)
     n_values = np.array([len(np.unique(column.values[~np.isnan(column.values)])) for column in data.columns])
     categorical = np.array([column.categorical for column in data.columns])
     sorted_rows = np.argsort(codes, axis=1, kind="stable").astype(np.int32)
-    # Threads, not processes: the compiled tree releases the interpreter lock, and the features are not copied.
-    return np.array(
-        Parallel(n_jobs=data.n_jobs, backend="threading")(
-            delayed(unadjusted)(codes, n_values, categorical, sorted_rows, y, n_classes, levels, min_node_size)
-            for y in responses
-        )
-    )
+
+    def scores(y: NDArray[np.float64]) -> NDArray[np.float64]:
+        found = unadjusted(codes, n_values, categorical, sorted_rows, y, n_classes, levels, min_node_size)
+        return np.asarray(found)
+
+    with allowed(data.n_jobs) as threads:
+        return np.array(threads.map(scores, responses, "permutations"))

@@ -185,7 +185,7 @@ def _figures(
 
     step = max(1, min(VALUES_AT_ONCE // (rows.n_rows * ensemble.n_outputs), -(-used.size // max(1, rows.n_jobs))))
     with allowed(rows.n_jobs) as threads:
-        threads.map(add, [used[begin : begin + step] for begin in range(0, used.size, step)])
+        threads.map(add, [used[begin : begin + step] for begin in range(0, used.size, step)], "groups of features")
     return figures, None if loss is None else saved, n_dependent
 
 

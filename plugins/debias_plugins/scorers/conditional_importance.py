@@ -10,6 +10,8 @@ import numpy as np
 import debias
 from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
+from debias.parallel import allowed
+from debias.progress import task
 from debias_plugins.scorers.conditional_design import Design, categorical_features, standardised
 from debias_plugins.scorers.conditional_mean import ConditionalMean
 from debias_plugins.scorers.conditional_sampler import Sampler
@@ -203,35 +205,43 @@ class _Work:
 
         The groups are taken some at a time, because their draws are held in memory.
         """
-        from joblib import Parallel, delayed
-
         n = self.used.size
         figures, explained = np.zeros((n, tested.size)), np.full(tested.size, np.nan)
         unchanged = self._outputs(self.X, tested[:0])[0]
         step = max(1, NUMBERS_AT_ONCE // (n * max(self.n_draws, self.ensemble.n_outputs)))
-        parallel = Parallel(n_jobs=self.rows.n_jobs, require="sharedmem")
-        for begin in range(0, tested.size, step):
-            part = tested[begin : begin + step]
-            drawn = parallel(delayed(self._draws)(int(g)) for g in part)
-            explained[begin : begin + step] = [share for _, share in drawn]
-            mean = np.zeros((part.size, n, unchanged.shape[1]))
-            loss = np.zeros((part.size, n))
-            for draw in range(self.n_draws):
-                values = self.X.copy()
-                for g, (of_group, _) in zip(part, drawn, strict=True):
-                    values[:, self.grouping.index == g] = of_group[draw]
-                outputs = self._outputs(values, part)
-                mean += outputs / self.n_draws
-                loss += self.n_classes_a_column * ((self.response - outputs) ** 2).sum(axis=2) / self.n_draws
-            if self.statistic == "loss":
-                before = self.n_classes_a_column * ((self.response - unchanged) ** 2).sum(axis=1)
-                figures[:, begin : begin + step] = (loss - before).T
-            else:
-                columns = parallel(
-                    delayed(self._covariances)(int(g), unchanged, of_draws)
-                    for g, of_draws in zip(part, mean, strict=True)
-                )
-                figures[:, begin : begin + step] = np.column_stack(columns)
+        by_loss = self.statistic == "loss"
+        n_fits = tested.size if by_loss else 2 * tested.size
+        with allowed(self.rows.n_jobs) as threads, task("regressions", n_fits) as advance:
+
+            def draws(g: np.int64) -> tuple[NDArray[np.floating[Any]], float]:
+                found = self._draws(int(g))
+                advance()
+                return found
+
+            def covariances(of_group: tuple[np.int64, Array]) -> Array:
+                found = self._covariances(int(of_group[0]), unchanged, of_group[1])
+                advance()
+                return found
+
+            for begin in range(0, tested.size, step):
+                part = tested[begin : begin + step]
+                drawn = threads.map(draws, part)
+                explained[begin : begin + step] = [share for _, share in drawn]
+                mean = np.zeros((part.size, n, unchanged.shape[1]))
+                loss = np.zeros((part.size, n))
+                for draw in range(self.n_draws):
+                    values = self.X.copy()
+                    for g, (of_group, _) in zip(part, drawn, strict=True):
+                        values[:, self.grouping.index == g] = of_group[draw]
+                    outputs = self._outputs(values, part)
+                    mean += outputs / self.n_draws
+                    loss += self.n_classes_a_column * ((self.response - outputs) ** 2).sum(axis=2) / self.n_draws
+                if by_loss:
+                    before = self.n_classes_a_column * ((self.response - unchanged) ** 2).sum(axis=1)
+                    figures[:, begin : begin + step] = (loss - before).T
+                else:
+                    columns = threads.map(covariances, zip(part, mean, strict=True))
+                    figures[:, begin : begin + step] = np.column_stack(columns)
         return figures, explained
 
     def warnings(self, tested: NDArray[np.int64], explained: Array) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 import debias
 from debias import CompositionError, RowsError
+from debias.parallel import allowed
 from debias.rows.binned import MOST_BINS, Binned
 from debias.rows.effects import response_columns, training_rows
 
@@ -75,17 +76,10 @@ def honest_splits(
     check_options("honest_splits", bins, min_node_size, shrinkage)
     source = training_rows(rows, "honest_splits")
     table = Binned(ensemble, source.table.matrix(ensemble), bins)
-    task = _Task(ensemble, rows, source, table, float(min_node_size), float(shrinkage))
-    if rows.n_jobs == 1:
-        of_trees = [task(tree) for tree in range(ensemble.n_trees)]
-    else:
-        from joblib import Parallel, delayed
-
-        # Threads: the compiled loops release the interpreter lock. The sum below is in the order of the trees.
-        of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(
-            delayed(task)(tree) for tree in range(ensemble.n_trees)
-        )
-    seen = np.array([of_tree is not None for of_tree in of_trees])
+    of_tree = _OfTree(ensemble, rows, source, table, float(min_node_size), float(shrinkage))
+    with allowed(rows.n_jobs) as threads:  # the sum below is in the order of the trees
+        of_trees = threads.map(of_tree, range(ensemble.n_trees), "trees")
+    seen = np.array([scores is not None for scores in of_trees])
     if not seen.any():
         raise RowsError(
             "no row is out of bag in any tree, so there is nothing to evaluate on. Pass rows the model has not seen, "
@@ -94,9 +88,9 @@ def honest_splits(
     output = ensemble.tree_output
     per_output = np.bincount(output[seen], minlength=ensemble.n_outputs)
     score = np.zeros(ensemble.n_features)
-    for tree, of_tree in enumerate(of_trees):
-        if of_tree is not None:
-            score += of_tree / per_output[output[tree]]
+    for tree, scores in enumerate(of_trees):
+        if scores is not None:
+            score += scores / per_output[output[tree]]
     return score, {"trees_without_rows": int((~seen).sum())}
 
 
@@ -115,7 +109,7 @@ def check_options(scorer: str, bins: int, min_node_size: float, shrinkage: float
             raise CompositionError(f"{scorer}: {name}={value!r} must be 0 or more, and finite")
 
 
-class _Task:
+class _OfTree:
     """Computes the scores of one tree, given its number; they are averaged later."""
 
     def __init__(

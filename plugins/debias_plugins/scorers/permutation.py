@@ -10,6 +10,8 @@ import numpy as np
 import debias
 from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
+from debias.parallel import allowed
+from debias.progress import task
 from debias_plugins.scorers.metrics import Metric
 from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
@@ -158,8 +160,6 @@ def _out_of_bag(
     seed: int,
 ) -> Drops:
     """Return the decrease for each tree and group, the mean metric, and the number of trees without rows."""
-    from joblib import Parallel, delayed
-
     assert rows.in_bag is not None
     if not ensemble.averaged:
         raise CompositionError(
@@ -184,8 +184,8 @@ def _out_of_bag(
                 drop[used] += before - score(_outputs(ensemble, [tree], X, at, donors, group, used), at)
         return drop / n_repeats, before
 
-    trees = range(ensemble.n_trees)
-    of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(of_tree)(tree) for tree in trees)
+    with allowed(rows.n_jobs) as threads:
+        of_trees = threads.map(of_tree, range(ensemble.n_trees), "trees")
     scored = [scores for scores in of_trees if scores is not None]
     if not scored:
         raise RowsError(
@@ -212,8 +212,6 @@ def _together(
     To `saved` (n_rows, n_groups), if it is not None, the increase of the loss of each row is added, as a mean over the
     repeats.
     """
-    from joblib import Parallel, delayed
-
     at = np.arange(rows.n_rows)
     trees = range(ensemble.n_trees)
     used = np.unique(group[ensemble.feature[ensemble.splits]])
@@ -228,20 +226,23 @@ def _together(
     generator = np.random.RandomState(np.random.RandomState(seed).randint(np.iinfo(np.int32).max + 1))
     shuffling, shuffled = at.copy(), at
     step = max(1, OUTPUTS_AT_ONCE // (rows.n_rows * ensemble.n_outputs))
-    for repeat in range(n_repeats):
-        generator.shuffle(shuffling)
-        shuffled = shuffled[shuffling]  # scikit-learn shuffles the shuffled column again
+    parts = [used[begin : begin + step] for begin in range(0, used.size, step)]
+    with allowed(rows.n_jobs) as threads, task("features permuted", n_repeats * used.size) as advance:
+        for repeat in range(n_repeats):
+            generator.shuffle(shuffling)
+            shuffled = shuffled[shuffling]  # scikit-learn shuffles the shuffled column again
 
-        def part(some: NDArray[np.int64], shuffled: NDArray[np.int64] = shuffled) -> NDArray[np.float64]:
-            donors = _donors(at, shuffled, None if strata is None else strata[some])
-            outputs = _outputs(ensemble, trees, X, at, donors, group, some)
-            if saved is not None and loss_before is not None:
-                saved[:, some] += ((score.row_losses(outputs, at) - loss_before) / n_repeats).T
-            return before - score(outputs, at)
+            def part(some: NDArray[np.int64], shuffled: NDArray[np.int64] = shuffled) -> NDArray[np.float64]:
+                donors = _donors(at, shuffled, None if strata is None else strata[some])
+                outputs = _outputs(ensemble, trees, X, at, donors, group, some)
+                if saved is not None and loss_before is not None:
+                    saved[:, some] += ((score.row_losses(outputs, at) - loss_before) / n_repeats).T
+                dropped = before - score(outputs, at)
+                advance(some.size)
+                return dropped
 
-        parts = [used[begin : begin + step] for begin in range(0, used.size, step)]
-        drops = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(part)(some) for some in parts)
-        drop[repeat, used] = np.concatenate(drops) if drops else 0.0
+            drops = threads.map(part, parts)
+            drop[repeat, used] = np.concatenate(drops) if drops else 0.0
     return drop, before, 0
 
 

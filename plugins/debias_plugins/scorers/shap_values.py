@@ -9,6 +9,8 @@ import numpy as np
 
 import debias
 from debias import RowsError
+from debias.parallel import allowed
+from debias.progress import task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,11 +47,13 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     total = np.zeros(ensemble.n_features)
     blocks = max(1, VALUES_AT_ONCE // (ROWS_IN_BLOCK * ensemble.n_features * ensemble.n_outputs))
     step = ROWS_IN_BLOCK * blocks
-    for begin in range(0, rows.n_rows, step):
-        block = slice(begin, min(begin + step, rows.n_rows))
-        phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
-        explained = phi[:, :, 1:] if ensemble.is_classifier and ensemble.n_outputs == 2 else phi
-        total += rows.weight[block] @ np.abs(explained).sum(axis=2)
+    with task("rows", rows.n_rows) as advance:
+        for begin in range(0, rows.n_rows, step):
+            block = slice(begin, min(begin + step, rows.n_rows))
+            phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
+            explained = phi[:, :, 1:] if ensemble.is_classifier and ensemble.n_outputs == 2 else phi
+            total += rows.weight[block] @ np.abs(explained).sum(axis=2)
+            advance(len(phi))
     return total / rows.weight.sum(), {"game": GAME}
 
 
@@ -67,8 +71,6 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
     -------
     (array of shape (n_features,), dict)
     """
-    from joblib import Parallel, delayed
-
     from debias.trees.shapley import shapley_products
 
     response = _response(ensemble, rows)
@@ -86,8 +88,8 @@ def shap_oob(ensemble: TreeEnsemble, rows: Rows) -> Result:
         factor[at] = weight * (fed[at] - (weight * fed[at]).sum(axis=0) / weight.sum())
         return shapley_products(ensemble, tree, X, at, factor) / weight.sum()
 
-    trees = range(ensemble.n_trees)
-    of_trees = Parallel(n_jobs=rows.n_jobs, require="sharedmem")(delayed(covariance)(tree) for tree in trees)
+    with allowed(rows.n_jobs) as threads:
+        of_trees = threads.map(covariance, range(ensemble.n_trees), "trees")
     scored = [of_tree for of_tree in of_trees if of_tree is not None]
     if not scored:
         raise RowsError(

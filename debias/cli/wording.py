@@ -1,0 +1,70 @@
+"""Messages of the library in the words of the command line: options instead of Python arguments.
+
+The core speaks of ``rows='held-out'`` and ``train=``; a user of the commands has ``--rows held-out`` and ``--train``.
+"""
+
+from __future__ import annotations
+
+import re
+
+RULES = (
+    # Calls, and arguments that the commands always fill in.
+    (r"debias\.score\(None, X, y, '([^']*)'\)", r"debias score --no-model DATA --scorer '\1'"),
+    (r"debias\.(score|audit)\b(?!\()", r"debias \1"),
+    (r"\bparams, budget and checkpoint are\b", "--params is"),
+    (r"\bblocks (?:and|or) base_margin\b", "--blocks"),
+    (r"\btest, --blocks\b", "--blocks"),
+    (r"base_margin=", "margins"),
+    # Arguments with a value. A scorer's own options of the same name are told from those by what follows.
+    (r"\btrain=\(X_train, y_train(?:, weight)?\)", "--train FILE"),
+    (r"\bparams=\{\.\.\.\}(?: \(params=\{\} if it was trained with the defaults\))?", "--params FILE"),
+    (r"\bparams=\{\}", "--params FILE"),
+    (r"\bscorers=\['([^']*)'\]", r"--scorer '\1'"),
+    (r"\b(main|rows|level)='([^']*)'", r"--\1 '\2'"),
+    (r"\b(test|error)='([^']*)'(?! is not one of)", r"--\1 \2"),
+    (r"\btest=None\b", "--test none"),
+    (r"\balpha=([0-9][0-9.e-]*[0-9]|[01])(?! must)", r"--alpha \1"),
+    (r"\bn_permutations=", "--permutations "),
+    (r"\bn_permutations\b", "--permutations"),
+    (r"\bn_jobs=(?=-?[0-9])", "--jobs "),
+    (r"\bseed=(?=-?[0-9])", "--seed "),
+    # Arguments without a value.
+    (r"\b(train|main|test|groups|blocks|params|level|seed|rows)=(?![\w'\"({\[-])", r"--\1"),
+    (r"\bn_jobs=(?![\w-])", "--jobs"),
+    (r"\bscorers=(?!\w)", "--scorer"),
+    (r"\bsample_weight=?(?!\w)", "--weight"),
+    (r"`(rows|train|blocks|groups|params|level)`", r"--\1"),
+    (r"\bleave (params|blocks|groups|test|main|level) out\b", r"leave --\1 out"),
+    (r"\bleave out (params|blocks|groups|test|main|level)\b", r"leave out --\1"),
+    (r"\b(params) (is|are|have|must)\b", r"--\1 \2"),
+    (r"\b(blocks|groups) (has|must)\b", r"--\1 \2"),
+    # The table and the response.
+    (r"\bX and y\b", "DATA"),
+    (r"(?<![\w'\".\[(])X(?![\w'\"\[()]|\.\w)", "DATA"),
+    (r"(?<![\w'\".\[(])y(?![\w'\"\[(,)=]|\.\w)", "the response"),
+    # Plain words need no quotes.
+    (r"(--\w+) '([\w-]+)'", r"\1 \2"),
+)
+"""Patterns and what replaces them, applied one after the other."""
+
+
+def in_options(text: str) -> str:
+    """Return a message with options in place of arguments.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from debias.cli.wording import in_options
+    >>> in_options("Pass rows='held-out' and train=(X_train, y_train)")
+    'Pass --rows held-out and --train FILE'
+    """
+    for pattern, option in RULES:
+        text = re.sub(pattern, option, text)
+    return text

@@ -1,0 +1,75 @@
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from debias.cli.wording import in_options
+
+HOME = Path(__file__).parents[2]
+ARGUMENT = re.compile(
+    r"\b(rows|train|test|main|scorers|level|groups|blocks|params|seed|n_jobs)=|sample_weight|n_permutations"
+)
+NOT_OF_COMMANDS = (
+    "test='word' is not one of",  # --test and --seed are checked before
+    "seed='word' is not a seed",
+)
+
+
+def texts():
+    """The texts of the library with arguments in them; 'word' and 12 stand for what is filled in."""
+    for folder in ("debias", "adapters", "plugins"):
+        for path in sorted((HOME / folder).rglob("*.py")):
+            if {"benchmarks", "testing", "cli"} & set(path.parts):
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+            filled = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+            parts = {id(part) for node in filled for part in node.values}
+            for node in ast.walk(tree):
+                if id(node) in bare | parts:
+                    continue
+                text = node.value if isinstance(node, ast.Constant) else None
+                if isinstance(node, ast.JoinedStr):
+                    text = "".join(
+                        part.value if isinstance(part, ast.Constant) else "'word'" if part.conversion == 114 else "12"
+                        for part in node.values
+                    )
+                if isinstance(text, str) and " " in text and ARGUMENT.search(text):
+                    yield text
+
+
+def test_no_message_speaks_of_arguments():
+    found = list(texts())
+    assert len(found) > 60
+    left = [text for text in map(in_options, found) if ARGUMENT.search(text)]
+    assert [text for text in left if not any(known in text for known in NOT_OF_COMMANDS)] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "main='mdi' uses no rows. To show it, pass scorers=['mdi']",
+            "--main mdi uses no rows. To show it, pass --scorer mdi",
+        ),
+        ("pass scorers=['ufi(x=1)']", "pass --scorer 'ufi(x=1)'"),
+        ("with rows='held-out' and train=(X_train, y_train)", "with --rows held-out and --train FILE"),
+        ("pass n_permutations=99 or more, or error='fwer'", "pass --permutations 99 or more, or --error fwer"),
+        ("too few to reject at alpha=0.05", "too few to reject at --alpha 0.05"),
+        (
+            "test=None. Audit again with test='auto', the default",
+            "--test none. Audit again with --test auto, the default",
+        ),
+        ("leave blocks and base_margin out", "leave --blocks out"),
+        ("pass blocks= of 50 consecutive rows", "pass --blocks of 50 consecutive rows"),
+        ("sample_weight must be finite", "--weight must be finite"),
+        ("X has 3 features", "DATA has 3 features"),
+        ("column 'X' of X is infinite in row 2", "column 'X' of DATA is infinite in row 2"),
+        ("y has one class only", "the response has one class only"),
+        ("permutation: error='x' is not one of 'fwer'", "permutation: error='x' is not one of 'fwer'"),
+        ("the model y=1 was trained on", "the model y=1 was trained on"),
+    ],
+)
+def test_arguments_become_options(message, expected):
+    assert in_options(message) == expected

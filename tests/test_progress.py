@@ -1,0 +1,231 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import debias
+from debias import parallel, progress
+from debias.progress import State, shown, task
+from support import simulated
+
+pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
+
+
+def told_by(run):
+    """What a function of the user is told while `run` runs."""
+    told = []
+    with shown(lambda *at: told.append(at)):
+        run()
+    return told
+
+
+def counted(what="permutations", total=3):
+    with task(what, total) as advance:
+        for _ in range(total):
+            advance()
+
+
+def test_a_function_is_told_of_what_users_count_and_not_of_parts():
+    def run():
+        counted()
+        counted(what=None)
+        with task("features", 4) as advance:
+            counted()  # inside another task
+            advance(3)
+            advance()
+
+    assert told_by(run) == [(1, 3), (2, 3), (3, 3), (3, 4), (4, 4)]
+
+
+def test_loops_of_other_threads_are_silent_and_count_for_the_task_that_started_them():
+    def run():
+        with parallel.allowed(3) as team:
+            team.map(lambda _: counted(), range(5), "trees")
+
+    assert told_by(run) == [(k, 5) for k in range(1, 6)]
+
+
+def test_a_task_that_failed_does_not_silence_the_next():
+    def run():
+        for what in ("first", "second"):
+            with pytest.raises(ValueError, match=what), task(what, 1):
+                raise ValueError(what)
+        counted()
+
+    assert told_by(run) == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_silence_inside_and_after():
+    def run():
+        with shown(False):
+            counted()
+        with shown("auto"), shown(None):
+            counted()
+
+    assert told_by(run) == [(1, 3), (2, 3), (3, 3)]
+    assert progress._report.get() is None
+
+
+@pytest.mark.parametrize("wrong", ["yes", 1, 2.5])
+def test_something_else_is_refused(wrong):
+    with pytest.raises(debias.RowsError, match="must be .auto., True, False, or a function"), shown(wrong):
+        pass
+
+
+def test_the_time_left(monkeypatch):
+    monkeypatch.setattr(progress, "perf_counter", lambda: 30.0)
+    assert State("trees", 0, 4, 0.0).text == "trees   0%"
+    assert State("trees", 1, 4, 0.0).text == "trees  25% 0:01:30 left"
+    assert State().text == "working"
+
+
+AT_WORK = """
+import sys, time
+from debias import progress
+progress.AFTER, progress.EVERY_LINE = float(sys.argv[2]), 0.05
+with progress.shown({"auto": "auto", "True": True, "False": False}[sys.argv[1]]):
+    with progress.task("permutations", 4) as advance:
+        for _ in range(4):
+            advance()
+            time.sleep(0.25)
+    print("done")
+"""
+
+
+def on_a_terminal(mode, after, **variables):
+    """What appears on stderr, a terminal, of a program that works for a second."""
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name not in progress.NOT_WATCHED}
+    environment |= {"TERM": "xterm", "COLUMNS": "80", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_WORK, mode, str(after)], stdout=subprocess.PIPE, stderr=theirs, env=environment
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while part := os.read(ours, 65536):
+            seen += part
+    except OSError:  # the end, on Linux
+        pass
+    os.close(ours)
+    assert done.stdout == b"done\n"
+    return seen.decode()
+
+
+def test_a_terminal_shows_one_line_that_is_removed():
+    seen = on_a_terminal("auto", 0.1)
+    assert "permutations" in seen
+    assert " 50%" in seen
+    assert "0:00:00 left" in seen or "0:00:01 left" in seen
+    assert seen.endswith("\x1b[2K")
+
+
+def test_a_short_call_and_what_is_not_watched_show_nothing():
+    assert on_a_terminal("auto", 2) == ""
+    assert on_a_terminal("auto", 0.1, CI="true") == ""
+    assert on_a_terminal("auto", 0.1, TERM="dumb") == ""
+    assert on_a_terminal("False", 0.1) == ""
+    assert on_a_terminal("True", 2, CI="true") != ""
+
+
+def test_a_pipe_gets_lines_only_if_asked():
+    done = subprocess.run([sys.executable, "-c", AT_WORK, "True", "2"], capture_output=True, text=True)
+    assert "debias: permutations  50% 0:00:0" in done.stderr
+    done = subprocess.run([sys.executable, "-c", AT_WORK, "auto", "0"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_other_threads_and_processes_are_not_watched(monkeypatch):
+    monkeypatch.setattr(progress, "_is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "NOT_WATCHED", ())
+    monkeypatch.setenv("TERM", "xterm")
+    assert progress._is_watched()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(progress._is_watched()))
+    thread.start()
+    thread.join()
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: "another process")
+    assert [*found, progress._is_watched()] == [False, False]
+
+
+def test_a_notebook_shows_a_bar_that_is_removed(monkeypatch):
+    seen = []
+    page = ModuleType("IPython.display")
+    page.HTML = str
+    page.display = lambda html, display_id: SimpleNamespace(update=seen.append)
+    ipython = ModuleType("IPython")
+    ipython.get_ipython = type("ZMQInteractiveShell", (), {})
+    for name, module in {"IPython": ipython, "IPython.display": page, "ipykernel": ipython}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(progress, "NOT_WATCHED", ())
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    with shown("auto"), task("replicates", 2) as advance:
+        advance()
+        time.sleep(0.5)
+    assert any("replicates  50%" in html and '<progress max="1" value="0.5">' in html for html in seen)
+    assert seen[-1] == ""
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_permutations_are_told_and_change_no_number(models, n_jobs):
+    X, y = simulated.rows(200, names=["a", "b", "c"])
+    forest, told = models("sklearn").fit(X, y), []
+    given = {"seed": 0, "adaptive": False, "n_permutations": 40}
+    audit = debias.audit(forest, X, y, progress=lambda *at: told.append(at), n_jobs=n_jobs, **given)
+    assert (41, 41) in told
+    assert told == sorted(told, key=lambda at: at[1])  # one task after the other
+    silent = debias.audit(forest, X, y, progress=False, **given)
+    np.testing.assert_array_equal(audit.main.p_value, silent.main.p_value)
+    np.testing.assert_array_equal(audit.main.values, silent.main.values)
+
+
+@pytest.mark.parametrize(
+    "expression", ["shap", "shap_oob", "permutation", "honest_splits", "conditional_importance", "ablation", "guide"]
+)
+def test_long_scorers_are_told_to_the_end(models, expression):
+    X, y = simulated.rows(300, names=["a", "b", "c"])
+    forest, told = models("sklearn").fit(X[:200], y[:200]), []
+    on_held_out_rows = expression in ("conditional_importance", "ablation")
+    rows = (X[200:], y[200:]) if on_held_out_rows else (X[:200], y[:200])
+    debias.score(
+        None if expression == "guide" else forest, *rows, expression, seed=0, progress=lambda *at: told.append(at)
+    )
+    assert told
+    assert told[-1][0] == told[-1][1]
+
+
+LONG = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import numpy as np, debias
+from sklearn.ensemble import RandomForestRegressor
+generator = np.random.default_rng(0)
+X = generator.normal(size=(5000, 8))
+y = X[:, 0] + generator.normal(size=5000)
+forest = RandomForestRegressor(50, random_state=0, n_jobs=2).fit(X, y)
+def tell(done, total):
+    print("told", flush=True)
+try:
+    debias.audit(forest, X, y, seed=0, adaptive=False, n_permutations=100_000, n_jobs=int(sys.argv[1]), progress=tell)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("n_jobs", ["1", "2"])
+def test_an_interrupt_is_answered_soon(n_jobs):
+    with subprocess.Popen([sys.executable, "-c", LONG, n_jobs], stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout.readline() == "told\n"
+            child.send_signal(signal.SIGINT)
+            started = time.perf_counter()
+            assert "interrupted\n" in child.stdout
+            assert time.perf_counter() - started < 5  # about 0.1 on an idle machine
+        finally:
+            child.kill()
