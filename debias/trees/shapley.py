@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.parallel import over_parts
+from debias.trees.patterns import look_up
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
@@ -39,28 +41,14 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
-    from debias.trees.kernels import shapley as kernels
-
+    if (np.diff(ensemble.tree_start) > 1).any():
+        _leaf_weight(ensemble)  # refuses before anything is computed
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-
-    def explain_block(begin: int) -> None:
-        rows = np.arange(begin, min(begin + ROWS_AT_ONCE, X.shape[0]))
-        for tree in range(ensemble.n_trees):
-            tables = _tables(ensemble, tree)
-            if tables is not None:
-                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
-
-    begins = range(0, X.shape[0], ROWS_AT_ONCE)
-    if n_jobs == 1:
-        for begin in begins:
-            explain_block(begin)
-    else:
-        from joblib import Parallel, delayed
-
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(explain_block)(begin) for begin in begins)
+    rest = look_up(ensemble, X, outputs, n_jobs, phi)
+    _follow(ensemble, X, rest, outputs, n_jobs, phi)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -111,6 +99,28 @@ def shapley_products(
     return phi
 
 
+def _follow(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    trees: list[int],
+    outputs: NDArray[np.int64],
+    n_jobs: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Add the values of some trees to `phi`, row by row."""
+    from debias.trees.kernels import shapley as kernels
+
+    def explain_blocks(part: slice) -> None:
+        for begin in range(part.start * ROWS_AT_ONCE, min(part.stop * ROWS_AT_ONCE, len(X)), ROWS_AT_ONCE):
+            rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
+            for tree in trees:
+                tables = _tables(ensemble, tree)
+                if tables is not None:
+                    kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
+
+    over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
+
+
 def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.float64]] | None:
     """Return one tree's nodes, edges and values for the compiled loops; None for a tree without splits."""
     from debias.trees.kernels import shapley as kernels
@@ -118,14 +128,19 @@ def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.flo
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
     if at.stop - at.start == 1:
         return None
+    leaf_weight = _leaf_weight(ensemble)
+    nodes = tree_nodes(ensemble, tree)
+    parent, feature, left, right = nodes[:4]
+    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, leaf_weight[at])
+    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
+    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
+    return nodes, edges, ensemble.value[at]
+
+
+def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     if ensemble.averaging_weight is None:
         raise UnsupportedModelError(
             f"this {ensemble.source} stores no training weights of its leaves, by which Shapley values weigh them. "
             "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
         )
-    nodes = tree_nodes(ensemble, tree)
-    parent, feature, left, right = nodes[:4]
-    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, ensemble.averaging_weight[at])
-    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
-    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
-    return nodes, edges, ensemble.value[at]
+    return ensemble.averaging_weight
