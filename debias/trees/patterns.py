@@ -6,7 +6,6 @@ A table costs as much as hundreds of rows, so this is for many rows. :mod:`debia
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
-    from debias.trees.kernels.patterns import Subtrees
+    from debias.trees.kernels.patterns import Part, Subtrees
 
 FEWEST_ROWS = 256
 """For fewer rows no table is worth its cost."""
@@ -29,18 +28,15 @@ MOST_BITS_MERGED = 12
 MOST_BITS = 15
 """Bits of the pattern of a single leaf."""
 ENTRIES_AT_ONCE = 2**23
-"""Tables of several trees are in memory together, with at most about this many entries (64 MB)."""
-ENTRIES_OF_TREE = 2**26
-"""A tree with more entries is not tabulated."""
+"""Tables of several subtrees are in memory together, with at most about this many entries (64 MB)."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Tabulated:
-    """One tree, how it is divided, and the shares of its edges."""
+class _Part:
+    """Some subtrees of a tree, and the number of entries of their tables."""
 
     tree: int
-    subtrees: Subtrees
-    share: NDArray[np.float64]
+    subtrees: Part
     n_entries: int
 
 
@@ -50,8 +46,8 @@ def look_up(
     outputs: NDArray[np.int64],
     n_jobs: int,
     phi: NDArray[np.float64],
-) -> list[int]:
-    """Add the Shapley values of all trees that are worth a table, and return the numbers of the other trees.
+) -> dict[int, NDArray[np.bool_]]:
+    """Add the Shapley values of all leaves that are worth a table, and return the other leaves.
 
     Parameters
     ----------
@@ -68,64 +64,83 @@ def look_up(
 
     Returns
     -------
-    list of int
+    dict of int to array of bool of shape (n_nodes,)
+        By the number of the tree, for trees that have such leaves.
     """
+    split = np.flatnonzero(np.diff(ensemble.tree_start) > 1)
     if len(X) < FEWEST_ROWS:
-        return list(range(ensemble.n_trees))
+        return {int(tree): _part_of(ensemble, int(tree), ensemble.left) < 0 for tree in split}
     from debias.trees.kernels import patterns as kernels
 
     t, weight = _quadratures()
-    found = [_tabulated(ensemble, tree, len(X), outputs.size) for tree in range(ensemble.n_trees)]
-    for batch in _batches([each for each in found if isinstance(each, _Tabulated)]):
+    left_out: dict[int, NDArray[np.bool_]] = {}
+    for batch in _batches(ensemble, split, len(X), outputs.size, left_out):
         tables: list[Any] = [None] * len(batch)
 
-        def fill(part: slice, batch: list[_Tabulated] = batch, tables: list[Any] = tables) -> None:
-            for k in range(part.start, part.stop):
-                value = _values(ensemble, batch[k].tree)
-                tables[k] = kernels.fill(batch[k].subtrees, batch[k].share, value, outputs, t, weight)
+        def fill(some: slice, batch: list[_Part] = batch, tables: list[Any] = tables) -> None:
+            for k in range(some.start, some.stop):
+                value = _part_of(ensemble, batch[k].tree, ensemble.value)
+                tables[k] = kernels.fill(batch[k].subtrees, value, outputs, t, weight)
 
         over_parts(len(batch), fill, n_jobs)
-        subtrees = [each.subtrees for each in batch]
+        parts = [each.subtrees for each in batch]
         first = ensemble.tree_output[[each.tree for each in batch]]
 
-        def explain(
-            part: slice, subtrees: list[Any] = subtrees, tables: list[Any] = tables, first: Any = first
-        ) -> None:
-            kernels.explain(X, part.start, part.stop, subtrees, tables, first, outputs, phi)
+        def explain(some: slice, parts: list[Any] = parts, tables: list[Any] = tables, first: Any = first) -> None:
+            kernels.explain(X, some.start, some.stop, parts, tables, first, outputs, phi)
 
         over_parts(len(X), explain, n_jobs, at_least=2 * FEWEST_ROWS)
-    return [tree for tree, each in enumerate(found) if each is None]
+    return left_out
 
 
-def _tabulated(ensemble: TreeEnsemble, tree: int, n_rows: int, n_outputs: int) -> _Tabulated | None:
-    """Return a tree that is worth a table; None if it is not."""
+def _batches(
+    ensemble: TreeEnsemble,
+    trees: NDArray[np.int64],
+    n_rows: int,
+    n_outputs: int,
+    left_out: dict[int, NDArray[np.bool_]],
+) -> Iterator[list[_Part]]:
+    """Yield successive parts of trees whose tables are in memory together; note leaves in no part in `left_out`."""
+    from debias.trees.kernels import patterns as kernels
+
+    batch: list[_Part] = []
+    room = ENTRIES_AT_ONCE // n_outputs
+    for tree in map(int, trees):
+        subtrees = _divided(ensemble, tree, n_rows)
+        if subtrees.left_out.any():
+            left_out[tree] = subtrees.left_out
+        start, first = subtrees.table_start, 0
+        while first < start.size - 1:
+            taken = sum(each.n_entries for each in batch)
+            end = int(np.searchsorted(start, start[first] + room - taken, side="right")) - 1
+            if end <= first and batch:  # the next table does not fit beside these
+                yield batch
+                batch = []
+                continue
+            end = max(end, first + 1)
+            batch.append(_Part(tree, kernels.Part(subtrees, first, end), int(start[end] - start[first])))
+            first = end
+    if batch:
+        yield batch
+
+
+def _divided(ensemble: TreeEnsemble, tree: int, n_rows: int) -> Subtrees:
+    """Divide one tree into subtrees; the more rows, the larger tables are worth their cost."""
     from debias.trees.kernels import patterns as kernels
     from debias.trees.kernels import shapley as shapley_kernels
 
-    at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    if at.stop - at.start == 1:
-        return None
+    assert ensemble.averaging_weight is not None
     nodes = tree_nodes(ensemble, tree)
     parent, feature, left, right = nodes[:4]
-    assert ensemble.averaging_weight is not None
-    up, share, _ = shapley_kernels.edge_shares(left, right, parent, feature, ensemble.averaging_weight[at])
+    leaf_weight = _part_of(ensemble, tree, ensemble.averaging_weight)
+    up, share, _ = shapley_kernels.edge_shares(left, right, parent, feature, leaf_weight)
+    threshold = _part_of(ensemble, tree, ensemble.routing_threshold).astype(np.float64)
     worth = int(np.log2(n_rows))
-    threshold = ensemble.routing_threshold[at].astype(np.float64)
-    subtrees = kernels.Subtrees(nodes, threshold, up, min(MOST_BITS_MERGED, worth - 4), min(MOST_BITS, worth - 2))
-    if not subtrees.fits or subtrees.n_entries * n_outputs > ENTRIES_OF_TREE:
-        return None
-    return _Tabulated(tree, subtrees, share, subtrees.n_entries * n_outputs)
+    return kernels.Subtrees(nodes, threshold, up, share, min(MOST_BITS_MERGED, worth - 4), min(MOST_BITS, worth))
 
 
-def _batches(trees: list[_Tabulated]) -> Iterator[list[_Tabulated]]:
-    """Yield lists of successive trees whose tables are in memory together."""
-    ends = np.cumsum([each.n_entries for each in trees])
-    for _, batch in groupby(zip(ends // ENTRIES_AT_ONCE, trees, strict=True), key=lambda pair: int(pair[0])):
-        yield [each for _, each in batch]
-
-
-def _values(ensemble: TreeEnsemble, tree: int) -> NDArray[np.float64]:
-    return ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
+def _part_of(ensemble: TreeEnsemble, tree: int, array: NDArray[Any]) -> NDArray[Any]:
+    return array[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1]]
 
 
 def _quadratures() -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -47,8 +47,8 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-    rest = look_up(ensemble, X, outputs, n_jobs, phi)
-    _follow(ensemble, X, rest, outputs, n_jobs, phi)
+    left_out = look_up(ensemble, X, outputs, n_jobs, phi)
+    _follow(ensemble, X, left_out, outputs, n_jobs, phi)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -93,48 +93,71 @@ def shapley_products(
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
-    tables = _tables(ensemble, tree)
-    if tables is not None:
-        kernels.explain_product(X, rows, *tables, factor, phi)
+    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1:
+        kernels.explain_product(X, rows, *_tables(ensemble, tree), factor, phi)
     return phi
 
 
 def _follow(
     ensemble: TreeEnsemble,
     X: NDArray[np.floating[Any]],
-    trees: list[int],
+    leaves: dict[int, NDArray[np.bool_]],
     outputs: NDArray[np.int64],
     n_jobs: int,
     phi: NDArray[np.float64],
 ) -> None:
-    """Add the values of some trees to `phi`, row by row."""
+    """Add the values of some leaves, given by tree, to `phi`, row by row."""
     from debias.trees.kernels import shapley as kernels
 
     def explain_blocks(part: slice) -> None:
         for begin in range(part.start * ROWS_AT_ONCE, min(part.stop * ROWS_AT_ONCE, len(X)), ROWS_AT_ONCE):
             rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
-            for tree in trees:
-                tables = _tables(ensemble, tree)
-                if tables is not None:
-                    kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
+            for tree, tables in tables_of.items():
+                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
 
+    tables_of = {tree: _tables(ensemble, tree, of_tree) for tree, of_tree in leaves.items()}
     over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
 
 
-def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.float64]] | None:
-    """Return one tree's nodes, edges and values for the compiled loops; None for a tree without splits."""
+def _tables(
+    ensemble: TreeEnsemble, tree: int, leaves: NDArray[np.bool_] | None = None
+) -> tuple[Any, Any, NDArray[np.float64]]:
+    """Return one tree's nodes, edges and values for the compiled loops; nodes that lead to other leaves are left out.
+
+    `leaves` has shape (n_nodes,); all leaves by default.
+    """
     from debias.trees.kernels import shapley as kernels
 
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    if at.stop - at.start == 1:
-        return None
-    leaf_weight = _leaf_weight(ensemble)
-    nodes = tree_nodes(ensemble, tree)
+    nodes, value = tree_nodes(ensemble, tree), ensemble.value[at]
     parent, feature, left, right = nodes[:4]
-    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, leaf_weight[at])
+    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, _leaf_weight(ensemble)[at])
+    if leaves is not None and not leaves[left < 0].all():
+        nodes, up, share, value = _pruned(nodes, up, share, value, leaves)
     t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
     edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
-    return nodes, edges, ensemble.value[at]
+    return nodes, edges, value
+
+
+def _pruned(
+    nodes: tuple[Any, ...],
+    up: NDArray[np.int32],
+    share: NDArray[np.float64],
+    value: NDArray[np.float64],
+    leaves: NDArray[np.bool_],
+) -> tuple[tuple[Any, ...], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return a tree without the splits that lead to none of `leaves`; all other leaves have the value 0."""
+    parent, feature, left, right = nodes[:4]
+    leads = leaves.copy()
+    for node in range(parent.size - 1, 0, -1):  # parents precede children
+        leads[parent[node]] |= leads[node]
+    kept = leads | leads[parent]  # a split needs both of its children
+    number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+    inner = leads & (left >= 0)
+    below = (np.where(inner, number[child], np.int32(-1)) for child in (left, right))
+    arrays = (number[parent], feature, *below, *nodes[4:9])
+    value = np.where(leaves[:, None], value, 0.0)
+    return (*(array[kept] for array in arrays), nodes[9]), number[up][kept], share[kept], value[kept]
 
 
 def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ cdef class Subtrees:
         The result of ``routing.tree_nodes``.
     threshold : array of shape (n_nodes,)
         ``TreeEnsemble.routing_threshold`` of the tree.
-    up : array of int32 of shape (n_nodes,)
+    up, share : arrays of shape (n_nodes,)
         As from ``shapley.edge_shares``.
     merged : int
         A subtree of several leaves has at most that many bits in its pattern.
@@ -41,115 +41,141 @@ cdef class Subtrees:
 
     Attributes
     ----------
-    fits : bool
-        Whether every leaf has at most `most` distinct features on its path. If not, there is no division.
-    n_entries : int
-        Number of entries of the tables for one output.
-    n_lookups : int
-        Number of lookups of a row for one output.
+    left_out : array of bool of shape (n_nodes,)
+        Leaves with more than `most` distinct features on their path: they are in no subtree.
+    table_start : array of int64 of shape (n_subtrees + 1,)
+        Where the table of each subtree begins, for one output.
     """
 
-    cdef readonly bint fits
-    cdef readonly int64_t n_entries, n_lookups
+    cdef readonly object left_out, table_start
     cdef const int32_t[::1] parent, feature, left, right, category_set, set_codes, up
     cdef const int64_t[::1] set_start
-    cdef const double[::1] threshold
+    cdef const double[::1] threshold, share
     cdef const uint8_t[::1] plain, missing_left, zero_is_missing, listed_left
     cdef int32_t[::1] level, visited, subtree  # `subtree` of a visited node: its number, or -1
     # For each subtree the deepest edges of the features above it, its splits, its leaves, and all these features.
-    cdef int32_t[::1] path, splits, leaves, features
+    cdef int32_t[::1] root, path, splits, leaves, features
     cdef int32_t[::1] path_start, splits_start, leaves_start, features_start
-    cdef int64_t[::1] table_start
+    cdef int64_t[::1] start
     cdef int32_t deepest, bits
 
-    def __init__(self, tuple nodes, const double[::1] threshold, const int32_t[::1] up, int merged, int most):
+    def __init__(
+        self,
+        tuple nodes,
+        const double[::1] threshold,
+        const int32_t[::1] up,
+        const double[::1] share,
+        int merged,
+        int most,
+    ):
         self.parent, self.feature, self.left, self.right = nodes[:4]
         self.threshold, self.plain = threshold, nodes[5]
         self.missing_left, self.zero_is_missing, self.category_set = nodes[6:9]
         self.set_start, self.set_codes, self.listed_left = nodes[9]
-        self.up = up
-        cdef int64_t size = up.shape[0], node, above, k, s
-        cdef int32_t[::1] above_it = np.zeros(size, dtype=np.int32), inside = np.zeros(size, dtype=np.int32)
+        self.up, self.share, self.bits = up, share, max(merged, most)
+        cdef int64_t size = up.shape[0], node, above, n_entries = 0
+        cdef int32_t[::1] n_above = np.zeros(size, dtype=np.int32), n_inside = np.zeros(size, dtype=np.int32)
         self.level = np.zeros(size, dtype=np.int32)
-        self.fits = True
         for node in range(1, size):
             above = self.parent[node]
-            above_it[node] = above_it[above] + (1 if up[node] == 0 else 0)
+            n_above[node] = n_above[above] + (1 if up[node] == 0 else 0)
             self.level[node] = self.level[above] + 1
-            if self.left[node] < 0 and above_it[node] > most:
-                self.fits = False
-                return
+            self.deepest = max(self.deepest, self.level[node])
         for node in range(size - 1, -1, -1):
             if self.left[node] >= 0:
-                inside[node] = min(1 + inside[self.left[node]] + inside[self.right[node]], 1_000_000)
-        visited, subtree = [], []
-        path, splits, leaves, features, table_start = [], [], [], [], [0]
-        starts = ([0], [0], [0], [0])
+                n_inside[node] = 1 + n_inside[self.left[node]] + n_inside[self.right[node]]
+        self.left_out = np.zeros(size, dtype=bool)
+        visited, subtree, root, path, splits, leaves, features, starts = [], [], [], [], [], [], [], [0]
+        ends = ([0], [0], [0], [0])
         stack = [0]
         while stack:
             node = stack.pop()
             visited.append(node)
-            if self.left[node] >= 0 and above_it[node] + inside[node] > merged:
+            if self.left[node] >= 0 and n_above[node] + n_inside[node] > merged:
                 subtree.append(-1)
                 stack += [self.right[node], self.left[node]]
                 continue
-            subtree.append(len(table_start) - 1)
+            if n_above[node] > most:
+                subtree.append(-1)
+                self.left_out[node] = True
+                continue
+            subtree.append(len(root))
+            root.append(node)
             known = {}
-            edge = node
-            while edge > 0:
-                known.setdefault(self.feature[self.parent[edge]], edge)
-                edge = self.parent[edge]
+            above = node
+            while above > 0:
+                known.setdefault(self.feature[self.parent[above]], above)
+                above = self.parent[above]
             path += known.values()
             below = [node]
             while below:
-                s = below.pop()
-                if self.left[s] < 0:
-                    leaves.append(s)
+                above = below.pop()
+                if self.left[above] < 0:
+                    leaves.append(above)
                 else:
-                    splits.append(s)
-                    known.setdefault(self.feature[s], -1)
-                    below += [self.right[s], self.left[s]]
+                    splits.append(above)
+                    known.setdefault(self.feature[above], -1)
+                    below += [self.right[above], self.left[above]]
             features += known
-            for start, found in zip(starts, (path, splits, leaves, features)):
-                start.append(len(found))
-            k = above_it[node] + inside[node]
-            self.n_entries += len(known) << k
-            table_start.append(self.n_entries)
-        self.visited, self.subtree = np.array(visited, dtype=np.int32), np.array(subtree, dtype=np.int32)
-        self.path, self.splits = np.array(path, dtype=np.int32), np.array(splits, dtype=np.int32)
-        self.leaves, self.features = np.array(leaves, dtype=np.int32), np.array(features, dtype=np.int32)
-        self.path_start, self.splits_start, self.leaves_start, self.features_start = (
-            np.array(start, dtype=np.int32) for start in starts
+            for end, found in zip(ends, (path, splits, leaves, features)):
+                end.append(len(found))
+            n_entries += len(known) << (n_above[node] + n_inside[node])
+            starts.append(n_entries)
+        self.visited, self.subtree, self.root, self.path, self.splits, self.leaves, self.features = (
+            np.array(found, dtype=np.int32) for found in (visited, subtree, root, path, splits, leaves, features)
         )
-        self.table_start = np.array(table_start, dtype=np.int64)
-        self.n_lookups = len(features)
-        self.bits = max(merged, most)
-        self.deepest = 0
-        for node in visited:
-            self.deepest = max(self.deepest, self.level[node])
+        self.path_start, self.splits_start, self.leaves_start, self.features_start = (
+            np.array(end, dtype=np.int32) for end in ends
+        )
+        self.table_start = np.array(starts, dtype=np.int64)
+        self.start = self.table_start
+
+
+@cython.final
+cdef class Part:
+    """Some subtrees of one tree, `first` to `end`, whose tables are in memory together."""
+
+    cdef Subtrees tree
+    cdef int64_t first, end
+    cdef int32_t[::1] visited, subtree  # what leads to these subtrees, parents before children
+
+    def __init__(self, Subtrees tree, int64_t first, int64_t end):
+        self.tree, self.first, self.end = tree, first, end
+        cdef int64_t g, node
+        leads = np.zeros(tree.parent.shape[0], dtype=bool)
+        cdef uint8_t[::1] to_them = leads
+        for g in range(first, end):
+            node = tree.root[g]
+            while not to_them[node]:
+                to_them[node] = True
+                if node > 0:
+                    node = tree.parent[node]
+        kept = leads[np.asarray(tree.visited)]
+        self.visited, self.subtree = np.asarray(tree.visited)[kept], np.asarray(tree.subtree)[kept]
 
 
 def fill(
-    Subtrees tree,
-    const double[::1] share,
+    Part part,
     const double[:, ::1] value,
     const int64_t[::1] outputs,
     const double[:, ::1] t,
     const double[:, ::1] weight,
 ):
-    """Return the tables of a tree, shape (n_entries * n_outputs,).
+    """Return the tables of some subtrees, shape (n_entries * n_outputs,).
 
-    `share` is of ``shapley.edge_shares``; `outputs` are the columns of `value` (n_nodes, width) to explain. Row d of
-    `t` and `weight` is the quadrature for paths of d features, with d // 2 + d % 2 nodes.
+    `outputs` are the columns of `value` (n_nodes, width) to explain. Row d of `t` and `weight` is the quadrature for
+    paths of d features, with d // 2 + d % 2 nodes.
     """
-    cdef double[::1] table = np.zeros(tree.n_entries * outputs.shape[0])
+    cdef Subtrees tree = part.tree
+    cdef double[::1] table = np.zeros((tree.start[part.end] - tree.start[part.first]) * outputs.shape[0])
     cdef double[::1] product = np.empty(1 << tree.bits), lone = np.empty(tree.bits << tree.bits)
     cdef uint16_t[::1] which = np.empty(1 << tree.bits, dtype=np.uint16)
-    cdef int64_t g, j
+    cdef int64_t g, j, at
     with nogil:
-        for g in range(tree.table_start.shape[0] - 1):
+        for g in range(part.first, part.end):
+            at = (tree.start[g] - tree.start[part.first]) * outputs.shape[0]
             for j in range(tree.leaves_start[g], tree.leaves_start[g + 1]):
-                add_leaf(tree, g, tree.leaves[j], share, value, outputs, t, weight, table, product, lone, which)
+                add_leaf(tree, g, tree.leaves[j], value, outputs, t, weight, &table[at], product, lone, which)
     return np.asarray(table)
 
 
@@ -157,12 +183,11 @@ cdef void add_leaf(
     Subtrees tree,
     int64_t g,
     int32_t leaf,
-    const double[::1] share,
     const double[:, ::1] value,
     const int64_t[::1] outputs,
     const double[:, ::1] t,
     const double[:, ::1] weight,
-    double[::1] table,
+    double* table,
     double[::1] product,
     double[::1] lone,
     uint16_t[::1] which,
@@ -186,7 +211,7 @@ cdef void add_leaf(
         bit = 1ULL << (n_path + inside(tree, g, above))
         x = position(known, d, tree.feature[above])
         if x == d:
-            known[d], mask[d], wanted[d], z[d] = tree.feature[above], 0, 0, share[edge]
+            known[d], mask[d], wanted[d], z[d] = tree.feature[above], 0, 0, tree.share[edge]
             d += 1
         mask[x] |= bit
         if tree.left[above] == edge:
@@ -196,7 +221,7 @@ cdef void add_leaf(
         edge = tree.path[first + j]
         x = position(known, d, tree.feature[tree.parent[edge]])
         if x == d:
-            known[d], mask[d], wanted[d], z[d] = tree.feature[tree.parent[edge]], 0, 0, share[edge]
+            known[d], mask[d], wanted[d], z[d] = tree.feature[tree.parent[edge]], 0, 0, tree.share[edge]
             d += 1
         mask[x] |= 1ULL << j
         wanted[x] |= 1ULL << j
@@ -230,7 +255,7 @@ cdef void add_leaf(
         row = &lone[x << d]
         for c in range(outputs.shape[0]):
             v = value[leaf, outputs[c]]
-            start = tree.table_start[g] * outputs.shape[0] + (place[x] * outputs.shape[0] + c) * size
+            start = (place[x] * outputs.shape[0] + c) * size
             for b in range(size):
                 table[start + b] += v * row[which[b]]
 
@@ -257,21 +282,22 @@ def explain(
     const floating[:, ::1] X,
     int64_t begin,
     int64_t end,
-    list trees,
+    list parts,
     list tables,
     const int32_t[::1] first_output,
     const int64_t[::1] outputs,
     double[:, :, ::1] phi,
 ):
-    """Add the values of rows `begin` to `end` in all `trees` to `phi` (n_rows, n_outputs, n_features).
+    """Add the values of rows `begin` to `end` in the subtrees of all `parts` to `phi` (n_rows, n_outputs, n_features).
 
-    `tables` are the results of ``fill``; column c of `outputs` is added to output first_output[tree] + c.
+    `tables` are the results of ``fill``; column c of `outputs` is added to output first_output[part] + c.
     """
     cdef int64_t n_features = X.shape[1], n_outputs = phi.shape[1], at, n, r, k, c, j
+    cdef Part part
     cdef Subtrees tree
     cdef int64_t deepest = 0
-    for tree in trees:
-        deepest = max(deepest, tree.deepest)
+    for part in parts:
+        deepest = max(deepest, part.tree.deepest)
     cdef uint8_t[:, ::1] on = np.ones((deepest + 1, ROWS), dtype=np.uint8)
     cdef uint8_t[::1] side = np.empty(ROWS, dtype=np.uint8)
     cdef uint16_t[::1] pattern = np.empty(ROWS, dtype=np.uint16)
@@ -285,10 +311,11 @@ def explain(
                 for k in range(n_features):
                     column[k, r] = X[at + r, k]
             total[:, :, :] = 0.0
-        for j in range(len(trees)):
-            tree, table = trees[j], tables[j]
+        for j in range(len(parts)):
+            part, table = parts[j], tables[j]
+            tree = part.tree
             with nogil:
-                look_up(column, n, tree, table, first_output[j], outputs, on, side, pattern, total)
+                look_up(column, n, part, tree, table, first_output[j], outputs, on, side, pattern, total)
         with nogil:
             for r in range(n):
                 for c in range(n_outputs):
@@ -299,6 +326,7 @@ def explain(
 cdef void look_up(
     const floating[:, ::1] column,
     int64_t n,
+    Part part,
     Subtrees tree,
     const double[::1] table,
     int64_t first_output,
@@ -308,7 +336,7 @@ cdef void look_up(
     uint16_t[::1] pattern,
     double[:, :, ::1] total,
 ) noexcept nogil:
-    """Add the values of n rows in one tree to `total` (n_outputs, n_features, ROWS)."""
+    """Add the values of n rows in some subtrees to `total` (n_outputs, n_features, ROWS)."""
     cdef int64_t v, j, g, c, r, size, bits, start
     cdef int32_t node, above
     cdef uint8_t other
@@ -318,8 +346,8 @@ cdef void look_up(
     cdef uint16_t* found = &pattern[0]
     cdef const double* values
     cdef double* sums
-    for v in range(tree.visited.shape[0]):
-        node = tree.visited[v]
+    for v in range(part.visited.shape[0]):
+        node = part.visited[v]
         if node > 0:
             above = tree.parent[node]
             decide(column, n, tree, above, answer)
@@ -327,7 +355,7 @@ cdef void look_up(
             other = tree.left[above] != node
             for r in range(n):
                 here[r] = before[r] & (answer[r] ^ other)
-        g = tree.subtree[v]
+        g = part.subtree[v]
         if g < 0:
             continue
         for r in range(n):
@@ -344,7 +372,7 @@ cdef void look_up(
                 found[r] |= <uint16_t>answer[r] << bits
             bits += 1
         size = 1LL << bits
-        start = tree.table_start[g] * outputs.shape[0]
+        start = (tree.start[g] - tree.start[part.first]) * outputs.shape[0]
         for j in range(tree.features_start[g], tree.features_start[g + 1]):
             for c in range(outputs.shape[0]):
                 values, sums = &table[start], &total[first_output + outputs[c], tree.features[j], 0]
