@@ -43,14 +43,15 @@ LINES = {
 }
 """What a message may tell the user to write, and the argument that it means. The table runs it."""
 MEANING = """\
-Written by `tests/support/combinations.py`. Every line is one run: a model is trained on 200 rows of which the first column
-matters most, and `debias.audit(model, X, y)` is called, on the training rows if the model is bagged, else on 150 other rows.
-A test runs the lines again, and fails if one of them changes.
+Written by `tests/support/combinations.py`. Every line is one run. A model is trained on 200 rows, and the first column
+explains most of the response. Then `debias.audit(model, X, y)` is called: on the training rows if the model is bagged,
+else on 150 other rows. A test runs the lines again, and fails if one of them changes.
 
 - *out-of-bag*, *held-out*, *assumed held-out*: the rows that the audit used. The first column has the largest share.
   "untested" gives the reason why there are no p-values.
-- *refused*: the message of the error. If it gives the user a line to write, that line was run too, and its result follows.
-- *not trained*: the library itself does not take such columns or such a response. Another model of this kind then got them.
+- *refused*: the message of the error. If it names an argument to pass, that was run too, and the result follows.
+- *not trained*: the library itself does not take such columns or such a response. debias then got these columns with a
+  model that was trained on its usual columns.
 """
 TITLES = {
     "Models": "Each model on the rows that it is usually given.",
@@ -223,7 +224,7 @@ def _cells(line: str) -> list[str]:
     return [cell.strip().replace("\\|", "|").replace("&lt;", "<").replace("\\[", "[") for cell in unescaped]
 
 
-_MODULES = {"scikit-learn": "sklearn", "imbalanced-learn": "imblearn"}
+_MODULES = {"scikit-learn": "sklearn", "imbalanced-learn": "imblearn", "quantile-forest": "quantile_forest"}
 
 
 if __name__ == "__main__":

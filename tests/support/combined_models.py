@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import lightgbm
@@ -17,7 +18,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.dummy import DummyRegressor
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
-from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest
+from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SelectKBest, f_regression
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.kernel_approximation import Nystroem
@@ -67,6 +68,13 @@ def boosted(params: dict[str, Any], **data: Any) -> Callable[[Any, Any], Any]:
         return xgboost.train(settings, matrix, 10)
 
     return fit
+
+
+def with_bounds(X, y):
+    matrix = xgboost.DMatrix(X)
+    matrix.set_float_info("label_lower_bound", y)
+    matrix.set_float_info("label_upper_bound", y)
+    return xgboost.train({"objective": "survival:aft", "max_depth": 3, "nthread": 1}, matrix, 10)
 
 
 def light(params: dict[str, Any]) -> Callable[[Any, Any], Any]:
@@ -226,7 +234,7 @@ MODELS: dict[str, Model] = {
     "xgboost.Booster": Model(boosted({}), "numbers"),
     "xgboost.Booster, binary": Model(boosted({"objective": "binary:logistic"}), "0/1"),
     "xgboost.Booster, softmax": Model(boosted({"objective": "multi:softprob", "num_class": 3}), "three classes"),
-    "xgboost.Booster, survival:aft": Model(boosted({"objective": "survival:aft"}), "positive"),
+    "xgboost.Booster, survival:aft": Model(with_bounds, "positive"),
     # LightGBM
     "LGBMRegressor": Model(fitting(lightgbm.LGBMRegressor, **LGB), "numbers"),
     "LGBMClassifier": Model(fitting(lightgbm.LGBMClassifier, **LGB), "0/1"),
@@ -311,7 +319,7 @@ MODELS: dict[str, Model] = {
     ),
     "Pipeline of a Normalizer": Model(piped(prep.Normalizer), "numbers", True),
     "Pipeline of a Nystroem": Model(piped(partial(Nystroem, n_components=5)), "numbers", True),
-    "Pipeline of SelectKBest": Model(piped(partial(SelectKBest, k=2)), "numbers", True),
+    "Pipeline of SelectKBest": Model(piped(partial(SelectKBest, f_regression, k=2)), "numbers", True),
     "Pipeline of SelectFromModel": Model(
         piped(lambda: SelectFromModel(forest(), threshold=-np.inf, max_features=2)), "numbers", True
     ),
@@ -401,3 +409,102 @@ MODELS: dict[str, Model] = {
 
 def squared_error_of_lightgbm(y, margin):
     return margin - y, np.ones(len(y))
+
+
+def _of_further_libraries() -> dict[str, Model]:
+    """Return models of the libraries that are installed beside those of the tests."""
+    found = {}
+    if find_spec("catboost"):
+        import catboost
+
+        few: dict[str, Any] = {
+            "iterations": 10,
+            "depth": 3,
+            "thread_count": 1,
+            "random_seed": 0,
+            "verbose": 0,
+            "allow_writing_files": False,
+        }
+
+        def cat(make: Callable[..., Any], **settings: Any) -> Callable[[Any, Any], Any]:
+            return fitting(make, **few | settings)
+
+        regressor = catboost.CatBoostRegressor
+        found |= {
+            "CatBoostRegressor": Model(cat(regressor), "numbers"),
+            "CatBoostClassifier": Model(cat(catboost.CatBoostClassifier), "0/1"),
+            "CatBoostClassifier, three classes": Model(cat(catboost.CatBoostClassifier), "three strings"),
+            "CatBoostRegressor(cat_features=['c'])": Model(
+                cat(regressor, cat_features=["c"]), "numbers", container="pandas objects (text)"
+            ),
+            "CatBoostClassifier(cat_features=['c'])": Model(
+                cat(catboost.CatBoostClassifier, cat_features=["c"]), "0/1", container="pandas categories"
+            ),
+            "CatBoostRegressor(cat_features=['c'], one_hot_max_size=10)": Model(
+                cat(regressor, cat_features=["c"], one_hot_max_size=10), "numbers", container="pandas objects (text)"
+            ),
+            "CatBoostClassifier(text_features=['text'])": Model(
+                cat(catboost.CatBoostClassifier, text_features=["text"]),
+                "0/1",
+                container="pandas with a column of texts",
+            ),
+            "CatBoostRegressor(grow_policy='Lossguide')": Model(cat(regressor, grow_policy="Lossguide"), "numbers"),
+            "CatBoostRegressor(loss_function='MAE')": Model(cat(regressor, loss_function="MAE"), "numbers"),
+            "CatBoostRegressor(loss_function='Poisson')": Model(cat(regressor, loss_function="Poisson"), "counts"),
+            "CatBoostRegressor(loss_function='Quantile')": Model(cat(regressor, loss_function="Quantile"), "numbers"),
+            "CatBoostRegressor(loss_function='MultiRMSE')": Model(
+                cat(regressor, loss_function="MultiRMSE"), "two columns"
+            ),
+            "CatBoostRanker": Model(
+                lambda X, y: catboost.CatBoostRanker(**few).fit(X, y, group_id=np.arange(len(y)) // 20),
+                "grades in groups",
+            ),
+            "Pipeline of a StandardScaler and CatBoost": Model(
+                lambda X, y: pipeline.make_pipeline(prep.StandardScaler(), regressor(**few)).fit(X, y), "numbers"
+            ),
+        }
+    if find_spec("imblearn"):
+        from imblearn import ensemble as balanced
+        from imblearn import over_sampling, under_sampling
+        from imblearn import pipeline as resampled
+
+        rare = "rare class (5 %)"
+        found |= {
+            "imblearn Pipeline of SMOTE": Model(
+                lambda X, y: resampled.make_pipeline(
+                    over_sampling.SMOTE(random_state=0, k_neighbors=3), classifier()
+                ).fit(X, y),
+                rare,
+            ),
+            "imblearn Pipeline of RandomUnderSampler": Model(
+                lambda X, y: resampled.make_pipeline(
+                    under_sampling.RandomUnderSampler(random_state=0), classifier()
+                ).fit(X, y),
+                rare,
+            ),
+            "imblearn BalancedRandomForestClassifier": Model(
+                fitting(balanced.BalancedRandomForestClassifier, **FEW), rare, True
+            ),
+            "imblearn EasyEnsembleClassifier": Model(fitting(balanced.EasyEnsembleClassifier, **FEW), rare),
+            "imblearn BalancedBaggingClassifier": Model(fitting(balanced.BalancedBaggingClassifier, **FEW), rare),
+            "imblearn RUSBoostClassifier": Model(fitting(balanced.RUSBoostClassifier, **FEW), rare),
+        }
+    if find_spec("skrub"):
+        import skrub
+
+        found["Pipeline of skrub's TableVectorizer"] = Model(
+            piped(skrub.TableVectorizer), "numbers", True, "pandas objects (text)"
+        )
+        found["skrub.tabular_pipeline"] = Model(
+            lambda X, y: skrub.tabular_pipeline("regressor").fit(X, y), "numbers", container="pandas objects (text)"
+        )
+    if find_spec("quantile_forest"):
+        import quantile_forest
+
+        found["RandomForestQuantileRegressor"] = Model(
+            fitting(quantile_forest.RandomForestQuantileRegressor, **FEW), "numbers", True
+        )
+    return found
+
+
+MODELS |= _of_further_libraries()

@@ -150,3 +150,5 @@ CONTAINERS: dict[str, Callable[[pd.DataFrame], Any]] = {
 def _read_only(array):
     array.flags.writeable = False
     return array
+ABORTS = ("polars categories", "polars text", "pyarrow dictionary")
+"""LightGBM ends the process when it is trained on these."""
