@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from debias.api.evaluation import Prepared
     from debias.hooks.contracts import Scorer
-    from debias.results.near_duplicates import NearDuplicates
     from debias.progress import Progress
+    from debias.results.near_duplicates import NearDuplicates
     from debias.results.scores import Scores
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble

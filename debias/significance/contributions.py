@@ -249,5 +249,9 @@ def units(
     n_columns : int
     """
     largest = np.zeros(n_columns)
-    np.maximum.at(largest, column, (weight * np.abs(factor)).max(axis=1) * np.abs(difference).max(axis=1))
+    np.maximum.at(
+        largest,
+        column,
+        (weight * np.abs(factor)).max(axis=1, initial=0.0) * np.abs(difference).max(axis=1, initial=0.0),
+    )
     return np.ldexp(1.0, np.maximum(np.frexp(np.where(largest > 0, largest, 1.0))[1], LEAST_EXPONENT))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.parallel import over_parts
+from debias.trees.patterns import look_up
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
@@ -41,28 +43,14 @@ def shapley_values(ensemble: TreeEnsemble, X: NDArray[np.floating[Any]], n_jobs:
         On the scale of the raw output: class shares, means or margins. The sum over features is the raw output minus
         :func:`expected_output`.
     """
-    from debias.trees.kernels import shapley as kernels
-
+    if (np.diff(ensemble.tree_start) > 1).any():
+        _leaf_weight(ensemble)  # refuses before anything is computed
     phi = np.zeros((X.shape[0], ensemble.n_outputs, ensemble.n_features))
     # Class shares add up to 1, so the values of the first class follow from those of the other classes.
     shares = ensemble.averaged and ensemble.is_classifier
     outputs = np.arange(1 if shares else 0, ensemble.value.shape[1])
-
-    def explain_block(begin: int) -> None:
-        rows = np.arange(begin, min(begin + ROWS_AT_ONCE, X.shape[0]))
-        for tree in range(ensemble.n_trees):
-            tables = _tables(ensemble, tree)
-            if tables is not None:
-                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
-
-    begins = range(0, X.shape[0], ROWS_AT_ONCE)
-    if n_jobs == 1:
-        for begin in begins:
-            explain_block(begin)
-    else:
-        from joblib import Parallel, delayed
-
-        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(explain_block)(begin) for begin in begins)
+    left_out = look_up(ensemble, X, outputs, n_jobs, phi)
+    _follow(ensemble, X, left_out, outputs, n_jobs, phi)
     if shares:
         phi[:, 0] = -phi[:, 1:].sum(axis=1)
     if ensemble.averaged:
@@ -107,28 +95,79 @@ def shapley_products(
     from debias.trees.kernels import shapley as kernels
 
     phi = np.zeros(ensemble.n_features)
-    tables = _tables(ensemble, tree)
-    if tables is not None:
+    if ensemble.tree_start[tree + 1] - ensemble.tree_start[tree] > 1:
+        tables = _tables(ensemble, tree)
         for begin in range(0, rows.size, ROWS_OF_DEEP_TREES):  # one after the other: the sum is that of all rows
             kernels.explain_product(X, rows[begin : begin + ROWS_OF_DEEP_TREES], *tables, factor, phi)
     return phi
 
 
-def _tables(ensemble: TreeEnsemble, tree: int) -> tuple[Any, Any, NDArray[np.float64]] | None:
-    """Return one tree's nodes, edges and values for the compiled loops; None for a tree without splits."""
+def _follow(
+    ensemble: TreeEnsemble,
+    X: NDArray[np.floating[Any]],
+    leaves: dict[int, NDArray[np.bool_]],
+    outputs: NDArray[np.int64],
+    n_jobs: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Add the values of some leaves, given by tree, to `phi`, row by row."""
+    from debias.trees.kernels import shapley as kernels
+
+    def explain_blocks(part: slice) -> None:
+        for begin in range(part.start * ROWS_AT_ONCE, min(part.stop * ROWS_AT_ONCE, len(X)), ROWS_AT_ONCE):
+            rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
+            for tree, tables in tables_of.items():
+                kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
+
+    tables_of = {tree: _tables(ensemble, tree, of_tree) for tree, of_tree in leaves.items()}
+    over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
+
+
+def _tables(
+    ensemble: TreeEnsemble, tree: int, leaves: NDArray[np.bool_] | None = None
+) -> tuple[Any, Any, NDArray[np.float64]]:
+    """Return one tree's nodes, edges and values for the compiled loops; nodes that lead to other leaves are left out.
+
+    `leaves` has shape (n_nodes,); all leaves by default.
+    """
     from debias.trees.kernels import shapley as kernels
 
     at = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
-    if at.stop - at.start == 1:
-        return None
+    nodes, value = tree_nodes(ensemble, tree), ensemble.value[at]
+    parent, feature, left, right = nodes[:4]
+    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, _leaf_weight(ensemble)[at])
+    if leaves is not None and not leaves[left < 0].all():
+        nodes, up, share, value = _pruned(nodes, up, share, value, leaves)
+    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
+    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
+    return nodes, edges, value
+
+
+def _pruned(
+    nodes: tuple[Any, ...],
+    up: NDArray[np.int32],
+    share: NDArray[np.float64],
+    value: NDArray[np.float64],
+    leaves: NDArray[np.bool_],
+) -> tuple[tuple[Any, ...], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return a tree without the splits that lead to none of `leaves`; all other leaves have the value 0."""
+    parent, feature, left, right = nodes[:4]
+    leads = leaves.copy()
+    for node in range(parent.size - 1, 0, -1):  # parents precede children
+        leads[parent[node]] |= leads[node]
+    kept = leads | leads[parent]  # a split needs both of its children
+    number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+    inner = leads & (left >= 0)
+    below = (np.where(inner, number[child], np.int32(-1)) for child in (left, right))
+    arrays = (number[parent], feature, *below, *nodes[4:9])
+    value = np.where(leaves[:, None], value, 0.0)
+    return (*(array[kept] for array in arrays), nodes[9]), number[up][kept], share[kept], value[kept]
+
+
+def _leaf_weight(ensemble: TreeEnsemble) -> NDArray[np.float64]:
     if ensemble.averaging_weight is None:
         raise UnsupportedModelError(
             f"this {ensemble.source} stores no training weights of its leaves, by which Shapley values weigh them. "
             "Use another scorer, such as mdi_oob, or load the model from a format that keeps the weights"
         )
-    nodes = tree_nodes(ensemble, tree)
-    parent, feature, left, right = nodes[:4]
-    up, share, n_distinct = kernels.edge_shares(left, right, parent, feature, ensemble.averaging_weight[at])
-    t, weight = np.polynomial.legendre.leggauss((int(n_distinct) + 1) // 2)
-    edges = (up, *kernels.edge_tables(up, share, (t + 1) / 2, weight / 2))
-    return nodes, edges, ensemble.value[at]
+    return ensemble.averaging_weight

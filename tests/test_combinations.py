@@ -1,0 +1,20 @@
+"""Every combination of docs/combinations.md still does what the page says."""
+
+import pytest
+
+from support import combinations
+
+VERSIONS, PAGE = combinations.read()
+
+
+@pytest.mark.parametrize("combination", combinations.combinations(), ids=str)
+def test_the_table_of_combinations_holds(combination):
+    result = combinations.run(combination)
+    assert combinations.FAILED not in result
+    if combinations.installed() == VERSIONS:  # other versions of the libraries may refuse other things
+        assert result == PAGE[combination.cells], "run python tests/support/combinations.py if this is meant"
+
+
+def test_the_page_has_120_combinations_or_more():
+    assert len(PAGE) >= 120
+    assert sum("refused" not in result and "not trained" not in result for result in PAGE.values()) >= 120
