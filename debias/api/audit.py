@@ -28,7 +28,7 @@ from debias.significance.procedure import Procedure
 from debias.trees.fingerprint import feed, feed_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +70,8 @@ def audit(
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     test: str | None = "auto",
     alpha: float = 0.05,
@@ -85,7 +87,7 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, blocks, params, seed, n_jobs
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks, params, seed, n_jobs
         As for :func:`score`.
     scorers : list of str or Scorer, optional
         Scorers to show beside the reported importance and `main`. The default is ``oob_loss``, if it is defined.
@@ -157,6 +159,8 @@ def audit(
         sample_weight=sample_weight,
         base_margin=base_margin,
         groups=groups,
+        level=level,
+        feature_names=feature_names,
         blocks=blocks,
         params=params,
         seed=seed,

@@ -12,7 +12,6 @@ from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer
 from debias.hooks.expressions import scorer
-from debias.models.wrappers import unwrap
 from debias.parallel import Engine, in_threads
 from debias.results.comparison import Comparison
 from debias.rows.request import Request
@@ -21,6 +20,8 @@ from debias.text import feature_index
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -47,6 +48,8 @@ def compare(
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
 ) -> Comparison:
@@ -54,7 +57,7 @@ def compare(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, seed, n_jobs
+    model, X, y, rows, train, sample_weight, level, feature_names, seed, n_jobs
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
@@ -94,8 +97,19 @@ def compare(
     names = [chosen_scorer.name for chosen_scorer in chosen]
     if len(names) < 2 or len(set(names)) < len(names):
         raise CompositionError(f"pass two or more different scorers to compare, not {names}")
-    request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, seed=seed, n_jobs=n_jobs)
-    member = _only_member(model, X)
+    request = Request.of(
+        model,
+        X,
+        y,
+        rows=rows,
+        train=train,
+        sample_weight=sample_weight,
+        level=level,
+        feature_names=feature_names,
+        seed=seed,
+        n_jobs=n_jobs,
+    )
+    member = _only_member(request)
     engine = Engine(n_jobs=request.n_jobs)
     scores = {}
     for chosen_scorer in chosen:
@@ -112,14 +126,19 @@ def compare(
     return Comparison(scores, _traits(scores, matrix, _interaction(ensemble, explained)))
 
 
-def _only_member(model: Any, X: Any) -> Member:
-    """Return the one model of trees inside a model, with X as it sees it; its columns must be those of X one by one."""
-    members = unwrap(model, X)
+def _only_member(request: Request) -> Member:
+    """Return the one model of trees inside a model, with X as it sees it; its columns must be scored one by one."""
+    members = request.members
     columns = members[0].columns
     if len(members) > 1 or (columns is not None and columns.index.tolist() != list(range(len(columns.names)))):
         raise UnsupportedModelError(
-            f"debias.compare describes the columns that the trees see, and in this {type(model).__name__} these are "
-            "not the columns of X one by one. Compare the model inside, with X transformed by the steps before it"
+            f"debias.compare describes the columns that the trees see, and in this {type(request.model).__name__} "
+            "these are not the columns of X one by one. "
+            + (
+                "Compare the models inside one by one, with X transformed by the steps before them"
+                if len(members) > 1
+                else "Pass level='model' to compare the columns that the trees see"
+            )
         )
     return members[0]
 

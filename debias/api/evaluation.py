@@ -189,13 +189,21 @@ def prepared_members(
     for member in request.members:
         ensemble, rows, log = prepare(request, member, scorers, known)
         grouping = member.grouping(request.groups, ensemble)
+        if request.level is None and member.summed_columns is not None:
+            log.add(member.summed_columns)
         evidence_in_memory = partial(EvidenceInMemory, cast("Any", rows), kept={})  # without rows nothing is tested
         yield Prepared(member, ensemble, rows, grouping, log, request.seed, evidence_in_memory)
 
 
 def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
     """Score X and y without a model."""
-    model = None if is_wrapper(request.model) else request.model  # the columns of a wrapper are those of X
+    is_wrapped = is_wrapper(request.model)
+    if is_wrapped and request.level_of_columns == "model":
+        raise CompositionError(
+            f"{scorer.name} scores data and uses no model, so it cannot score the columns that the trees see. Score "
+            f"the transformed rows: debias.score(None, transformed, y, {scorer.name!r})"
+        )
+    model = None if is_wrapped else request.model  # the columns of a wrapper are those of X
     ensemble, data = prepare_data(request, model, scorer, engine)
     grouping = Grouping.of(request.groups, data.feature_names)
     figures = figures_of(scorer, scorer.score(data), data)

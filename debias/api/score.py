@@ -14,7 +14,7 @@ from debias.significance.procedure import Procedure
 from debias.text import feature_index
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -38,6 +38,8 @@ def score(
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     test: str | None = None,
     params: Any = None,
@@ -55,8 +57,9 @@ def score(
     model : estimator or Booster, or None
         A fitted scikit-learn forest or tree, or an XGBoost or LightGBM model. It is never changed. None is allowed for
         scorers that need only data. If there is a model, such scorers use the rows that are passed, of whatever kind.
-    X : array or data frame of shape (n_rows, n_features), or a source of rows
-        Evaluation rows. None is allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
+    X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, or a source of rows
+        Evaluation rows, as the model takes them (a list or Series of texts for a pipeline that begins with a
+        vectorizer). None is allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
         Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a Dask data
         frame or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         Scorers that need only data take categories (pandas categories, text) and missing values.
@@ -89,6 +92,16 @@ def score(
         Groups of columns by name. The scores of the columns of a group are summed, and the group is treated as one
         feature. Other columns stay as they are. The columns that a pipeline makes from one column of X are a group
         already; "auto" stands for these groups.
+    level : {None, "source", "model"}
+        The columns that are scored, if the model transforms its rows before the trees see them.
+
+        - "source": the columns of X. The scores of the columns that are made from one column of X are summed. Columns
+          that are computed from several columns of X are a group of these, named like "a + b".
+        - "model": the columns that the trees see (words, categories, components), by the names that the transformers
+          give them. `groups` are then groups of these columns.
+        - None: "model" if X is one column of texts, else "source".
+    feature_names : sequence of str, optional
+        Names of the columns of X, for a sparse matrix or an array and a model that stores no names.
     blocks : array-like of shape (n_rows,), optional
         A label for each row. Rows with the same label depend on one another (repeated measurements, neighbours in
         time). A row is then out of bag for a tree only if its whole block is.
@@ -158,6 +171,8 @@ def score(
         sample_weight=sample_weight,
         base_margin=base_margin,
         groups=groups,
+        level=level,
+        feature_names=feature_names,
         blocks=blocks,
         params=params,
         seed=seed,
@@ -180,6 +195,8 @@ def contributions(
     rows: str = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     n_jobs: int | None = None,
 ) -> pd.DataFrame:
@@ -190,7 +207,7 @@ def contributions(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, blocks, n_jobs
+    model, X, y, rows, train, sample_weight, level, feature_names, blocks, n_jobs
         As for :func:`score`.
     scorer : str or Scorer
         ``mdi_oob``, or another scorer whose score is a sum over rows.
@@ -223,7 +240,18 @@ def contributions(
     """
     import pandas as pd
 
-    request = Request.of(model, X, y, rows=rows, train=train, sample_weight=sample_weight, blocks=blocks, n_jobs=n_jobs)
+    request = Request.of(
+        model,
+        X,
+        y,
+        rows=rows,
+        train=train,
+        sample_weight=sample_weight,
+        level=level,
+        feature_names=feature_names,
+        blocks=blocks,
+        n_jobs=n_jobs,
+    )
     chosen = read_scorer(scorer)
     if request.in_batches:
         raise RowsError("contributions need all rows at once: pass X and y in memory")
@@ -231,7 +259,7 @@ def contributions(
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
         total, names = part if total is None else total + part, prepared.grouping.names
-    index = X.index if isinstance(X, pd.DataFrame) else None
+    index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
     return pd.DataFrame(total, index=index, columns=feature_index(names, None))
 
 

@@ -19,7 +19,7 @@ from debias.text import listed
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -59,9 +59,9 @@ class Table:
         self._given: Any = None
         self._sparse: Any = None
         self.names: tuple[str, ...] | None = None
-        repeated = repeated_columns(X)
-        if repeated:
-            raise RowsError(f"X has columns of the same name: {', '.join(repeated)}")
+        twice = repeated(names_of_columns(X) or ())
+        if twice:
+            raise RowsError(f"X has columns of the same name: {', '.join(twice)}")
         frame = nw.from_native(X, pass_through=True)
         if isinstance(frame, nw.LazyFrame):
             raise RowsError("X is a lazy frame; collect() it first")
@@ -463,13 +463,34 @@ def distinct_values(X: NDArray[np.floating[Any]], grouping: Grouping) -> NDArray
     return counts
 
 
-def repeated_columns(X: Any) -> list[str]:
-    """Return the names that several columns of a frame have."""
-    columns = getattr(X, "columns", None)
+def names_of_columns(X: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns of a frame; None for anything else."""
+    columns = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow calls them so, and its columns are arrays
     if columns is None or callable(columns) or not hasattr(columns, "__iter__"):
-        return []
-    names = [str(name) for name in columns]
+        return None
+    return tuple(str(name) for name in columns)
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once."""
     return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def is_one_column(X: Any) -> bool:
+    """Whether X is one column of texts or other objects: a list, a Series or an array of one dimension."""
+    if isinstance(X, (list, tuple)):
+        return bool(X) and isinstance(X[0], (str, dict))
+    return len(getattr(X, "shape", ())) == 1
+
+
+def refuse_library_rows(X: Any) -> None:
+    """Raise a RowsError if X is a container that a library made of a table: a DMatrix, Dataset or Pool."""
+    if hasattr(X, "get_label"):
+        kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        raise RowsError(
+            f"X is a {kind}, which holds the rows in a form of its library. Pass the table that it was made from (an "
+            "array or a data frame), and y"
+        )
 
 
 def two_dimensional(X: Any) -> NDArray[Any]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +30,13 @@ class Inner:
         Transformation of X by the outer model before this model sees it; by default none.
     response : callable, optional
         Transformation of y by the outer model.
-    columns : array of int64, or None
-        For each column of this model, the column of the outer model that it comes from; None if they are the same.
+    columns : array of int64, sequence of tuples of int, or callable; or None
+        For each column of this model, the column of the outer model that it comes from, or a tuple of those that it is
+        computed from. A callable gets X as the outer model sees it, or None, and returns them; it may raise an
+        UnsupportedModelError. It is called only if scores are traced back to the columns of the outer model. None if
+        the columns are the same.
+    feature_names : tuple of str, or None
+        Names that the outer model gives to the columns of this model, if it gives any.
     """
 
     model: Any
@@ -37,7 +44,8 @@ class Inner:
     weight: float = 1.0
     transform: Callable[[Any], Any] | None = None
     response: Callable[[Any], Any] | None = None
-    columns: NDArray[np.int64] | None = None
+    columns: Columns | Callable[[Any], Columns] | None = None
+    feature_names: tuple[str, ...] | None = None
 
 
 class RefitInputs(NamedTuple):

@@ -1,8 +1,9 @@
 """Unwrapping of models that hold other models: pipelines, searches and voting models, down to the models of trees.
 
-Scores are computed for the columns of the inner model, and summed over the columns that come from one column of the
-user's X. Each inner column comes from one such column, so the sum is a linear map of zeros and ones. It is taken before
-any null distribution or standard error is computed.
+Scores are computed for the columns of the inner model. At the level of the user's columns ("source") they are summed
+over the columns that come from one column of the user's X, or from the same several columns: each inner column is in
+one such group, so the sum is a linear map of zeros and ones. It is taken before any null distribution or standard error
+is computed. At the level of the model ("model") nothing is summed.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias.data.groups import Grouping
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
+from debias.text import listed
 
 if TYPE_CHECKING:
     from debias.hooks.wrapping import Inner, Unwrapped
@@ -24,6 +28,33 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 """Largest number of members of a model that a message names."""
+
+
+MANY = 20
+"""From this number of columns that come from one column of X, a note offers the level of the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A model around another one, which makes the columns of the inner model of its own columns.
+
+    Parameters
+    ----------
+    columns : array of int64, sequence of tuples of int, or callable
+        As in :class:`debias.hooks.wrapping.Inner`.
+    X : array or data frame of shape (n_rows, n_features), or None
+        Rows as the outer model sees them.
+    """
+
+    columns: Any
+    X: Any
+
+    def traced(self) -> list[tuple[int, ...]]:
+        """Return for each column of the inner model the columns of the outer model that it is made of."""
+        columns = self.columns(self.X) if callable(self.columns) else self.columns
+        if isinstance(columns, np.ndarray):
+            return [(k,) for k in columns.tolist()]
+        return list(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +68,16 @@ class Member:
     weight : float
     path : tuple of str
         Kind of each model around it and its name there, the outermost first.
-    columns : Grouping, or None
-        The column of the user's X that each column of the model comes from; None if they are the same.
+    layers : tuple of Layer
+        The models around it that make its columns of others, the outermost first.
+    sources : tuple of str
+        Columns of the user's X, if there are layers.
     notes : tuple of str
         Warnings about the models around it.
     named : bool
-        False if the names of `columns` were made up.
+        False if the names in `sources` were made up.
+    feature_names : tuple of str, or None
+        Names of the columns of the model, for a model that stores none.
     """
 
     model: Any
@@ -51,20 +86,88 @@ class Member:
     train: tuple[Any, ...] | None = None
     weight: float = 1.0
     path: tuple[str, ...] = ()
-    columns: Grouping | None = None
+    layers: tuple[Layer, ...] = ()
+    sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     named: bool = True
+    feature_names: tuple[str, ...] | None = None
 
     @cached_property
     def ensemble(self) -> TreeEnsemble:
         """The trees of the model; raises an UnsupportedModelError if no adapter recognises it."""
-        return trees_of(self.model)
+        ensemble = trees_of(self.model)
+        if self.layers or self.feature_names is None or ensemble.named:
+            return ensemble
+        return ensemble.renamed(self.feature_names)
+
+    @cached_property
+    def columns(self) -> Grouping | None:
+        """The user's columns that each column of the model comes from; None if they are the same, or not asked for.
+
+        A group of several columns of X, from which a transformer computes one, is named like "a + b".
+
+        Raises
+        ------
+        UnsupportedModelError
+            The columns of the model cannot be traced back to those of X.
+        """
+        return _grouping_by_source(self) if self.layers else None
+
+    def at(self, level: str, feature_names: tuple[str, ...] | None) -> Member:
+        """Return the member with the columns that its scores are for.
+
+        Parameters
+        ----------
+        level : {"source", "model"}
+            The columns of the user's X, or those that the trees see.
+        feature_names : tuple of str, or None
+            Names of the columns of X, for an X and a model without names.
+
+        Raises
+        ------
+        RowsError
+            `feature_names` do not fit.
+        """
+        is_transformed = bool(self.layers)
+        member = replace(self, layers=()) if level == "model" else self
+        if feature_names is None:
+            return member if is_transformed else replace(member, feature_names=None)
+        if is_transformed and level == "model":
+            raise RowsError(
+                "feature_names are names of the columns of X, and with level='model' the scores are for the columns "
+                "that the transformers make. Leave feature_names out, or pass level='source'"
+            )
+        known = self.sources if is_transformed else self.ensemble.feature_names
+        if len(feature_names) != len(known):
+            raise RowsError(f"feature_names has {len(feature_names)} names, but the model takes {len(known)} columns")
+        if (self.named if is_transformed else self.ensemble.named) and feature_names != known:
+            raise RowsError(
+                f"the model was trained on columns with names ({known[0]}, ...), and feature_names has others "
+                f"({feature_names[0]}, ...). Leave feature_names out"
+            )
+        if is_transformed:
+            return replace(member, sources=feature_names)
+        return replace(member, feature_names=feature_names)
+
+    @property
+    def summed_columns(self) -> str | None:
+        """A note if the many columns that come from one column of X are one row of scores."""
+        if self.columns is None:
+            return None
+        counts = np.bincount(self.columns.index, minlength=len(self.columns.names))
+        most = int(counts.argmax())
+        if counts[most] < MANY:
+            return None
+        return (
+            f"the {counts[most]} columns that the transformers make of {self.columns.names[most]!r} are one row: their "
+            "scores are summed. level='model' shows them one by one"
+        )
 
     def grouping(self, groups: Any, ensemble: TreeEnsemble) -> Grouping:
         """Return which columns of the model are summed: those that come from one group of the user's columns."""
         groups = None if isinstance(groups, str) and groups == "auto" else groups  # the user's columns are the default
         if self.columns is None:
-            return Grouping.of(groups, ensemble.feature_names)
+            return Grouping.of(groups, self.feature_names or ensemble.feature_names)
         if self.columns.index.size != ensemble.n_features:
             raise UnsupportedModelError(
                 f"{' > '.join(self.path)}: {self.columns.index.size} columns come out of the transformers, but the "
@@ -125,13 +228,28 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     members = []
     for inner in unwrapped.inner:
         for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
-            columns = _traced(inner, unwrapped, member.columns)
+            layers, sources, named = member.layers, member.sources, member.named
+            if inner.columns is not None:
+                assert unwrapped.feature_names is not None
+                layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names
+                named = unwrapped.named
             of_wrapper = told_of(model) if unwrapped.note is None else (*told_of(model), unwrapped.note)
             notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
-            named = member.named if inner.columns is None else unwrapped.named
             weight = inner.weight * member.weight
-            members.append(replace(member, weight=weight, path=path, columns=columns, notes=notes, named=named))
+            names = inner.feature_names if member.feature_names is None else member.feature_names
+            members.append(
+                replace(
+                    member,
+                    weight=weight,
+                    path=path,
+                    layers=layers,
+                    sources=sources,
+                    notes=notes,
+                    named=named,
+                    feature_names=names,
+                )
+            )
     return members
 
 
@@ -183,13 +301,54 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
     return *seen, train
 
 
-def _traced(inner: Inner, outer: Unwrapped, deeper: Grouping | None) -> Grouping | None:
-    """Return the outer column of each innermost one."""
-    if inner.columns is None:
-        return deeper
-    assert outer.feature_names is not None
-    index = inner.columns if deeper is None else inner.columns[deeper.index]
-    return Grouping(outer.feature_names, index)
+def _grouping_by_source(member: Member) -> Grouping:
+    """Return the grouping of the columns of a member by the columns of X that they come from."""
+    columns = member.layers[0].traced()
+    for layer in member.layers[1:]:
+        columns = [tuple(sorted({k for j in made_of for k in columns[j]})) for made_of in layer.traced()]
+    kinds = dict.fromkeys(columns)
+    kind = " > ".join(member.path)
+    if len(kinds) == 1 and len(columns[0]) > 1:
+        raise UnsupportedModelError(
+            f"{kind}: the transformers compute every column of the model from the same {len(columns[0])} columns of X "
+            f"({listed([member.sources[k] for k in columns[0]])}), so scores cannot be divided among them. Pass "
+            "level='model' to score the columns that the trees see"
+        )
+    if () in kinds:
+        _refuse_unknown_source(member, columns)
+        columns = [made_of or (0,) for made_of in columns]  # no tree splits on it, so its score is 0
+    single = {made_of[0] for made_of in columns if len(made_of) == 1}
+    shared = {k for made_of in columns if len(made_of) > 1 for k in made_of}
+    groups: list[tuple[int, ...]] = [(k,) for k in range(len(member.sources)) if k in single or k not in shared]
+    groups += [made_of for made_of in dict.fromkeys(columns) if len(made_of) > 1]
+    names = [_joined([member.sources[k] for k in group]) for group in groups]
+    place = {group: k for k, group in enumerate(groups)}
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnsupportedModelError(
+            f"{kind}: {twice!r} would name a column and a group of columns; rename the column, or pass level='model'"
+        )
+    return Grouping(tuple(names), np.array([place[made_of] for made_of in columns], dtype=np.int64))
+
+
+def _joined(names: list[str]) -> str:
+    """Return the name of a group of columns of X."""
+    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+    return " + ".join([*names[:MOST_NAMED], *more])
+
+
+def _refuse_unknown_source(member: Member, columns: list[tuple[int, ...]]) -> None:
+    """Refuse a column of unknown source, unless no tree splits on it."""
+    ensemble = member.ensemble
+    used = np.unique(ensemble.feature[ensemble.splits])
+    unknown = [int(k) for k in used if k < len(columns) and not columns[k]]
+    if unknown:
+        names = member.feature_names or ensemble.feature_names
+        raise UnsupportedModelError(
+            f"{' > '.join(member.path)}: no column of X could be found that changes "
+            f"{listed([repr(names[k]) for k in unknown])}, which the trees split on. Pass more rows, or level='model' "
+            "to score the columns that the trees see"
+        )
 
 
 def members_in_words(members: list[Member]) -> str:

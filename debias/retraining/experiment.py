@@ -17,7 +17,7 @@ from debias.hooks.registry import plugin_manager
 from debias.hooks.scorers import figures_of
 from debias.hooks.training_weights import TrainingWeights
 from debias.models.refitting import refit
-from debias.models.wrappers import Member, unwrap
+from debias.models.wrappers import Member, is_wrapper, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
 from debias.rows.request import Request
@@ -74,6 +74,10 @@ class Experiment:
         Columns of each of `feature_names`.
     beside : bool
         Whether the training rows were passed as train=, in addition to the rows that are scored.
+    level : {"source", "model"}
+        The columns that are scored: those of X, or those that the trees see.
+    names_of_X : tuple of str, or None
+        Names of the columns of X that the user passed for an X without names.
     params : mapping or None
         Hyper-parameters that replace those the model stores.
     seed : int or None
@@ -90,6 +94,8 @@ class Experiment:
     feature_names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
     beside: bool = False
+    level: str = "source"
+    names_of_X: tuple[str, ...] | None = None
     params: Mapping[str, Any] | None = None
     seed: int | None = None
     engine: Engine = Engine()
@@ -140,7 +146,7 @@ class Experiment:
             refuse_forgotten_weights(model, training.y)
         else:
             refuse_class_weights(model, train)
-        names, members = _grouped(model, training.X, request.groups, observed)
+        names, members = _grouped(request, training.X, observed)
         return cls(
             model=model,
             training=training,
@@ -150,6 +156,8 @@ class Experiment:
             feature_names=names,
             members=members,
             beside=train is not None and observed.rows != "oob",
+            level=request.level_of_columns,
+            names_of_X=request.feature_names,
             params=request.params,
             seed=request.seed,
             engine=engine,
@@ -166,6 +174,11 @@ class Experiment:
 
     def changed(self, change: Callable[[pd.DataFrame], pd.DataFrame], copies: Mapping[str, str] | None = None) -> Self:
         """Return the experiment with other columns of the training rows and of the held-out rows."""
+        if self.level == "model" and is_wrapper(self.model):
+            raise CompositionError(
+                "this meta-method changes columns of X, so it cannot score the columns that the trees see: pass "
+                "level='source', or use response_permutation"
+            )
         if copies:
             refuse_more_columns(self.model, self.training.X)
         parts = [
@@ -212,7 +225,8 @@ class Experiment:
         )
         total = np.zeros(self.n_features)
         for member in unwrap(refitted, evaluated.X, evaluated.y, train):
-            total += member.weight * self._member_scores(request, member, scorer)
+            member_at_level = member.at(self.level, self.names_of_X)
+            total += member.weight * self._member_scores(request, member_at_level, scorer)
         return total, {}
 
     def fingerprint(self) -> str:
@@ -230,29 +244,36 @@ class Experiment:
         values, _ = figures_of(scorer, scorer.score(ensemble, rows), ensemble)
         if member.columns is not None:
             values, names = member.columns.sum(values), member.columns.names
-        elif ensemble.named:
-            names = _names_in(self.training.X, ensemble)
         else:
-            names = tuple(map(str, as_frame(self.training.X).columns))
+            names = _columns_of(member, self.training.X)
         place = {name: k for k, name in enumerate(names)}
+        lacking = sorted({column for columns in self.members for column in columns} - place.keys())
+        if lacking:
+            raise CompositionError(
+                f"the transformers were refitted, and do not make the column {lacking[0]!r} again. Pass level='source'"
+            )
         return np.array([sum(values[place[column]] for column in columns) for columns in self.members])
 
 
-def _grouped(model: Any, X: Any, groups: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _grouped(request: Request, X: Any, observed: Scores) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the names of the features that are scored, and the columns of each."""
-    member = unwrap(model)[0]
-    ensemble = member.ensemble
+    member = unwrap(request.model, X)[0].at(request.level_of_columns, request.feature_names)
     if member.columns is not None:
         columns = labels = member.columns.names
-    elif ensemble.named:
-        columns, labels = _names_in(X, ensemble), ensemble.feature_names
     else:
-        columns = tuple(map(str, as_frame(X).columns))
-        labels = columns if hasattr(X, "columns") else ensemble.feature_names
-    grouping = Grouping.of(None if isinstance(groups, str) else groups, labels)
+        columns = _columns_of(member, X)
+        labels = columns if hasattr(X, "columns") else member.ensemble.feature_names
+    grouping = Grouping.of(None if isinstance(request.groups, str) else request.groups, labels)
     return observed.feature_names, tuple(
         tuple(columns[k] for k in np.flatnonzero(grouping.index == number)) for number in range(len(grouping.names))
     )
+
+
+def _columns_of(member: Member, X: Any) -> tuple[str, ...]:
+    """Return names of the columns that a member is trained on: as X has them, where there are no others."""
+    if member.feature_names is not None:
+        return member.feature_names
+    return _names_in(X, member.ensemble) if member.ensemble.named else tuple(map(str, as_frame(X).columns))
 
 
 def _names_in(X: Any, ensemble: TreeEnsemble) -> tuple[str, ...]:

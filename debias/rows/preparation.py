@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.blocks import encode_blocks, refuse_no_block_out
-from debias.data.dataset import Data
+from debias.data.dataset import Data, as_frame
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
@@ -177,7 +177,13 @@ def prepare_data(request: Request, model: Any, scorer: Scorer, engine: Engine) -
     weights = request.sample_weight
     weight = None if weights is None else _weights(weights, np.shape(weights)[0])
     settings: dict[str, Any] = {"seed": request.seed, "n_jobs": request.n_jobs, "engine": engine}
-    return ensemble, Data.of(request.X, request.y, ensemble=ensemble, weight=weight, **settings)
+    X = request.X
+    if request.feature_names is not None:
+        X = as_frame(X)
+        if X.shape[1] != len(request.feature_names):
+            raise RowsError(f"feature_names has {len(request.feature_names)} names, but X has {X.shape[1]} columns")
+        X = X.set_axis(list(request.feature_names), axis=1)
+    return ensemble, Data.of(X, request.y, ensemble=ensemble, weight=weight, **settings)
 
 
 def running_loss_needed(scorers: Iterable[Scorer]) -> bool:

@@ -111,7 +111,7 @@ def test_of_a_pipeline_the_columns_are_the_users(drawn, comparison):
 def test_columns_made_of_columns_are_refused(drawn):
     X, y, forest = drawn
     pipeline = make_pipeline(OneHotEncoder(sparse_output=False), clone(forest)).fit(X[["few", "alone"]], y)
-    with pytest.raises(debias.UnsupportedModelError, match="Compare the model inside"):
+    with pytest.raises(debias.UnsupportedModelError, match="Pass level=.model."):
         debias.compare(pipeline, X[["few", "alone"]], y, ["mdi_oob", "shap"], seed=0)
 
 

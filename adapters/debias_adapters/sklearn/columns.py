@@ -1,74 +1,112 @@
-"""Sources of the columns of scikit-learn's transformers: the input column that each output column is made of."""
+"""Sources of the columns of scikit-learn's transformers: the input columns that each output column is made of."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias_adapters.sklearn.probing import probed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    Sources = list[tuple[int, ...]]
 
-def sources(transformer: Any, n_columns: int) -> NDArray[np.int64]:
-    """Return for each output column the one input column it comes from.
+
+def sources(transformer: Any, n_columns: int, rows: Callable[[], Any] | None = None) -> Sources:
+    """Return for each output column the input columns it comes from.
+
+    The kind of the transformer tells them for encoders, scalers, imputers and selectors. Others are tried on rows.
 
     Parameters
     ----------
     transformer : fitted transformer, or "passthrough", "drop" or None
     n_columns : int
         Number of input columns.
+    rows : callable, optional
+        Returns rows to try the transformer on; without it, transformers of other kinds are refused.
 
     Returns
     -------
-    array of int64 of shape (n_columns_out,)
+    list of tuple of int, of length n_columns_out
 
     Raises
     ------
     UnsupportedModelError
-        An output column is made of several input columns (PCA, interactions), or its source is unknown.
+        The sources of an output column cannot be found.
     """
     if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
-        return np.arange(n_columns)
+        return _singles(range(n_columns))
     if isinstance(transformer, str) and transformer == "drop":
-        return np.zeros(0, dtype=np.int64)
-    for trace in (_composed, _one_input, _by_type):
+        return []
+    composed = _composed(transformer, n_columns, rows)
+    if composed is not None:
+        return composed
+    for trace in (_one_input, _by_type):
         columns = trace(transformer, n_columns)
         if columns is not None:
-            return columns
-    raise UnsupportedModelError(
-        f"the transformer {type(transformer).__name__} makes a column of several columns, or the source of a column is "
-        "unknown: scores cannot be traced back to the columns of X. Score the model behind it on the transformed rows, "
-        "e.g. debias.score(pipeline[-1], pipeline[:-1].transform(X), y)."
-    )
+            return _singles(columns.tolist())
+    if rows is None:
+        raise UnsupportedModelError(
+            f"which columns of X the transformer {type(transformer).__name__} makes its columns of is found by trying "
+            "it on rows, and there are none in memory. Pass X and y in memory, or level='model' to score the columns "
+            "that the trees see"
+        )
+    return probed(transformer, rows())
 
 
-def _composed(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
+def _composed(transformer: Any, n_columns: int, rows: Callable[[], Any] | None) -> Sources | None:
     """Follow the columns through pipelines, unions and column transformers."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import FeatureUnion, Pipeline
 
     if isinstance(transformer, Pipeline):
-        columns = np.arange(n_columns)
-        for _, step in transformer.steps:
-            columns = columns[sources(step, columns.size)]
+        columns = _singles(range(n_columns))
+        for place, (_, step) in enumerate(transformer.steps):
+            seen = None if rows is None else partial(_before, transformer, place, rows)
+            columns = after(columns, sources(step, len(columns), seen))
         return columns
     if isinstance(transformer, FeatureUnion):
-        return np.concatenate([sources(part, n_columns) for _, part in transformer.transformer_list])
+        return [source for _, part in transformer.transformer_list for source in sources(part, n_columns, rows)]
     if isinstance(transformer, ColumnTransformer):
-        input_columns = {
-            name: np.arange(n_columns)[transformer._transformer_to_input_indices[name]]
-            for name, _, _ in transformer.transformers_
-        }
         slices = transformer.output_indices_
-        columns_out = np.full(max(output_slice.stop for output_slice in slices.values()), -1, dtype=np.int64)
+        columns_out: Sources = [()] * max(output_slice.stop for output_slice in slices.values())
         for name, part, _ in transformer.transformers_:
             if slices[name].stop > slices[name].start:
-                columns_out[slices[name]] = input_columns[name][sources(part, input_columns[name].size)]
+                inputs = np.arange(n_columns)[transformer._transformer_to_input_indices[name]].tolist()
+                seen = None if rows is None else partial(_part, transformer, name, inputs, rows)
+                columns_out[slices[name]] = after(_singles(inputs), sources(part, len(inputs), seen))
         return columns_out
     return None
+
+
+def after(first: Sources, second: Sources) -> Sources:
+    """Return the sources of columns that are made by one transformer after another."""
+    return [tuple(sorted({k for j in made_of for k in first[j]})) for made_of in second]
+
+
+def _before(pipeline: Any, place: int, rows: Callable[[], Any]) -> Any:
+    """Return rows as a step of a pipeline sees them."""
+    X = rows()
+    return pipeline[:place].transform(X) if place else X
+
+
+def _part(transformer: Any, name: str, inputs: list[int], rows: Callable[[], Any]) -> Any:
+    """Return rows as a transformer of a ColumnTransformer sees them."""
+    from sklearn.utils import _safe_indexing
+
+    asked = next(columns for part, _, columns in transformer.transformers_ if part == name)
+    is_one = isinstance(asked, (str, int, np.integer))  # the transformer then sees a column of one dimension
+    return _safe_indexing(rows(), inputs[0] if is_one else inputs, axis=1)
+
+
+def _singles(columns: Any) -> Sources:
+    return [(column,) for column in columns]
 
 
 def _one_input(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:

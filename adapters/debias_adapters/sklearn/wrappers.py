@@ -38,7 +38,13 @@ def _pipeline(model: Any) -> Unwrapped:
     if not transformers.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
     names, named = _names(model)
-    inner = Inner(last, f"step {name!r}", transform=transformers.transform, columns=sources(transformers, len(names)))
+    inner = Inner(
+        last,
+        f"step {name!r}",
+        transform=transformers.transform,
+        columns=partial(_sources, transformers, len(names)),
+        feature_names=_names_out(transformers),
+    )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
 
@@ -56,7 +62,13 @@ def _attribute(name: str, model: Any) -> Unwrapped:
 
 def _elimination(model: Any) -> Unwrapped:
     names, named = _names(model)
-    inner = Inner(model.estimator_, "estimator_", transform=model.transform, columns=np.flatnonzero(model.support_))
+    inner = Inner(
+        model.estimator_,
+        "estimator_",
+        transform=model.transform,
+        columns=np.flatnonzero(model.support_),
+        feature_names=_names_out(model),
+    )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
 
@@ -170,9 +182,25 @@ def _names(model: Any) -> tuple[tuple[str, ...], bool]:
         if step is not None and not isinstance(step, str):
             return _names(step)
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{k}" for k in range(model.n_features_in_)), False
-    return tuple(str(name) for name in names), True
+    if names is not None:
+        return tuple(str(name) for name in names), True
+    n_columns = getattr(model, "n_features_in_", None)
+    if n_columns is None:  # a vectorizer takes a list of texts
+        return ("text",), False
+    return tuple(f"x{k}" for k in range(n_columns)), False
+
+
+def _names_out(transformer: Any) -> tuple[str, ...] | None:
+    """Return the names that a transformer gives to its columns; None if it cannot name each."""
+    try:
+        names = tuple(str(name) for name in transformer.get_feature_names_out())
+    except (AttributeError, ValueError, TypeError):  # a step has no names, or would have to be told those of X
+        return None
+    return names if len(set(names)) == len(names) else None
+
+
+def _sources(transformers: Any, n_columns: int, X: Any) -> list[tuple[int, ...]]:
+    return sources(transformers, n_columns, None if X is None else lambda: X)
 
 
 def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:
