@@ -58,6 +58,7 @@ class Table:
         self._array: NDArray[Any] | None = None
         self._given: Any = None
         self._sparse: Any = None
+        self._entries: Any = None
         self.names: tuple[str, ...] | None = None
         twice = repeated(names_of_columns(X) or ())
         if twice:
@@ -68,6 +69,7 @@ class Table:
         if isinstance(frame, nw.DataFrame):
             self._frame, self.shape = frame, frame.shape
             self.names = tuple(str(name) for name in frame.columns)
+            self._entries = _entries_of(X)
         elif hasattr(X, "tocsr"):
             self._sparse, self.shape, self._given = X.tocsr(), X.shape, X
         else:
@@ -158,6 +160,8 @@ class Table:
         if self._sparse is not None:
             dense: NDArray[np.float64] = self._sparse[:, columns].toarray().astype(np.float64)
             return dense
+        if self._entries is not None:
+            return np.asarray(self._entries[:, columns].toarray())
         return frame_rows(self._frame[:, columns], None)
 
     def matrix(
@@ -185,6 +189,8 @@ class Table:
         elif self._sparse is not None:
             assert ensemble.sparse_absent is not None
             part = to_dense(self._sparse if rows is None else self._sparse[rows], ensemble.sparse_absent)
+        elif self._entries is not None:
+            part = (self._entries if rows is None else self._entries[rows]).toarray()
         else:
             part = frame_rows(self._frame, rows)
         if self._order is not None and not self._codes:
@@ -551,6 +557,22 @@ def is_pandas(frame: Any) -> bool:
     return hasattr(native, "to_numpy") and hasattr(native, "dtypes") and hasattr(native, "iloc")
 
 
+def _entries_of(X: Any) -> Any:
+    """Return a pandas frame of sparse columns as a sparse matrix of floats, of which rows are taken fast.
+
+    None if X is anything else, or if a column leaves out another value than 0.
+    """
+    dtypes = getattr(X, "dtypes", None)
+    if not hasattr(X, "sparse") or not all(_is_sparse_number(dtype) and dtype.fill_value == 0 for dtype in dtypes):
+        return None
+    return X.sparse.to_coo().tocsr().astype(np.float64)
+
+
+def _is_sparse_number(dtype: Any) -> bool:
+    """Whether a type of a pandas column is that of a sparse column of numbers."""
+    return getattr(getattr(dtype, "subtype", None), "kind", "") in ("f", "i", "u", "b")
+
+
 def refuse_non_numeric(frame: Any) -> None:
     """Raise a RowsError if columns of a frame are not numeric; the message names them."""
     wrong = {
@@ -558,6 +580,9 @@ def refuse_non_numeric(frame: Any) -> None:
         for name, dtype in zip(frame.columns, frame.schema.dtypes(), strict=True)
         if not (dtype.is_numeric() or str(dtype) == "Boolean")
     }
+    if wrong and is_pandas(frame):
+        native = dict(zip(wrong, frame.to_native()[list(wrong)].dtypes, strict=True))
+        wrong = {name: dtype for name, dtype in wrong.items() if not _is_sparse_number(native[name])}
     if wrong:
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "

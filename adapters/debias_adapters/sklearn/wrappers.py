@@ -12,6 +12,7 @@ import debias
 from debias.errors import UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn import refit
+from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def _pipeline(model: Any) -> Unwrapped:
         f"step {name!r}",
         transform=transformers.transform,
         columns=partial(_sources, transformers, len(names)),
-        feature_names=_names_out(transformers),
+        feature_names=names_out(transformers, names),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
@@ -67,7 +68,7 @@ def _elimination(model: Any) -> Unwrapped:
         "estimator_",
         transform=model.transform,
         columns=np.flatnonzero(model.support_),
-        feature_names=_names_out(model),
+        feature_names=names_out(model, names),
     )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
@@ -188,15 +189,6 @@ def _names(model: Any) -> tuple[tuple[str, ...], bool]:
     if n_columns is None:  # a vectorizer takes a list of texts
         return ("text",), False
     return tuple(f"x{k}" for k in range(n_columns)), False
-
-
-def _names_out(transformer: Any) -> tuple[str, ...] | None:
-    """Return the names that a transformer gives to its columns; None if it cannot name each."""
-    try:
-        names = tuple(str(name) for name in transformer.get_feature_names_out())
-    except (AttributeError, ValueError, TypeError):  # a step has no names, or would have to be told those of X
-        return None
-    return names if len(set(names)) == len(names) else None
 
 
 def _sources(transformers: Any, n_columns: int, X: Any) -> list[tuple[int, ...]]:
