@@ -278,7 +278,7 @@ class _Kept:
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
             self.n_values = distinct_values(matrix, grouping) if self.n_values is None else self.n_values
             del matrix
-            if self._warn and member.columns is None:  # transformers may make repeated rows
+            if self._warn and member.X is self._request.X:  # transformers may make repeated rows
                 warn_of_repeats(rows.table, prepared.log)
             yield
         if len(self._request.members) == 1:

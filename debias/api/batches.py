@@ -19,7 +19,7 @@ from debias.models.wrappers import is_wrapper, unwrap, warn_of_version
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
 from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
-from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, without_bags
+from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, of_resampled, without_bags
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
@@ -77,6 +77,8 @@ def prepared_batches(
     members, X = request.members, request.X
     streams = []
     for number, member in enumerate(members):
+        if member.resampled is not None:
+            of_resampled(member.resampled, request.rows)
         log, source = WarningLogOnce((*member.notes, *member.ensemble.notes)), None
         warn_of_version(member, members, log)
         if isinstance(X, NodeSums):

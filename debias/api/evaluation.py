@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 MOST_ROUTED = 1e8
 """With more rows times trees, an audit leaves the test of dependence out unless it is asked for."""
+MOST_FITTED = 2e8
+"""With more rows times trees times features, an audit leaves that test out too: it would take more than a minute."""
 BYTES_A_ROUTE = 16
 """Memory of linear effects for each row and tree."""
 
@@ -367,6 +369,13 @@ def _can_test_dependence(prepared: Prepared) -> bool:
     if rows.kind != "oob" and (rows.kind != "held-out" or rows.train is None):
         return False
     n_routed = prepared.ensemble.n_trees * (rows.n_rows if rows.kind == "oob" else rows.n_rows + rows.train.n_rows)
+    n_fitted = n_routed * prepared.ensemble.n_features
+    if n_routed <= MOST_ROUTED and n_fitted > MOST_FITTED:
+        prepared.log.add(
+            f"dependence was not tested: rows times trees times features are {n_fitted:.2g}, more than "
+            f"{MOST_FITTED:.0e}, and the test would take minutes. Pass test='combined' to test it"
+        )
+        return False
     if n_routed <= MOST_ROUTED:
         return True
     prepared.log.warn(

@@ -35,6 +35,9 @@ class Inner:
         computed from. A callable gets X as the outer model sees it, or None, and returns them; it may raise an
         UnsupportedModelError. It is called only if scores are traced back to the columns of the outer model. None if
         the columns are the same.
+    resampled : str, or None
+        Why the rows that this model was grown on are not rows of X: the outer model resampled them before. Such a model
+        is scored only on rows that the user states the kind of.
     feature_names : tuple of str, or None
         Names that the outer model gives to the columns of this model, if it gives any.
     """
@@ -45,6 +48,7 @@ class Inner:
     transform: Callable[[Any], Any] | None = None
     response: Callable[[Any], Any] | None = None
     columns: Columns | Callable[[Any], Columns] | None = None
+    resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
 
 

@@ -76,6 +76,8 @@ class Member:
         Warnings about the models around it.
     named : bool
         False if the names in `sources` were made up.
+    resampled : str, or None
+        Why the rows that the model was grown on are not rows of X.
     feature_names : tuple of str, or None
         Names of the columns of the model, for a model that stores none.
     """
@@ -90,6 +92,7 @@ class Member:
     sources: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     named: bool = True
+    resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
 
     @cached_property
@@ -247,6 +250,7 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
                     sources=sources,
                     notes=notes,
                     named=named,
+                    resampled=inner.resampled or member.resampled,
                     feature_names=names,
                 )
             )

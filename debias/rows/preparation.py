@@ -15,7 +15,7 @@ from debias.errors import RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
-from debias.rows.provenance import Provenance, known_bags, prove_training, resolve
+from debias.rows.provenance import Provenance, known_bags, of_resampled, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.warning_log import WarningLog
@@ -89,6 +89,9 @@ def prepare(
         kind = request.rows
         in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
         provenance = _KNOWN
+    elif member.resampled is not None:
+        verify_prediction(ensemble, model, table)
+        kind, in_bag, provenance = request.rows, None, of_resampled(member.resampled, request.rows)
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
@@ -102,7 +105,7 @@ def prepare(
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
     train = None
-    if member.train is not None:
+    if member.train is not None and member.resampled is None:
         train = training_rows(ensemble, model, member.train, request.n_jobs, log, known)
     data = None
     if any(isinstance(scorer, DataScorer) for scorer in scorers):

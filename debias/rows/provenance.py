@@ -145,6 +145,37 @@ def check_kind(rows: str) -> None:
         raise RowsError(f"rows={rows!r} is not one of {', '.join(map(repr, KINDS))}")
 
 
+def of_resampled(reason: str, rows: str) -> Provenance:
+    """Return the provenance of rows for a model that was grown on other rows than those of any X.
+
+    Parameters
+    ----------
+    reason : str
+        Why the rows of the trees are not rows of X.
+    rows : str
+        The kind of the rows, as the user states it.
+
+    Raises
+    ------
+    InBagUnavailableError
+        `rows` is "oob".
+    ProvenanceError
+        `rows` is "auto": training rows could not be told from fresh rows.
+    """
+    check_kind(rows)
+    if rows == "oob":
+        raise InBagUnavailableError(
+            f"the trees were not grown on the rows of X: {reason}. So no row can be proven to be out of bag. Pass rows "
+            "the model has not seen, with rows='held-out'"
+        )
+    if rows == "auto":
+        raise ProvenanceError(
+            f"debias cannot tell whether the model has seen these rows, because {reason}. For rows it has not seen "
+            "pass rows='held-out'; rows='train' scores training rows, and such scores are biased"
+        )
+    return Provenance(rows, "stated by the user", f"rows={rows!r}, and the training rows are not known: {reason}")
+
+
 def as_out_of_bag(
     ensemble: TreeEnsemble,
     model: Any,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn import refit
 from debias_adapters.sklearn.column_names import names_out
@@ -35,18 +35,30 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
 
 def _pipeline(model: Any) -> Unwrapped:
     name, last = model.steps[-1]
-    transformers, rewrap = model[:-1], partial(refit.refit_pipeline, model)
+    samplers = [step for step in model.steps[:-1] if hasattr(step[1], "fit_resample")]  # of imbalanced-learn
+    transformers, rewrap, resampled = model[:-1], partial(refit.refit_pipeline, model), None
+    if samplers:
+        transformers, rewrap = _without(samplers, model), partial(refit.refit_whole, model)
+        resampled = f"the pipeline resamples its training rows ({', '.join(type(step).__name__ for _, step in samplers)})"
     if not transformers.steps:
-        return Unwrapped("Pipeline", (Inner(last, f"step {name!r}"),), rewrap=rewrap)
+        return Unwrapped("Pipeline", (Inner(last, f"step {name!r}", resampled=resampled),), rewrap=rewrap)
     names, named = _names(model)
     inner = Inner(
         last,
         f"step {name!r}",
         transform=transformers.transform,
         columns=partial(_sources, transformers, len(names)),
+        resampled=resampled,
         feature_names=names_out(transformers, names),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
+
+
+def _without(samplers: list[tuple[str, Any]], model: Any) -> Any:
+    """Return the steps of a pipeline before the last one that transform rows at prediction."""
+    from sklearn.pipeline import Pipeline
+
+    return Pipeline([step for step in model.steps[:-1] if step not in samplers])
 
 
 def _search(model: Any) -> Unwrapped:
@@ -98,6 +110,40 @@ def _multi_output(model: Any) -> Unwrapped:
     )
     rewrap = partial(refit.refit_members, [member.response for member in inner], model)
     return Unwrapped(kind, inner, note=f"scores are sums over the {len(models)} responses", rewrap=rewrap)
+
+
+def _one_against_rest(model: Any) -> Unwrapped:
+    models, labels = model.estimators_, model.label_binarizer_
+    constant = [k for k, part in enumerate(models) if not hasattr(part, "get_params")]
+    if constant:
+        raise UnsupportedModelError(
+            f"in this OneVsRestClassifier the model of class {model.classes_[constant[0]]!r} is a constant: in training "
+            "no row had the class, or every row. Fit it on rows with and without each class"
+        )
+    inner = tuple(
+        Inner(part, f"class {label!r}", response=partial(_one_class, labels, k))
+        for k, (part, label) in enumerate(zip(models, model.classes_[-len(models) :].tolist(), strict=True))
+    )
+    note = f"scores are sums over {len(models)} models, each of which tells one class from the others"
+    rewrap = partial(refit.refit_members, [member.response for member in inner], model)
+    return Unwrapped("OneVsRestClassifier", inner, note=note, rewrap=rewrap)
+
+
+def _one_against_one(model: Any) -> Unwrapped:
+    raise UnsupportedModelError(
+        f"each of the {len(model.estimators_)} models in this OneVsOneClassifier was trained on the rows of two classes "
+        "only, and their votes do not add up. Score them one by one on these rows: for the first, "
+        "rows = numpy.isin(y, model.classes_[:2]); debias.score(model.estimators_[0], X[rows], "
+        "(y[rows] == model.classes_[1]).astype(int))"
+    )
+
+
+def _output_code(model: Any) -> Unwrapped:
+    raise UnsupportedModelError(
+        "the models in this OutputCodeClassifier tell random sets of classes apart, and the nearest code decides, so "
+        "their scores do not add up. Score model.estimators_ one by one, each with the column of "
+        "model.code_book_[numpy.searchsorted(model.classes_, y)] it was trained on"
+    )
 
 
 def _vote(model: Any) -> Unwrapped:
@@ -161,6 +207,9 @@ WRAPPERS: dict[tuple[str, tuple[str, ...]], Callable[[Any], Unwrapped]] = {
     ("sklearn.compose", ("TransformedTargetRegressor",)): _transformed_target,
     ("sklearn.multioutput", ("MultiOutputClassifier", "MultiOutputRegressor")): _multi_output,
     ("sklearn.multioutput", ("ClassifierChain", "RegressorChain")): _chain,
+    ("sklearn.multiclass", ("OneVsRestClassifier",)): _one_against_rest,
+    ("sklearn.multiclass", ("OneVsOneClassifier",)): _one_against_one,
+    ("sklearn.multiclass", ("OutputCodeClassifier",)): _output_code,
     ("sklearn.ensemble", ("VotingClassifier", "VotingRegressor")): _vote,
     ("sklearn.ensemble", ("StackingClassifier", "StackingRegressor")): _stack,
 }
@@ -204,8 +253,20 @@ def _transform_target(transformer: Any, y: Any) -> NDArray[np.float64]:
 def _response_column(which: int, n_responses: int, y: Any) -> NDArray[Any]:
     columns = np.asarray(y)
     if columns.ndim != 2 or columns.shape[1] != n_responses:
-        raise debias.RowsError(f"y must have {n_responses} columns, as in training; it has shape {columns.shape}")
+        raise RowsError(f"y must have {n_responses} columns, as in training; it has shape {columns.shape}")
     return columns[:, which]
+
+
+def _one_class(labels: Any, which: int, y: Any) -> NDArray[np.int64]:
+    """Return whether each row is of a class, or of the second of two, as a OneVsRestClassifier encodes it."""
+    given = np.asarray(y)
+    if given.ndim == 1:
+        unknown = sorted(set(given.tolist()) - set(labels.classes_.tolist()), key=str)
+        if unknown:
+            raise RowsError(f"y has labels that the model never saw: {unknown[:5]}")
+    columns = labels.transform(given)
+    dense = columns.toarray() if hasattr(columns, "toarray") else np.asarray(columns)
+    return dense[:, which].astype(np.int64)
 
 
 def _encoded(encoder: Any, y: Any) -> NDArray[Any]:
