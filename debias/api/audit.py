@@ -26,6 +26,7 @@ from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_re
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.trees.fingerprint import feed, feed_trees
+from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -209,6 +210,10 @@ def audit(
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:
         raise RowsError("an audit needs all rows at once: pass X and y in memory; debias.score takes rows in batches")
+    for member in request.members:
+        objective = member.ensemble.objective
+        if isinstance(objective, UnscoredObjective):
+            raise CompositionError(objective.why)
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
     if procedure is not None and not is_one(request.members):

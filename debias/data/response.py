@@ -59,6 +59,25 @@ class Response:
         )
 
 
+class UnscoredResponse(Response):
+    """The response of a model whose objective gives rows no gradient: y itself for metrics, and no `values`."""
+
+    def __init__(self, ensemble: TreeEnsemble, target: NDArray[np.float64], margin: NDArray[np.float64] | None) -> None:
+        for name, array in (("codes", None), ("target", target), ("margin", margin), ("_ensemble", ensemble)):
+            object.__setattr__(self, name, array)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """Raise a CompositionError that says why there are none, and which scorers need none."""
+        return self._ensemble.objective.response(self.target, self.target)  # type: ignore[attr-defined]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        assert self.target is not None
+        return len(self.target)
+
+
 def encode(
     y: Any, ensemble: TreeEnsemble, n_rows: int, log: WarningLog | None = None, base_margin: Any = None
 ) -> Response:
@@ -98,6 +117,8 @@ def encode(
     if not ensemble.averaged:
         numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
+        if not ensemble.objective.has_response:
+            return UnscoredResponse(ensemble, np.ascontiguousarray(numbers), margin)
         return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
     return Response(codes=None, values=numbers - ensemble.centre)
 

@@ -494,8 +494,8 @@ def refuse_library_rows(X: Any) -> None:
     if hasattr(X, "get_label"):
         kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
         raise RowsError(
-            f"X is a {kind}, which holds the rows in a form of its library. Pass the table that it was made from (an "
-            "array or a data frame), and y"
+            f"X has the type {kind}, which holds rows in a form of its library. Pass the table that it was made from "
+            "(an array or a data frame), and y"
         )
 
 
@@ -562,8 +562,9 @@ def _entries_of(X: Any) -> Any:
 
     None if X is anything else, or if a column leaves out another value than 0.
     """
-    dtypes = getattr(X, "dtypes", None)
-    if not hasattr(X, "sparse") or not all(_is_sparse_number(dtype) and dtype.fill_value == 0 for dtype in dtypes):
+    if not hasattr(X, "sparse"):
+        return None
+    if not all(_is_sparse_number(dtype) and dtype.fill_value == 0 for dtype in X.dtypes):
         return None
     return X.sparse.to_coo().tocsr().astype(np.float64)
 

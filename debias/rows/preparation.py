@@ -95,7 +95,7 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
-        if kind == "held-out":
+        if kind == "held-out" and ensemble.objective.has_response:
             warn_of_another_response(ensemble, table, response, log)
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":

@@ -272,7 +272,8 @@ def _recovered_bags(
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
     from debias.hooks.registry import plugin_manager
 
-    y = response.codes if response.codes is not None else response.values
+    numbers = response.values if ensemble.objective.has_response else response.target
+    y = response.codes if response.codes is not None else numbers
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
         raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")

@@ -13,6 +13,7 @@ from debias.errors import CompositionError, RowsError
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
+from debias.trees.objectives import UnscoredObjective
 from debias.trees.routing import Router, route, row_blocks
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ class EvaluationRows(ABC):
 
     def refuse_running_loss(self) -> NoReturn:
         """Raise a CompositionError that says why there is no running loss."""
+        objective = self.ensemble.objective
+        if isinstance(objective, UnscoredObjective):
+            raise CompositionError(objective.why)
         raise CompositionError(
             "oob_loss is not defined on the out-of-bag rows of an additive model, because no row is out of every bag. "
             "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"

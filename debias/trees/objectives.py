@@ -61,6 +61,11 @@ class Objective:
         return True
 
     @property
+    def has_response(self) -> bool:
+        """Whether each row has a gradient of its own, and so a response that scores are computed from."""
+        return True
+
+    @property
     def curvature_needs_response(self) -> bool:
         """Whether the hessian of a row depends on its response, and not on its margin alone."""
         depending = ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")
@@ -201,6 +206,71 @@ class CustomObjective(Objective):
     def loss(self, y: Array, margin: Array) -> Array:
         """Raise a CompositionError: the loss is not known."""
         raise CompositionError(_NO_LOSS)
+
+
+@dataclass(frozen=True)
+class UnscoredObjective(Objective):
+    """An objective that compares rows with each other, so that no row has a gradient of its own.
+
+    Only scorers that need the trees, or predictions and a metric, can score such a model.
+
+    Parameters
+    ----------
+    name : str
+        As the library calls it.
+    reason : str
+        Why a row has no gradient.
+    link : callable, optional
+        Returns the prediction at margins; by default it is the margin.
+    """
+
+    name: str = "unscored"
+    reason: str = field(default="", compare=False)
+    link: Callable[[Array], Array] | None = field(default=None, compare=False)
+
+    @property
+    def why(self) -> str:
+        """What cannot be computed, why, and which scorers work."""
+        return (
+            f"scores against the response are not defined for a model with objective {self.name!r}: {self.reason}. "
+            "The scorers native, gain, cover, split_count and shap work, and permutation with metric=, a function "
+            "(estimator, X, y) -> number, higher is better"
+        )
+
+    @property
+    def code(self) -> int:
+        """Raise a CompositionError: no compiled loop has the loss."""
+        raise CompositionError(self.why)
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss of a row is known: never."""
+        return False
+
+    @property
+    def has_response(self) -> bool:
+        """Whether each row has a gradient of its own: never."""
+        return False
+
+    @property
+    def curvature_needs_response(self) -> bool:
+        """Whether the hessian depends on the response: always True, because it depends on other rows."""
+        return True
+
+    def check(self, y: Array) -> None:
+        """Accept any response."""
+
+    def response(self, y: Array, margin: Array) -> Array:
+        """Raise a CompositionError: there is no gradient of a row."""
+        raise CompositionError(self.why)
+
+    def mean(self, margin: Array) -> Array:
+        """Return the prediction of the library at a margin."""
+        return margin if self.link is None else self.link(margin)
+
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Raise a CompositionError: there is no loss of a row."""
+        raise CompositionError(self.why)
 
 
 _NO_LOSS = "this model has a custom objective: its gradient is known, but its loss is not"

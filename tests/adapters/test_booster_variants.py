@@ -402,29 +402,61 @@ def test_lightgbm_files_with_either_line_end(ends, tmp_path):
     assert ensemble.category_labels.keys() == {4, 5}
 
 
-# --- What neither can be audited for -------------------------------------------------------------------
+# --- Objectives that only scorers without a response can score -------------------------------------------
+
+
+def mean_absolute_contributions(booster, X):
+    """The library's own SHAP values."""
+    if hasattr(booster, "save_raw"):
+        values = booster.predict(xgboost.DMatrix(X), pred_contribs=True)
+    else:
+        values = booster.predict(X, pred_contrib=True)
+    return np.abs(values[:, :-1]).mean(axis=0)
+
+
+def negative_error(estimator, X, y):
+    return -np.mean((estimator.predict(X) - y) ** 2)
+
+
+def scored_without_a_response(booster, X, y, objective):
+    X = features(seed=1)  # fresh rows; y is any response
+    shap = debias.score(booster, X, y, "shap", rows="held-out").values
+    np.testing.assert_allclose(shap, mean_absolute_contributions(booster, X), rtol=1e-4, atol=1e-6)
+    native = debias.score(booster, X, y, "native", rows="held-out").values
+    assert np.isfinite(native).all()
+    drop = debias.score(booster, X, y, "permutation", metric=negative_error, n_repeats=1, rows="held-out", seed=0)
+    predicted = booster.predict(xgboost.DMatrix(X) if hasattr(booster, "save_raw") else X)
+    assert drop.details["baseline"] == pytest.approx(-np.mean((predicted - y) ** 2), rel=1e-4)
+    with pytest.raises(debias.CompositionError, match="no metric by default: pass metric="):
+        debias.score(booster, X, y, "permutation", rows="held-out")
+    for ask in (
+        lambda: debias.score(booster, X, y, rows="held-out"),
+        lambda: debias.score(booster, X, y, "oob_loss", rows="held-out"),
+        lambda: debias.score(booster, X, y, "shap_oob", rows="held-out"),
+        lambda: debias.audit(booster, X, y, rows="held-out"),
+    ):
+        with pytest.raises(debias.CompositionError, match=f"objective '{objective}': .* native, gain, .* metric="):
+            ask()
 
 
 @pytest.mark.parametrize("objective", ["rank:pairwise", "survival:cox", "survival:aft"])
-def test_xgboost_objectives_without_a_gradient_of_a_row_are_refused_by_name(objective):
+def test_xgboost_objectives_without_a_gradient_of_a_row_are_scored_without_a_response(objective):
     X = features()
     y = np.abs(response("", X)) + 0.1
     more = {"label_lower_bound": y, "label_upper_bound": y} if objective.endswith("aft") else {"label": y}
     if objective.startswith("rank"):
         more = {"label": (y > 1).astype(int), "group": [N // 2, N - N // 2]}
     booster = xgboost.train({"objective": objective, "nthread": 1}, xgboost.DMatrix(X, **more), 2)
-    with pytest.raises(debias.UnsupportedModelError, match=f"objective '{objective}', which cannot be audited: "):
-        debias.extract(booster)
+    scored_without_a_response(booster, X, y, objective)
 
 
 @pytest.mark.parametrize("objective", ["lambdarank", "rank_xendcg", "cross_entropy_lambda"])
-def test_lightgbm_objectives_without_a_gradient_of_a_row_are_refused_by_name(objective):
+def test_lightgbm_objectives_without_a_gradient_of_a_row_are_scored_without_a_response(objective):
     X = features()
     y = (response("", X) > 0).astype(int)
     group = None if objective.startswith("cross") else np.array([N // 2, N - N // 2])  # LightGBM 4.3 takes no list
     booster = lightgbm.train({"objective": objective, "verbose": -1}, lightgbm.Dataset(X, y, group=group), 2)
-    with pytest.raises(debias.UnsupportedModelError, match=f"objective '{objective}', which cannot be audited: "):
-        debias.extract(booster)
+    scored_without_a_response(booster, X, y, objective)
 
 
 # --- a third reader ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
+from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
@@ -29,6 +30,20 @@ if TYPE_CHECKING:
 
 MEANS_OF_Y = ("squared_error", "absolute_error", "huber", "fair", "quantile", "absolute_percentage_error")
 """Objectives whose margins are on the scale of y. The leaf values of their forests are averages of y."""
+
+
+@debias.hookimpl
+def debias_unwrap(model: Any) -> Unwrapped | None:
+    """Return the boosters of a cross-validation, ``lgb.cv(..., return_cvbooster=True)["cvbooster"]``."""
+    lightgbm = sys.modules.get("lightgbm")
+    if lightgbm is None or not isinstance(model, lightgbm.CVBooster):
+        return None
+    if not model.boosters:
+        raise UnsupportedModelError("this CVBooster has no boosters: pass the one that lightgbm.cv returns")
+    n_folds = len(model.boosters)
+    inner = tuple(Inner(booster, f"fold {k}", 1 / n_folds) for k, booster in enumerate(model.boosters))
+    note = f"scores are means over the boosters of {n_folds} folds; each has seen the training rows of the other folds"
+    return Unwrapped("CVBooster", inner, note=note)
 
 
 @debias.hookimpl

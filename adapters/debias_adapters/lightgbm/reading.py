@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.trees.objectives import Objective
+from debias.trees.objectives import Objective, UnscoredObjective
 from debias_adapters.lightgbm.decimals import read_lines
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ PARAMETERS = {
     "poisson": "poisson_max_delta_step",
     "tweedie": "tweedie_variance_power",
 }
-REFUSED = {
+UNSCORED = {
     "lambdarank": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
     "rank_xendcg": "a ranking loss compares rows of one query, so a row has no gradient of its own",
     "cross_entropy_lambda": "row weights are part of its link, and the model does not keep them",
@@ -123,10 +123,9 @@ class ModelText:
     def objective(self, source: str) -> Objective | None:
         """Return the objective, or None if it was a function of the user."""
         name, *words = self.head.get("objective", "custom").split()
-        if name in REFUSED:
-            raise UnsupportedModelError(
-                f"this {source} has objective {name!r}, which cannot be audited: {REFUSED[name]}"
-            )
+        if name in UNSCORED:
+            link = (lambda margin: np.log1p(np.exp(margin))) if name == "cross_entropy_lambda" else None
+            return UnscoredObjective(name, reason=UNSCORED[name], link=link)
         if name in ("custom", "none"):
             return None
         if name not in OBJECTIVES or ("sqrt" in words and name != "regression"):

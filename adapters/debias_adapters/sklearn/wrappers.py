@@ -39,7 +39,9 @@ def _pipeline(model: Any) -> Unwrapped:
     transformers, rewrap, resampled = model[:-1], partial(refit.refit_pipeline, model), None
     if samplers:
         transformers, rewrap = _without(samplers, model), partial(refit.refit_whole, model)
-        resampled = f"the pipeline resamples its training rows ({', '.join(type(step).__name__ for _, step in samplers)})"
+        resampled = (
+            f"the pipeline resamples its training rows ({', '.join(type(step).__name__ for _, step in samplers)})"
+        )
     if not transformers.steps:
         return Unwrapped("Pipeline", (Inner(last, f"step {name!r}", resampled=resampled),), rewrap=rewrap)
     names, named = _names(model)
@@ -117,8 +119,8 @@ def _one_against_rest(model: Any) -> Unwrapped:
     constant = [k for k, part in enumerate(models) if not hasattr(part, "get_params")]
     if constant:
         raise UnsupportedModelError(
-            f"in this OneVsRestClassifier the model of class {model.classes_[constant[0]]!r} is a constant: in training "
-            "no row had the class, or every row. Fit it on rows with and without each class"
+            f"in this OneVsRestClassifier the model of class {model.classes_[constant[0]]!r} is a constant: in "
+            "training no row had the class, or every row. Fit it on rows with and without each class"
         )
     inner = tuple(
         Inner(part, f"class {label!r}", response=partial(_one_class, labels, k))
@@ -131,8 +133,8 @@ def _one_against_rest(model: Any) -> Unwrapped:
 
 def _one_against_one(model: Any) -> Unwrapped:
     raise UnsupportedModelError(
-        f"each of the {len(model.estimators_)} models in this OneVsOneClassifier was trained on the rows of two classes "
-        "only, and their votes do not add up. Score them one by one on these rows: for the first, "
+        f"each of the {len(model.estimators_)} models in this OneVsOneClassifier was trained on the rows of two "
+        "classes only, and their votes do not add up. Score them one by one on these rows: for the first, "
         "rows = numpy.isin(y, model.classes_[:2]); debias.score(model.estimators_[0], X[rows], "
         "(y[rows] == model.classes_[1]).astype(int))"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.trees.objectives import Objective
+from debias.trees.objectives import Objective, UnscoredObjective
 from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:
@@ -39,11 +39,13 @@ PARAMETERS = {
     "count:poisson": ("poisson_regression_param", "max_delta_step"),
     "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
 }
-REFUSED = {
+UNSCORED = {
     "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
     "survival:cox": "the partial likelihood compares rows at risk, so a row has no gradient of its own",
     "survival:aft": "its response is an interval, and y has one number for each row",
 }
+LOG_LINKS = ("survival:cox", "survival:aft")
+"""Such objectives whose margins are logs of predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +130,9 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     gradient of the absolute error or quantile loss itself in both cases.
     """
     name = learner["objective"]["name"]
-    for prefix, reason in REFUSED.items():
+    for prefix, reason in UNSCORED.items():
         if name.startswith(prefix):
-            raise UnsupportedModelError(f"this {source} has objective {name!r}, which cannot be audited: {reason}")
+            return UnscoredObjective(name, reason=reason, link=np.exp if name in LOG_LINKS else None)
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
@@ -181,7 +183,7 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
         if score.min() <= 0 or score.max() >= 1:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
-    elif objective.name in ("poisson", "gamma", "tweedie"):
+    elif objective.name in ("poisson", "gamma", "tweedie", *LOG_LINKS):
         if score.min() <= 0:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on zeros only")
         score = np.log(score)
