@@ -115,7 +115,7 @@ class Request:
 
     def without_rows(self) -> Request:
         """Return the request without evaluation rows."""
-        return replace(self, X=None)
+        return replace(self, X=None, level=self.level_of_columns)
 
 
 def _names_for(X: Any, feature_names: Any) -> tuple[str, ...] | None:
