@@ -417,4 +417,8 @@ def _made_up(member: Member, scores: Scores) -> bool:
     """Whether scores have the names that a library gave to the columns of an array."""
     if member.columns is not None:
         return not member.named and scores.feature_names == member.columns.names
-    return member.feature_names is None and not member.ensemble.named and scores.feature_names == member.ensemble.feature_names
+    return (
+        member.feature_names is None
+        and not member.ensemble.named
+        and scores.feature_names == member.ensemble.feature_names
+    )

@@ -191,7 +191,7 @@ def trees_of(model: Any) -> TreeEnsemble:
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is None:
         if isinstance(model, type):
-            raise UnsupportedModelError(f"{model.__name__} is a class: pass a model, that is, a fitted instance of it")
+            raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")
         if isinstance(model, (list, tuple)):
             raise UnsupportedModelError(f"a {type(model).__name__} of models is not a model: pass them one by one")
         kind = type(model)

@@ -15,7 +15,13 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, 
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 
 import debias
 from debias_adapters.sklearn import probing
@@ -93,7 +99,10 @@ def test_groups_of_words(of_words):
     [
         (CountVectorizer(), tuple(sorted(WORDS))),
         (HashingVectorizer(n_features=64), tuple(f"x{k}" for k in range(64))),
-        (make_pipeline(TfidfVectorizer(), TruncatedSVD(3, random_state=0)), tuple(f"truncatedsvd{k}" for k in range(3))),
+        (
+            make_pipeline(TfidfVectorizer(), TruncatedSVD(3, random_state=0)),
+            tuple(f"truncatedsvd{k}" for k in range(3)),
+        ),
         (FeatureUnion([("w", TfidfVectorizer()), ("n", TfidfVectorizer())]), None),
     ],
     ids=["count", "hashing", "svd", "union"],
@@ -233,7 +242,7 @@ def test_probing_finds_what_each_column_is_made_of(container):
 
     transformer = FunctionTransformer(change, accept_sparse=True, validate=False).fit(X)
     assert probing.probed(transformer, X) == [(2,), (0, 1), (), (1,)]
-    after = (X != before).sum() if hasattr(X, "tocsr") else (np.asarray(X) != np.asarray(before)).sum()
+    after = (before != X).sum() if hasattr(X, "tocsr") else (np.asarray(X) != np.asarray(before)).sum()
     assert after == 0
 
 
@@ -294,7 +303,11 @@ def test_names_for_a_sparse_matrix():
         model, X.toarray(), RESPONSE, "response_permutation(mdi, replicates=3)", feature_names=list("abc"), seed=0
     )
     assert permuted.feature_names == ("a", "b", "c")
-    assert debias.score(None, X.toarray(), RESPONSE, "guide", feature_names=list("abc")).feature_names == ("a", "b", "c")
+    assert debias.score(None, X.toarray(), RESPONSE, "guide", feature_names=list("abc")).feature_names == (
+        "a",
+        "b",
+        "c",
+    )
 
 
 @pytest.mark.parametrize(
@@ -355,7 +368,7 @@ def test_rows_in_the_form_of_a_library_are_refused(make):
 
 @pytest.mark.parametrize(
     ("model", "complaint"),
-    [(RandomForestRegressor, "RandomForestRegressor is a class"), ([], "a list of models is not a model")],
+    [(RandomForestRegressor, "RandomForestRegressor'> is a class"), ([], "a list of models is not a model")],
 )
 def test_what_is_no_model_is_told(model, complaint):
     with pytest.raises(debias.UnsupportedModelError, match=complaint):

@@ -115,8 +115,10 @@ def _multi_output(model: Any) -> Unwrapped:
 
 
 def _one_against_rest(model: Any) -> Unwrapped:
+    from sklearn.multiclass import _ConstantPredictor
+
     models, labels = model.estimators_, model.label_binarizer_
-    constant = [k for k, part in enumerate(models) if not hasattr(part, "get_params")]
+    constant = [k for k, part in enumerate(models) if isinstance(part, _ConstantPredictor)]
     if constant:
         raise UnsupportedModelError(
             f"in this OneVsRestClassifier the model of class {model.classes_[constant[0]]!r} is a constant: in "
