@@ -150,7 +150,7 @@ def brute_force(model, X, y, tmp_path):
             return (step((*path, 0)) + step((*path, 1))) / 2
 
         for level, split in enumerate(tree["splits"]):
-            name = " & ".join(X.columns[k] for k in sorted(set(columns[split["split_index"]])))
+            name = " + ".join(X.columns[k] for k in sorted(set(columns[split["split_index"]])))
             score.setdefault(name, 0.0)
             answers = bits[leaves[:, number]][:, : level + 1]
             for path in {tuple(row[:level]) for row in answers.tolist()}:
@@ -175,7 +175,7 @@ def test_scores_are_the_definition_with_catboosts_own_leaves(task, how, tmp_path
     assert list(found)[: X.shape[1]] == list(X.columns)
     assert set(expected) <= set(found)
     if how in ("combinations", "ordered"):
-        assert any(" & " in name for name in found)
+        assert any(" + " in name for name in found)
     for name, value in found.items():
         assert value == pytest.approx(expected.get(name, 0.0), rel=1e-6, abs=1e-9)
 
@@ -256,8 +256,8 @@ def test_columns_permuted_together_with_their_combination_are_the_users_columns(
     X, y = draw()
     model = boosted(cat_features=names, max_ctr_complexity=2, iterations=60, depth=6).fit(X[names], y)
     X_new, y_new = draw(seed=1)
-    assert debias.extract(model).feature_names == ("city", "job", "city & job")
-    scorer = debias.scorer("permutation", together={"place": [*names, "city & job"]}, n_repeats=1)
+    assert debias.extract(model).feature_names == ("city", "job", "city + job")
+    scorer = debias.scorer("permutation", together={"place": [*names, "city + job"]}, n_repeats=1)
     found = debias.score(model, X_new[names], y_new, scorer, rows="held-out", seed=3).details["together"]["place"]
     generator = np.random.RandomState(np.random.RandomState(3).randint(np.iinfo(np.int32).max + 1))
     order = np.arange(N)
@@ -294,11 +294,11 @@ def test_reported_importance_is_catboosts_with_a_row_for_each_combination(how):
     assert kind == "prediction values change"
     names, rows = member.columns.names, np.bincount(member.columns.index, importance)
     assert rows.sum() == pytest.approx(model.feature_importances_.sum())
-    if not any(" & " in name for name in names):
+    if not any(" + " in name for name in names):
         np.testing.assert_allclose(rows, model.feature_importances_, rtol=1e-6)
     for name, least, found in zip(X.columns, rows, model.feature_importances_, strict=False):
         of_combinations = sum(
-            value for row, value in zip(names, rows, strict=True) if name in row.split(" & ") and row != name
+            value for row, value in zip(names, rows, strict=True) if name in row.split(" + ") and row != name
         )
         assert least - 1e-6 <= found <= least + of_combinations + 1e-6
 
@@ -440,17 +440,34 @@ def of_two_columns(**names):
 def test_groups_take_combinations():
     model, X_new, y_new = of_two_columns()
     alone = debias.score(model, X_new, y_new, rows="held-out")
-    assert alone.feature_names == ("city", "job", "b", "city & job")
-    found = debias.score(model, X_new, y_new, rows="held-out", groups={"place": ["city", "city & job"]})
+    assert alone.feature_names == ("city", "job", "b", "city + job")
+    found = debias.score(model, X_new, y_new, rows="held-out", groups={"place": ["city", "city + job"]})
     assert found.feature_names == ("place", "job", "b")
     np.testing.assert_allclose(found.values, [alone.values[[0, 3]].sum(), alone.values[1], 0])
 
 
-def test_a_column_may_have_the_name_of_a_combination():
-    model, X_new, y_new = of_two_columns(b="city & job")
-    scores = debias.score(model, X_new, y_new, rows="held-out")
-    assert scores.feature_names == ("city", "job", "city & job", "city & job #2")
+def test_a_column_may_not_have_the_name_of_a_combination():
+    model, X_new, y_new = of_two_columns(b="city + job")
+    with pytest.raises(UnsupportedModelError, match="rename the column, or pass level='model'"):
+        debias.score(model, X_new, y_new, rows="held-out")
+    scores = debias.score(model, X_new, y_new, rows="held-out", level="model")
+    assert scores.feature_names == ("city", "job", "city + job", "city + job #2")
     assert scores.values[2] == 0 < scores.values[3]
+
+
+def test_the_level_of_the_model_has_a_row_for_each_combination():
+    """With conditions on numbers, several combinations are made of the same columns."""
+    X, y = draw()
+    model = boosted(**{**HOW["combinations"], "iterations": 100}).fit(X, y)
+    X_new, y_new = draw(seed=1)
+    one, each = (debias.score(model, X_new, y_new, rows="held-out", level=level) for level in ("source", "model"))
+    assert "a + city #2" in each.feature_names
+    summed = dict.fromkeys(one.feature_names, 0.0)
+    for name, value in zip(each.feature_names, each.values, strict=True):
+        summed[name.split(" #")[0]] += value
+    np.testing.assert_allclose(one.values, list(summed.values()), rtol=1e-9, atol=1e-12)
+    tested = debias.score(model, X_new, y_new, "ablation", rows="held-out", level="model")
+    assert tested.p_value[0] < 0.001
 
 
 def test_refits_of_models_with_and_without_combinations():
@@ -461,7 +478,7 @@ def test_refits_of_models_with_and_without_combinations():
     rows = {"rows": "held-out", "train": (X, y), "seed": 0}
     scores = debias.score(simple().fit(X, y), X_new, y_new, "response_permutation(mdi_oob, replicates=10)", **rows)
     assert scores.p_value[0] == scores.p_value[1] == pytest.approx(1 / 11)
-    with pytest.raises(CompositionError, match="each refit makes other combinations.*max_ctr_complexity=1"):
+    with pytest.raises(CompositionError, match="a refit does not make the same columns.*max_ctr_complexity=1"):
         debias.score(
             boosted(**HOW["combinations"]).fit(X, y),
             X_new,

@@ -42,8 +42,8 @@ def bins_of_keys(statistics: list[dict[str, Any]], tables: dict[str, Any]) -> ND
     """
     if any(statistic["identifier"] not in tables for statistic in statistics):
         raise UnsupportedModelError(
-            "this CatBoost model has no tables of its statistics of categories, so it cannot predict for new rows. Train "
-            "it without final_ctr_computation_mode='Skip'"
+            "this CatBoost model has no tables of its statistics of categories, so it cannot predict for new rows. "
+            "Train it without final_ctr_computation_mode='Skip'"
         )
     by_key = [_bins(statistic, tables[statistic["identifier"]]) for statistic in statistics]
     keys = set().union(*by_key)

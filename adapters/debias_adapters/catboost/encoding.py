@@ -73,10 +73,8 @@ class Encoding:
     ----------
     names : tuple of str
         Names of the columns of codes and numbers: those of the model, then combinations. No name is there twice.
-    rows_of_scores : tuple of str
-        The names that have a score: those of the model, then combinations, whose names are those of their columns.
-    row : array of int64 of shape (len(names),)
-        The row of scores that each column of codes or numbers belongs to.
+    sources : list of tuple of int
+        The columns of the model that each of these columns is made of.
     answers : dict of int to array of int64 of shape (n_codes, n_questions)
         For each column of codes, the answers for each code.
     asked : dict of int to list of int
@@ -96,7 +94,8 @@ class Encoding:
         column_of = {_own(number): flat for number, flat in enumerate(self.categorical)}
         combinations = {question.about: question.sources for question in self.questions}
         combinations = {about: columns for about, columns in combinations.items() if about not in column_of}
-        self.names, self.rows_of_scores, self.row = _named(names, list(combinations.values()))
+        self.sources = [*((column,) for column in range(len(names))), *combinations.values()]
+        self.names = _named(names, list(combinations.values()))
         column_of |= {about: len(names) + number for number, about in enumerate(combinations)}
         self.asked: dict[int, list[int]] = defaultdict(list)
         for number, question in enumerate(self.questions):
@@ -369,25 +368,14 @@ def _replaced(node: dict[str, Any], replace: Any) -> dict[str, Any]:
     return {**node, **children, "split": replace(node["split"])}
 
 
-def _named(
-    names: tuple[str, ...], combinations: list[tuple[int, ...]]
-) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
-    """Return the names of all columns, those of the rows of scores, and the row of each column."""
-    taken, rows, row = list(names), list(names), list(range(len(names)))
-    row_of: dict[tuple[int, ...], int] = {}
+def _named(names: tuple[str, ...], combinations: list[tuple[int, ...]]) -> tuple[str, ...]:
+    """Return the names of all columns; of combinations with the same sources the second and later have a number."""
+    taken = list(names)
     for columns in combinations:
-        if columns not in row_of:
-            row_of[columns] = len(rows)
-            rows.append(_free(" & ".join(names[column] for column in columns), taken))
-        taken.append(_free(rows[row_of[columns]], taken))
-        row.append(row_of[columns])
-    return tuple(taken), tuple(rows), np.array(row, dtype=np.int64)
-
-
-def _free(name: str, taken: list[str]) -> str:
-    """Return the name, with a number if it is taken."""
-    numbered = (f"{name} #{number}" for number in itertools.count(2))
-    return next(free for free in itertools.chain([name], numbered) if free not in taken)
+        name = " + ".join(names[column] for column in columns)
+        numbered = (f"{name} #{number}" for number in itertools.count(2))
+        taken.append(next(free for free in itertools.chain([name], numbered) if free not in taken))
+    return tuple(taken)
 
 
 def _framed(X: Any, names: tuple[str, ...], named: bool) -> pd.DataFrame:

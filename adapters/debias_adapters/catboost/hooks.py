@@ -43,11 +43,11 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
             "with one_hot_max_size= of at least the largest number of categories (up to 255)"
         )
     encoded = Encoded(model, encoding)
-    inner = Inner(encoded, f"trees of the {kind}", transform=partial(encoding.encode, model), columns=encoding.row)
+    inner = Inner(encoded, f"trees of the {kind}", transform=partial(encoding.encode, model), columns=encoding.sources)
     return Unwrapped(
         kind,
         (inner,),
-        encoding.rows_of_scores,
+        tuple(model.feature_names_),
         rewrap=lambda inputs: inputs.train(encoded, inputs.X, inputs.y, 0),
         named=_named(model),
     )
