@@ -232,6 +232,8 @@ def test_an_audit_tells_categories_that_matter():
     model = boosted("two classes", iterations=40, cat_features=[*CATEGORICAL, "noise"], max_ctr_complexity=1)
     model.fit(X[:1000], y[:1000])
     audit = debias.audit(model, X[1000:], y[1000:], rows="held-out")
+    counts = dict(zip(audit.main.feature_names, audit.n_values, strict=True))
+    assert counts["noise"] == X["noise"][1000:].nunique() == 60  # and not the number of codes
     verdict = dict(audit.table["verdict"])
     assert verdict["a"] == verdict["city"] == verdict["job"] == "informative"
     assert verdict["noise"] == verdict["b"] == "indistinguishable"
