@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.table import rows_and_columns
-from debias.errors import ExtractionError, RowsError
-from debias.text import listed
+from debias.errors import DebiasWarning, ExtractionError, RowsError
 from debias.trees.routing import REPORT
-from debias.warning_log import WarningLog
 from debias_adapters.catboost.category_statistics import bins_of_keys
 from debias_adapters.catboost.reading import as_text, from_document
 
@@ -391,7 +389,9 @@ def _framed(X: Any, names: tuple[str, ...], named: bool) -> pd.DataFrame:
 
     frame = nw.from_native(X.toarray() if hasattr(X, "tocsr") else X, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
-        array = rows_and_columns(frame)
+        array = np.asarray(frame)
+        if array.ndim != 2:
+            raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
         _require_columns(array.shape[1], len(names))
         return pd.DataFrame({name: array[:, k] for k, name in enumerate(names)})
     have = [str(name) for name in frame.columns]
@@ -401,12 +401,14 @@ def _framed(X: Any, names: tuple[str, ...], named: bool) -> pd.DataFrame:
         if missing or extra:
             raise RowsError(
                 "X does not have the columns the model was trained on"
-                + (f"; missing: {listed(missing)}" if missing else "")
-                + (f"; unknown to the model: {listed(extra)}" if extra else "")
+                + (f"; missing: {', '.join(missing)}" if missing else "")
+                + (f"; unknown to the model: {', '.join(extra)}" if extra else "")
                 + ". Pass the training columns with their training names"
             )
-        WarningLog().warn(
-            "the columns of X are in another order than the model was trained on; they are matched by name"
+        warnings.warn(
+            "the columns of X are in another order than the model was trained on; they are matched by name",
+            DebiasWarning,
+            stacklevel=2,
         )
         frame = frame[:, [have.index(name) for name in wanted]]
     _require_columns(frame.shape[1], len(names))
