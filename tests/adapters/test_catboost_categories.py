@@ -592,3 +592,21 @@ def test_losses_of_several_outputs(loss):
         return (np.logaddexp(0, F) - t * F).sum(axis=1).mean()
 
     assert scores.values.sum() + scores.details["base"] == pytest.approx(mean(start) - mean(margin))
+
+
+@pytest.mark.parametrize("loss", ["YetiRank", "QueryRMSE", "PairLogit", "LogCosh", "Lq:q=3", "Cox"])
+def test_losses_without_a_gradient_of_a_row(loss):
+    X, y = draw()
+    X_new, y_new = draw(seed=1)
+    groups = np.repeat(np.arange(40), N // 40)
+    ranker = loss in ("YetiRank", "QueryRMSE", "PairLogit")
+    y, y_new = (np.digitize(each, [0.3, 1.8]) if ranker else np.exp(each) for each in (y, y_new))
+    model = catboost.CatBoost({**simple().get_params(), "loss_function": loss})
+    model.fit(catboost.Pool(X, y, cat_features=CATEGORICAL, group_id=groups if ranker else None))
+    native = debias.score(model, X_new, y_new, "native", rows="held-out")
+    np.testing.assert_allclose(native.values, model.get_feature_importance(type="PredictionValuesChange"), rtol=1e-6)
+    assert np.isfinite(debias.score(model, X_new, y_new, "shap", rows="held-out").values).all()
+    metric = debias.scorer("permutation", metric=lambda estimator, X, y: np.corrcoef(estimator.predict(X), y)[0, 1])
+    assert debias.score(model, X_new, y_new, metric, rows="held-out", seed=0).values[0] != 0
+    with pytest.raises(CompositionError, match=f"{loss.split(':')[0]}.*native"):
+        debias.score(model, X_new, y_new, rows="held-out")

@@ -250,8 +250,8 @@ def test_scale_and_bias():
 
 def test_losses_that_are_not_known_are_refused_by_name():
     X, y = draw()
-    with pytest.raises(UnsupportedModelError, match="LogCosh"):
-        debias.extract(boosted(loss_function="LogCosh").fit(X, y))
+    with pytest.raises(UnsupportedModelError, match="RMSEWithUncertainty"):
+        debias.extract(boosted(loss_function="RMSEWithUncertainty").fit(X, y))
     with pytest.raises(UnsupportedModelError, match="not fitted"):
         debias.extract(boosted())
 

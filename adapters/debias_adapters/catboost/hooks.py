@@ -113,14 +113,15 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
 
 @debias.hookimpl
 def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
-    """Return ``feature_importances_``. CatBoost divides that of a combination among its columns; debias does not."""
+    """Return how much predictions change on average, CatBoost's default. It needs no rows, also for a ranker.
+
+    CatBoost divides the importance of a combination among its columns. Here the combination has it.
+    """
     if not _is_mine(model):
         return None
-    kind = "prediction values change"
-    if not isinstance(model, Encoded):
-        return np.asarray(model.feature_importances_, dtype=np.float64), kind
-    encoding = model.encoding
-    return encoding.summed(np.asarray(encoding.numeric.get_feature_importance(), dtype=np.float64)), kind
+    numeric = model.encoding.numeric if isinstance(model, Encoded) else model
+    change = np.asarray(numeric.get_feature_importance(type="PredictionValuesChange"), dtype=np.float64)
+    return model.encoding.summed(change) if isinstance(model, Encoded) else change, "prediction values change"
 
 
 @debias.hookimpl

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from debias.errors import UnsupportedModelError
-from debias.trees.objectives import Objective
+from debias.trees.objectives import Objective, UnscoredObjective, expit
 
 OF_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
 """Objectives of one label. The response of the others is a number or several; for CrossEntropy a probability."""
@@ -30,6 +32,30 @@ LOSSES: dict[str, tuple[str, str | None, str]] = {
 }
 """CatBoost's name of a loss, the name in debias, CatBoost's name of its parameter, and the default."""
 
+_OF_GROUPS = "it compares rows of one group with each other"
+_UNKNOWN = "debias has no formula for its loss"
+UNSCORED = {
+    **dict.fromkeys(
+        (
+            "YetiRank",
+            "YetiRankPairwise",
+            "PairLogit",
+            "PairLogitPairwise",
+            "LambdaMart",
+            "StochasticRank",
+            "QueryRMSE",
+            "QuerySoftMax",
+            "QueryCrossEntropy",
+        ),
+        _OF_GROUPS,
+    ),
+    "Cox": "it compares each row with the rows at risk at its time",
+    **dict.fromkeys(("SurvivalAft", "Lq", "LogCosh", "LogLinQuantile", "Focal"), _UNKNOWN),
+    "PythonUserDefinedPerObject": "it is a function of the user, which the model does not keep",
+}
+"""CatBoost's names of losses that give rows no gradient that debias knows: the reason."""
+_LINKS: dict[str, Any] = {"Cox": np.exp, "SurvivalAft": np.exp, "LogLinQuantile": np.exp, "Focal": expit}
+
 
 def objective_of(model: Any) -> tuple[str, Objective]:
     """Return CatBoost's name of the loss a model was trained for, and the objective.
@@ -47,6 +73,8 @@ def objective_of(model: Any) -> tuple[str, Objective]:
         )
     text = str(model.get_all_params().get("loss_function", "an objective function"))
     name, _, options = text.partition(":")
+    if name in UNSCORED:
+        return name, UnscoredObjective(name, reason=UNSCORED[name], link=_LINKS.get(name))
     if name not in LOSSES:
         raise UnsupportedModelError(f"this {source} was trained for {name}. Supported are {', '.join(LOSSES)}.")
     loss, parameter, default = LOSSES[name]
