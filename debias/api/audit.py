@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from blake3 import blake3
 
 from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
+from debias.data.dataset import as_frame
 from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
@@ -350,7 +352,10 @@ class _Kept:
         member, ensemble, rows, grouping = prepared.member, prepared.ensemble, prepared.rows, prepared.grouping
         matrix = rows.table.matrix(ensemble)
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
-            self.n_values = distinct_values(matrix, grouping) if self.n_values is None else self.n_values
+            if self.n_values is None:
+                self.n_values = distinct_values(matrix, grouping)
+                if member.columns is not None:
+                    _count_in_X(self._request, grouping.names, self.n_values)
             del matrix
             if self._warn and member.X is self._request.X:  # transformers may make repeated rows
                 warn_of_repeats(rows.table, prepared.log)
@@ -359,6 +364,18 @@ class _Kept:
             importance = plugin_manager().hook.debias_reported_importance(model=member.model)
             if importance is not None:
                 self.reported, self.kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+
+
+def _count_in_X(request: Request, names: tuple[str, ...], n_values: NDArray[np.int64]) -> None:
+    """Write the numbers of distinct values of the user's columns: transformers may give several values one code."""
+    if not hasattr(request.X, "columns"):
+        return
+    frame = as_frame(request.X)
+    position = {str(name): k for k, name in enumerate(frame.columns)}
+    groups = request.groups if isinstance(request.groups, Mapping) else {}
+    for k, name in enumerate(names):
+        if name in position and name not in groups:
+            n_values[k] = frame.iloc[:, position[name]].nunique()
 
 
 class Fingerprints:

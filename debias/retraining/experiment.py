@@ -288,10 +288,13 @@ class Experiment:
         else:
             names = _columns_of(member, self.training.X)
         place = {name: k for k, name in enumerate(names)}
-        lacking = sorted({column for columns in self.members for column in columns} - place.keys())
-        if lacking:
+        known = {column for columns in self.members for column in columns}
+        if known != place.keys():
             raise CompositionError(
-                f"the transformers were refitted, and do not make the column {lacking[0]!r} again. Pass level='source'"
+                f"a refit does not make the same columns as this {member.path[0]} did (one has "
+                f"{min(known ^ place.keys())!r} and the other has not), so that their scores cannot be compared. "
+                "Transformers: pass level='source'. CatBoost: train the model without combinations of columns, "
+                "max_ctr_complexity=1. Or use a scorer that does not refit, such as mdi_oob"
             )
         return np.array([sum(values[place[column]] for column in columns) for columns in self.members])
 

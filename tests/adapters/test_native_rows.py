@@ -22,9 +22,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import debias
 from debias.data.table import Table
+from debias.models.wrappers import unwrap
 from debias.trees.routing import raw_output, route
 from debias.warning_log import WarningLog
-from debias_adapters.catboost.hooks import remember_labels
 from support.versions import at_least, needs
 
 N = 120
@@ -41,10 +41,7 @@ def fit_cat(X, y, labelled):
     catboost = pytest.importorskip("catboost")
     settings = {"iterations": 6, "depth": 3, "thread_count": 1, "verbose": False, "allow_writing_files": False}
     model = catboost.CatBoostRegressor(**settings, one_hot_max_size=50, cat_features=["c"] if labelled else None)
-    model.fit(X, y)
-    if labelled:
-        remember_labels(model, X)
-    return model
+    return model.fit(X, y)
 
 
 def fit_booster(X, y, labelled):
@@ -314,7 +311,8 @@ def outcome(fit, trained, new, labelled):
             return "SCORED, though the model refuses the rows"
     if [*getattr(X, "columns", "")] == ["c", "a", "b"]:
         theirs = predicted(model, X[["a", "b", "c"]])  # LightGBM takes columns by position, whatever their names are
-    found = Table(X).aligned_to(trees, WarningLog(quiet=True)).matrix(trees)
+    (member,) = unwrap(model, X)  # CatBoost's categories are encoded
+    found = Table(member.X).aligned_to(trees, WarningLog(quiet=True)).matrix(trees)
     gap = np.abs(raw_output(trees, route(trees, found)) - theirs).max()
     return "as the model" if gap < 1e-5 else f"OTHERWISE than the model, by {gap:.3g}"
 

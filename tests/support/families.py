@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from importlib.util import find_spec
 
 import lightgbm
 import numpy as np
@@ -81,6 +82,17 @@ class Boosted:
         return xgboost.train({"nthread": 1}, xgboost.DMatrix(X, y, enable_categorical=True), 5)
 
 
+class CatBoost:
+    """CatBoost, which has to be told which columns are categories."""
+
+    def fit(self, X, y):
+        from catboost import CatBoostRegressor
+
+        categorical = list(X.select_dtypes("category").columns)
+        settings = {"iterations": 10, "depth": 3, "thread_count": 1, "verbose": False, "allow_writing_files": False}
+        return CatBoostRegressor(**settings, cat_features=categorical or None).fit(X, y)
+
+
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
 FAMILIES = {
     "RandomForest": forest,
@@ -103,6 +115,7 @@ FAMILIES = {
     "LightGBM goss": lambda: lgb(data_sample_strategy="goss"),
     "LightGBM rf": lambda: lgb(boosting_type="rf", **SAMPLED),
     "LightGBM Booster": lambda: Boosted(lightgbm),
+    **({"CatBoost": CatBoost} if find_spec("catboost") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
     "CalibratedClassifierCV": lambda: CalibratedClassifierCV(

@@ -41,7 +41,7 @@ class Outcomes:
 
 def page(cells: dict[str, dict[str, str]]) -> str:
     """Return the page as Markdown."""
-    ran = ", ".join(f"{name} {version(name)}" for name in ("scikit-learn", "xgboost", "lightgbm", "pandas"))
+    ran = ", ".join(f"{name} {version(name)}" for name in ("scikit-learn", "xgboost", "lightgbm", "catboost", "pandas"))
     lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, found in cells.items():
         lines.append(f"| {family} | " + " | ".join(found[each] for each in CAPABILITIES) + " |")
