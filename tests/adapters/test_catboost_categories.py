@@ -421,6 +421,16 @@ def test_asymmetric_trees_that_come_from_json(grow_policy, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_categories_that_no_split_is_on(tmp_path):
+    X, y = draw()
+    model = boosted(ignored_features=[1, 2, 4]).fit(X, y)
+    X_new, y_new = draw(seed=1)
+    expected = brute_force(model, X_new, y_new, tmp_path)
+    assert set(expected) <= {"a", "b"}
+    found = debias.score(model, X_new, y_new, rows="held-out")
+    np.testing.assert_allclose(found.values, [expected.get(name, 0) for name in X.columns], rtol=1e-6, atol=1e-9)
+
+
 def test_a_pipeline_around_a_model_with_combinations():
     X, y = draw()
     model = boosted(**HOW["combinations"])

@@ -152,7 +152,8 @@ class Encoding:
                 columns[:, column] = pd.factorize(frame.iloc[:, column])[0]
         for begin in range(0, len(frame), ROWS_AT_ONCE):
             part = slice(begin, begin + ROWS_AT_ONCE)
-            columns[part] = self._with_codes(columns[part], self._answers(frame.iloc[part]))
+            if self.questions:
+                columns[part] = self._with_codes(columns[part], self._answers(frame.iloc[part]))
             self._compare(model, frame.iloc[part], columns[part])
         return pd.DataFrame(columns, columns=list(self.names))
 
@@ -216,7 +217,9 @@ class Encoding:
 
     def _compare(self, model: Any, frame: pd.DataFrame, columns: NDArray[np.float64]) -> None:
         """Raise an ExtractionError if the numeric model predicts otherwise than the user's model does."""
-        ours = self.numeric.predict(self.numbers(columns.astype(np.float32)), prediction_type="RawFormulaVal")
+        with np.errstate(over="ignore"):  # CatBoost reads values that are too large as infinite, too
+            numbers = self.numbers(columns.astype(np.float32))
+        ours = self.numeric.predict(numbers, prediction_type="RawFormulaVal")
         theirs = model.predict(frame, prediction_type="RawFormulaVal")
         if not np.allclose(ours, theirs, rtol=1e-9, atol=1e-9 * (1 + np.abs(theirs).max())):
             raise ExtractionError(
