@@ -373,3 +373,13 @@ def test_rows_in_the_form_of_a_library_are_refused(make):
 def test_what_is_no_model_is_told(model, complaint):
     with pytest.raises(debias.UnsupportedModelError, match=complaint):
         debias.score(model, NUMBERS, RESPONSE)
+
+
+def test_the_test_of_dependence_is_left_out_where_it_would_take_minutes(monkeypatch):
+    model = forest().fit(NUMBERS, RESPONSE)
+    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, seed=0).table
+    monkeypatch.setattr("debias.api.evaluation.MOST_FITTED", N * 15 * 3 - 1)
+    audit = debias.audit(model, NUMBERS, RESPONSE, seed=0)
+    assert "dependence" not in audit.table
+    assert any("rows times trees times features" in text for text in audit.warnings)
+    assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, seed=0, test="combined").table
