@@ -19,7 +19,8 @@ from debias.trees.kernels.routing cimport goes_left
 
 cdef enum:
     MOST_BITS = 16  # of a pattern
-    ROWS = 512  # are looked up together: their values, patterns and the table of one feature fit the cache
+    MOST_ROWS = 8192  # are looked up together: a table that was read is used for all of them
+    MOST_VALUES = 2097152  # of those rows are summed up at a time
 
 
 @cython.final
@@ -298,14 +299,15 @@ def explain(
     cdef int64_t deepest = 0
     for part in parts:
         deepest = max(deepest, part.tree.deepest)
-    cdef uint8_t[:, ::1] on = np.ones((deepest + 1, ROWS), dtype=np.uint8)
-    cdef uint8_t[::1] side = np.empty(ROWS, dtype=np.uint8)
-    cdef uint16_t[::1] pattern = np.empty(ROWS, dtype=np.uint16)
-    cdef double[:, :, ::1] total = np.empty((n_outputs, n_features, ROWS))
-    cdef floating[:, ::1] column = np.empty((n_features, ROWS), dtype=np.asarray(X).dtype)
+    cdef int64_t n_block = min(end - begin, min(MOST_ROWS, max(64, MOST_VALUES // (n_features * n_outputs))))
+    cdef uint8_t[:, ::1] on = np.ones((deepest + 1, n_block), dtype=np.uint8)
+    cdef uint8_t[::1] side = np.empty(n_block, dtype=np.uint8)
+    cdef uint16_t[::1] pattern = np.empty(n_block, dtype=np.uint16)
+    cdef double[:, :, ::1] total = np.empty((n_outputs, n_features, n_block))
+    cdef floating[:, ::1] column = np.empty((n_features, n_block), dtype=np.asarray(X).dtype)
     cdef const double[::1] table
-    for at in range(begin, end, ROWS):
-        n = min(<int64_t>ROWS, end - at)
+    for at in range(begin, end, n_block):
+        n = min(n_block, end - at)
         with nogil:
             for r in range(n):
                 for k in range(n_features):
@@ -336,7 +338,7 @@ cdef void look_up(
     uint16_t[::1] pattern,
     double[:, :, ::1] total,
 ) noexcept nogil:
-    """Add the values of n rows in some subtrees to `total` (n_outputs, n_features, ROWS)."""
+    """Add the values of n rows in some subtrees to `total` (n_outputs, n_features, n_block)."""
     cdef int64_t v, j, g, c, r, size, bits, start
     cdef int32_t node, above
     cdef uint8_t other

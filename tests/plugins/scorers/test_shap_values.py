@@ -151,6 +151,8 @@ def test_splits_on_categories():
     a = (only_a - nothing + both - only_b) / 2
     b = (only_b - nothing + both - only_a) / 2
     np.testing.assert_allclose(shapley_values(ensemble, X)[:, :, 0], np.column_stack([a, b]), atol=1e-12)
+    many = shapley_values(ensemble, np.tile(X, (100, 1)))[:, :, 0]  # looked up in tables
+    np.testing.assert_allclose(many, np.tile(np.column_stack([a, b]), (100, 1)), atol=1e-12)
 
     from debias.trees.routing import tree_nodes
     from debias_plugins.scorers.kernels import permutation as permutation_kernels
@@ -173,6 +175,36 @@ def test_values_stay_exact_on_deep_paths_of_many_features():
     theirs = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X[:20])
     np.testing.assert_allclose(phi[:, :, 0], theirs, atol=1e-6)
     np.testing.assert_allclose(phi.sum(axis=1)[:, 0] + expected_output(ensemble), model.predict(X[:20]), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
+def test_many_rows_have_the_values_of_each_row_alone(models, library, kind):
+    """Tables are for many rows only; few rows are followed through the trees one by one."""
+    model, _, _ = fitted(models, library, kind)
+    X, _ = data(kind, n=1200, missing=0.1 if IN_FORESTS or library != "sklearn" else 0)
+    ensemble = debias.extract(model)
+    X = X.astype(ensemble.routing_dtype)
+    together = shapley_values(ensemble, X)
+    alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 1200, 100)])
+    np.testing.assert_allclose(together, alone, atol=1e-13)
+    assert (shapley_values(ensemble, X, n_jobs=2) == together).all()
+
+
+def test_leaves_with_too_many_features_are_followed_and_the_others_looked_up(monkeypatch):
+    from debias.trees import patterns
+
+    X = np.random.default_rng(0).normal(size=(600, 20)).astype(np.float32)
+    ensemble = debias.extract(ExtraTreesRegressor(2, max_features=1, random_state=0).fit(X, X[:, 0]))
+    alone = np.concatenate([shapley_values(ensemble, X[begin : begin + 100]) for begin in range(0, 600, 100)])
+    for most, at_once in ((15, 2**23), (6, 2**8)):  # with the second, every subtree is a batch of its own
+        monkeypatch.setattr(patterns, "MOST_BITS", most)
+        monkeypatch.setattr(patterns, "ENTRIES_AT_ONCE", at_once)
+        left_out = patterns.look_up(ensemble, X, np.arange(1), 1, np.zeros((600, 1, 20)))
+        counts = [of_tree.sum() for of_tree in left_out.values()]
+        assert all(0 < count < 600 for count in counts)  # some leaves are in tables, and some are not
+        assert len(counts) == 2
+        np.testing.assert_allclose(shapley_values(ensemble, X), alone, atol=1e-13)
 
 
 @pytest.mark.filterwarnings(TRAINING)
