@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.trees.ensemble import TreeEnsemble
-    from debias.trees.kernels.patterns import Part, Subtrees
+    from debias.trees.kernels import patterns as kernels
 
 FEWEST_ROWS = 256
 """For fewer rows no table is worth its cost."""
@@ -36,7 +36,7 @@ class _Part:
     """Some subtrees of a tree, and the number of entries of their tables."""
 
     tree: int
-    subtrees: Part
+    subtrees: kernels.Part
     n_entries: int
 
 
@@ -124,7 +124,7 @@ def _batches(
         yield batch
 
 
-def _divided(ensemble: TreeEnsemble, tree: int, n_rows: int) -> Subtrees:
+def _divided(ensemble: TreeEnsemble, tree: int, n_rows: int) -> kernels.Subtrees:
     """Divide one tree into subtrees; the more rows, the larger tables are worth their cost."""
     from debias.trees.kernels import patterns as kernels
     from debias.trees.kernels import shapley as shapley_kernels
