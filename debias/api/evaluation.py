@@ -158,8 +158,11 @@ def evaluate(
     scores: dict[str, list[Scores]] = {}
     for prepared in prepared_members(request, scorers, tested=test is not None):
         with nullcontext() if beside is None else beside(prepared):
+            left_out = {
+                scorer.name for scorer in scorers if scorer.name in where_defined and not _is_defined(scorer, prepared)
+            }
             for scorer in scorers:
-                if scorer.name in where_defined and not _is_defined(scorer, prepared):
+                if scorer.name in left_out:
                     continue
                 member_scores = prepared.score(scorer)
                 if test is not None:
@@ -371,7 +374,7 @@ def _can_test_dependence(prepared: Prepared) -> bool:
     n_routed = prepared.ensemble.n_trees * (rows.n_rows if rows.kind == "oob" else rows.n_rows + rows.train.n_rows)
     n_fitted = n_routed * prepared.ensemble.n_features
     if n_routed <= MOST_ROUTED and n_fitted > MOST_FITTED:
-        prepared.log.add(
+        prepared.log.warn(
             f"dependence was not tested: rows times trees times features are {n_fitted:.2g}, more than "
             f"{MOST_FITTED:.0e}, and the test would take minutes. Pass test='combined' to test it"
         )
