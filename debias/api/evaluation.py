@@ -317,8 +317,9 @@ def _scores(
     details, fields, warnings = _fields_of_scores(details)
     if "p_value" in fields and len(grouping.names) < values.size:
         raise CompositionError(
-            f"{scorer.name} tests columns, so it cannot test the sums of groups=. Pass the groups as its option "
-            "together=, or leave out the test"
+            f"{scorer.name} tests columns, so it cannot test sums over several columns. If they are those of groups=, "
+            "pass the groups as its option together=. If transformers or the model make them of columns of X, pass "
+            "level='model' to test them one by one"
         )
     for text in warnings:
         log.warn(text)

@@ -244,6 +244,9 @@ class UnscoredObjective(Objective):
     reason: str = field(default="", compare=False)
     link: Callable[[Array], Array] | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        """Accept any name."""
+
     @property
     def why(self) -> str:
         """What cannot be computed, why, and which scorers work."""

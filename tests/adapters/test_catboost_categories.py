@@ -478,6 +478,8 @@ def test_the_level_of_the_model_has_a_row_for_each_combination():
     for name, value in zip(each.feature_names, each.values, strict=True):
         summed[name.split(" #")[0]] += value
     np.testing.assert_allclose(one.values, list(summed.values()), rtol=1e-9, atol=1e-12)
+    with pytest.raises(CompositionError, match="ablation tests columns.*level='model'"):
+        debias.score(model, X_new, y_new, "ablation", rows="held-out")
     tested = debias.score(model, X_new, y_new, "ablation", rows="held-out", level="model")
     assert tested.p_value[0] < 0.001
 
