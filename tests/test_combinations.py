@@ -7,7 +7,7 @@ from support import combinations
 VERSIONS, PAGE = combinations.read()
 
 
-@pytest.mark.parametrize("combination", combinations.combinations(), ids=str)
+@pytest.mark.parametrize("combination", list(combinations.combinations()), ids=str)
 def test_the_table_of_combinations_holds(combination):
     result = combinations.run(combination)
     assert combinations.FAILED not in result

@@ -86,7 +86,12 @@ def run(
         figures = [f"{heading} {cell}" for heading, cell in zip(HEADINGS[1:], row[1:], strict=True) if cell]
         console.print(f"\n{row[0]}\n  {'; '.join(figures)}", highlight=False)
 
-    cases = chain(speed_cases.forests(jobs, full), speed_cases.boosters(jobs, full), speed_cases.many_small_trees(full))
+    cases = chain(
+        speed_cases.forests(jobs, full),
+        speed_cases.boosters(jobs, full),
+        speed_cases.many_small_trees(full),
+        speed_cases.explained(full),
+    )
     for case in cases:
         say(_timed(case, repeats))
     for what, setting, calls, wanted in speed_cases.growth(full):

@@ -117,6 +117,27 @@ def many_small_trees(full: bool) -> Iterator[Case]:
     )
 
 
+def explained(full: bool) -> Iterator[Case]:
+    """Yield cases of SHAP values of all rows, beside the fastest other package, if it is installed."""
+    from importlib.util import find_spec
+
+    from xgboost import DMatrix, XGBClassifier
+
+    from debias.trees.shapley import shapley_values
+
+    X, y = classification(1_000_000 if full else 100_000, 20)
+    model = XGBClassifier(n_estimators=100, max_depth=6, n_jobs=1).fit(X[:20_000], y[:20_000])
+    ensemble = debias.extract(model)
+    for n_rows in (10_000, 100_000, 1_000_000)[: 3 if full else 2]:
+        ours = partial(shapley_values, ensemble, X[:n_rows])
+        name = f"XGBoost, 100 trees of depth 6, n={n_rows:,}, p=20, 1 thread: SHAP values"
+        part = DMatrix(X[:1000], nthread=1)
+        native = partial(model.get_booster().predict, part, pred_contribs=True)
+        yield Case(name, ours, f"pred_contribs (1,000 rows, times {n_rows // 1000})", native, "1.0", n_rows / 1000)
+        if find_spec("woodelf"):
+            yield Case(name, ours, "woodelf-explainer", partial(_woodelf, model, X[:n_rows]), "1.0")
+
+
 def growth(full: bool) -> Iterator[tuple[str, str, list[tuple[int, Call]], str]]:
     """Yield what grows, the setting, our call at each size, and the target of the exponent."""
     rows = [10_000, 20_000, 40_000, 80_000, *([160_000, 320_000, 1_000_000] if full else [])]
@@ -171,6 +192,13 @@ def shap_values(model: Any, X: NDArray[np.float32]) -> Any:
         import shap
 
         return shap.TreeExplainer(model, feature_perturbation="tree_path_dependent").shap_values(X)
+
+
+def _woodelf(model: Any, X: NDArray[np.float32]) -> Any:
+    import pandas as pd
+    from woodelf import WoodelfExplainer
+
+    return WoodelfExplainer(model).shap_values(pd.DataFrame(X), verbose=False)
 
 
 def _forest_call(X: NDArray[np.float32], y: NDArray[np.int64], n_trees: int, **settings: Any) -> Call:
