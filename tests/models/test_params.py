@@ -162,7 +162,7 @@ def test_the_command_line_takes_them_from_a_file(data, booster, path, tmp_path, 
     expected = debias.score(booster, scorer=META, seed=1, **held_out(data)).values
     np.testing.assert_allclose(json.loads(done.stdout)["values"], expected, rtol=1e-12)
     done = CliRunner().invoke(main, given)
-    assert (done.exit_code, "pass them as params" in done.stderr) == (3, True)
+    assert (done.exit_code, "pass them as --params" in done.stderr) == (3, True)
 
 
 @pytest.mark.parametrize(
