@@ -1,4 +1,7 @@
-"""Tests of all variants of XGBoost and LightGBM: extracted trees predict what the library predicts, leaf by leaf."""
+"""Tests of all variants of XGBoost and LightGBM: extracted trees predict what the library predicts, leaf by leaf.
+
+One file for all variants, since they go through the same checks.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Tests of CatBoost models with categories: splits on statistics of the response (CTR), on one category, and both.
 
 The brute force reads splits from CatBoost's JSON and rows' paths from CatBoost's leaf indexes, and nothing from debias.
+One file, because all tests share it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Models of the table of combinations: how each is trained, and on what."""
+"""Models of the table of combinations: how each is trained, and on what.
+
+The file is long because it is one list: a row of the table is a line here.
+"""
 
 from __future__ import annotations
 
