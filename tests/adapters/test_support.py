@@ -110,7 +110,7 @@ def test_the_table_of_support_holds(family, capability, record_property):
 
 def lacking(family, capability):
     """Return what the installed version of the library lacks, so that debias must refuse; None if nothing."""
-    of_booster = family.startswith(("Hist", "Gradient", "XGBoost", "LightGBM"))
+    of_booster = family.startswith(("Hist", "Gradient", "XGBoost", "LightGBM", "CatBoost"))
     if capability == "missing" and not IN_FORESTS and not of_booster:
         return f"scikit-learn {version('scikit-learn')}: {WHY}"
     if capability == "categories" and family.startswith("XGBoost") and not at_least("xgboost", "3.1"):
