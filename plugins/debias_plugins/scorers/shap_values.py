@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +49,7 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     blocks = max(1, VALUES_AT_ONCE // (ROWS_IN_BLOCK * ensemble.n_features * ensemble.n_outputs))
     step = ROWS_IN_BLOCK * blocks
     # One block has a progress of its own.
+    counted: AbstractContextManager[Callable[[int], None]]
     counted = task("rows", rows.n_rows) if rows.n_rows > step else nullcontext(lambda n: None)
     with counted as advance:
         for begin in range(0, rows.n_rows, step):
