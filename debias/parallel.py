@@ -126,7 +126,25 @@ def current() -> Threads:
 
 @contextmanager
 def allowed(n_jobs: int) -> Iterator[Threads]:
-    """Allow loops in the block `n_jobs` threads (-1: one a core). Threads and processes they start use one each."""
+    """Allow loops in the block some threads. Threads and processes that they start use one each.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Number of threads; -1 for one a core.
+
+    Yields
+    ------
+    Threads
+        ``map`` of it calls a function with each of some items, and reports progress.
+
+    Examples
+    --------
+    >>> from debias.parallel import allowed
+    >>> with allowed(2) as threads:
+    ...     threads.map(abs, [1, -2, 3], "trees")
+    [1, 2, 3]
+    """
     n, current = _number(n_jobs), _at_work.get()
     if n == current.n:
         yield current

@@ -194,6 +194,15 @@ def task(what: str | None, total: int) -> Iterator[Callable[..., None]]:
     ------
     callable
         Call it, from any thread, when one more is done, or with the number of those that were done.
+
+    Examples
+    --------
+    >>> from debias.progress import shown, task
+    >>> with shown(lambda done, total: print(f"{done} of {total}")), task("features", 2) as advance:
+    ...     for _ in range(2):
+    ...         advance()
+    1 of 2
+    2 of 2
     """
     report = _report.get()
     if report is None or report is _SILENT:

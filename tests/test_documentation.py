@@ -278,7 +278,8 @@ RAISES_NOTHING = {
     "debias.plugins", "debias.scorer_plugin", "debias.data_scorer_plugin", "debias.meta_method_plugin",
     "debias.retraining.replicates.child_seed",
     "debias.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",
-    "debias.parallel.over_parts", "debias.trees.routing.tree_nodes",
+    "debias.parallel.allowed", "debias.parallel.over_parts", "debias.progress.task", "debias.spread.spread",
+    "debias.trees.routing.tree_nodes",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"
@@ -305,7 +306,7 @@ def test_public_functions_are_documented_whole(name):
     listed = re.findall(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: :|$)", parts.get("Parameters", ""), flags=re.M)
     assert sorted(each.strip("* ") for names in listed for each in names.split(",")) == sorted(parameters)
     if inspect.signature(function).return_annotation not in (None, "None"):
-        assert parts.get("Returns", "").strip()
+        assert parts.get("Returns", parts.get("Yields", "")).strip()
     assert (name in RAISES_NOTHING) != bool(parts.get("Raises", "").strip())
     for section in ("Parameters", "Returns"):
         for line in re.findall(r"^(?:\w+ : )?array\b.*$", parts.get(section, ""), flags=re.M):

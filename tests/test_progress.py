@@ -200,6 +200,21 @@ def test_long_scorers_are_told_to_the_end(models, expression):
     assert told[-1][0] == told[-1][1]
 
 
+def test_shapley_values_of_many_rows_are_told_tree_by_tree(models):
+    X, y = simulated.rows(600, names=["a", "b", "c"])
+    told = []
+    debias.score(models("sklearn").fit(X, y), X, y, "shap", progress=lambda *at: told.append(at))
+    totals = {total: [done for done, each in told if each == total] for _, total in told}
+    assert all(done == sorted(done) and done[-1] == total for total, done in totals.items())
+
+
+def test_partial_dependence_is_told_by_features(models):
+    X, y = simulated.rows(200, names=["a", "b", "c"])
+    told = []
+    debias.partial_dependence(models("sklearn").fit(X, y), X, ["a", "c"], progress=lambda *at: told.append(at))
+    assert told == [(1, 2), (2, 2)]
+
+
 LONG = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,6 +13,7 @@ from debias.models.changed_columns import TransformedRows
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import is_one, names_of
 from debias.parallel import in_threads
+from debias.progress import task, with_progress
 from debias.results.partial_dependence import Curve, PartialDependence
 from debias.rows.request import Request, whole_seed
 from debias.trees.partial_dependence import ChangedRows
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.progress import Progress
     from debias.trees.ensemble import TreeEnsemble
 
 OUTPUTS = ("response", "raw")
@@ -31,6 +33,7 @@ INNER_QUANTILES = (0.01, 0.99)
 
 
 @in_threads
+@with_progress
 def partial_dependence(
     model: Any,
     X: Any,
@@ -44,6 +47,7 @@ def partial_dependence(
     feature_names: Sequence[str] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
+    progress: Progress = "auto",
 ) -> PartialDependence:
     """Return how the mean prediction of a fitted model changes with each of some features.
 
@@ -78,6 +82,8 @@ def partial_dependence(
         Seed of this draw; 0 by default, so that the same call gives the same numbers.
     n_jobs : int, optional
         Number of threads; 1 by default.
+    progress : {"auto", True, False} or callable
+        As for :func:`score`; it counts features.
 
     Returns
     -------
@@ -118,13 +124,16 @@ def partial_dependence(
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise RowsError(f"{name}={number!r} must be a whole number, 1 or more")
     changer = ColumnChanger(model, X, max_rows, level, feature_names, seed)
-    names = changer.names if features is None else [features] if isinstance(features, str) else list(features)
+    asked = changer.names if features is None else [features] if isinstance(features, str) else features
+    names = list(dict.fromkeys(asked))
     view = _View(changer.ensemble, output)
     curves = {}
-    for name in dict.fromkeys(names):
-        at, values, n_omitted = changer.values(name, n_values)
-        outputs = view.of(changer.raw_outputs(name, at))
-        curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
+    with task("features", len(names)) as advance:
+        for name in names:
+            at, values, n_omitted = changer.values(name, n_values)
+            outputs = view.of(changer.raw_outputs(name, at))
+            curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
+            advance()
     return PartialDependence(curves, view.names, view.unit, changer.rows, changer.ensemble.source, changer.notes)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 """Other separators than a comma that tables in text have, and how they are written on the command line."""
+MODEL_FILES = (".ubj", ".skops", ".pkl", ".pickle", ".joblib", ".json")
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,8 @@ def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.Dat
     ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     if separator is None:
         separator = "\t" if path.endswith(".tsv") else ","
+    if path.endswith(MODEL_FILES):
+        raise click.UsageError(f"{path} is no table: the model comes first, then a CSV, Parquet or Feather file")
     if path.endswith((".csv", ".tsv", ".txt")):
         _refuse_other_separator(path, separator)
     import pandas as pd
@@ -152,10 +155,15 @@ def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.Dat
         if ending == ".csv":
             # Before pandas 3.1, the default may read a number one digit off the one that was written.
             exact: dict[str, Any] = {} if major_minor(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
-            return pd.read_csv(path, sep=separator, decimal=decimal, **exact)
+            frame = pd.read_csv(path, sep=separator, decimal=decimal, **exact)
+            if separator != "," and decimal == ".":
+                _note_decimal_commas(path, frame)
+            return frame
         return _read_arrow(path, ending in (".parquet", ".pq"))
     except ImportError:
         raise
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{path} cannot be read as CSV: it is not UTF-8 text. Save it as UTF-8") from None
     except Exception as error:  # each reader raises its own errors for a file of another format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
 
@@ -170,6 +178,13 @@ def _refuse_other_separator(path: str, separator: str) -> None:
             f"the columns of {path} seem to be separated by {SEPARATORS[other]}: pass --separator {SEPARATORS[other]}"
             " (and --decimal ',' if numbers are written like 1,5)"
         )
+
+
+def _note_decimal_commas(path: str, frame: pd.DataFrame) -> None:
+    texts = (column for _, column in frame.items() if column.dtype.kind == "O" and column.notna().any())
+    found = [column.name for column in texts if column.dropna().astype(str).str.fullmatch(r"-?\d*,\d+").all()]
+    if found:
+        click.echo(f"note: columns of {path} have decimal commas, so pass --decimal ',': {_listed(found)}", err=True)
 
 
 def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:

@@ -543,7 +543,9 @@ def rows_and_columns(X: Any) -> NDArray[Any]:
     except ValueError:
         raise RowsError("X must be two-dimensional (n_rows, n_features); its rows have different lengths") from None
     if array.ndim != 2:
-        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}")
+        texts = array.ndim == 1 and array.dtype.kind in "OUT" and array.size and isinstance(array[0], str)
+        hint = ". For texts, pass what the model was trained on: vectorizer.transform(texts)" if texts else ""
+        raise RowsError(f"X must be two-dimensional (n_rows, n_features); it has shape {array.shape}{hint}")
     return array
 
 

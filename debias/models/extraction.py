@@ -201,6 +201,7 @@ def trees_of(model: Any) -> TreeEnsemble:
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(
             f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
-            f"trees, XGBoost and LightGBM models, and pipelines, searches and votes of them. Adapters loaded: {loaded}."
+            "trees, XGBoost, LightGBM and CatBoost models, and pipelines, searches and votes of them. Adapters loaded: "
+            f"{loaded}."
         )
     return ensemble

@@ -87,7 +87,7 @@ class Proof:
             )
         if self.counts == 1:
             return (
-                f"X is the training X in training order, but y is not the training response ({self.values:.1%} of the "
+                f"X is the training X in training order, and y is not the training response ({self.values:.1%} of the "
                 "node values are reproduced): y was changed or permuted, or the weights of rows or classes are not "
                 "those of the model"
             )
@@ -95,10 +95,10 @@ class Proof:
             return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
         if self.y_in_order:
             if 0 < len(self.columns) <= 3:
-                differ = f"y is the training response in training order, but these columns of X differ: {self.columns}"
+                differ = f"y is the training response in training order, and these columns of X differ: {self.columns}"
                 return f"{differ}. {_FOLDS}"
             return (
-                "y is the training response in training order, but the rows of X are in another order, or several of "
+                "y is the training response in training order, and the rows of X are in another order, or several of "
                 f"its columns have other values than in training. {_FOLDS}"
             )
         return f"only {self.counts:.0%} of the nodes hold their training rows: the rows are in another order"

@@ -173,7 +173,11 @@ def of_resampled(reason: str, rows: str) -> Provenance:
             f"debias cannot tell whether the model has seen these rows, because {reason}. For rows it has not seen "
             "pass rows='held-out'; rows='train' scores training rows, and such scores are biased"
         )
-    return Provenance(rows, "stated by the user", f"rows={rows!r}, and the training rows are not known: {reason}")
+    if rows == "train":
+        return Provenance(rows, "stated by the user", f"rows='train', and the training rows are not known: {reason}")
+    return Provenance(
+        rows, "cannot be told", f"it is not known whether some of these rows are training rows, because {reason}"
+    )
 
 
 def as_out_of_bag(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.parallel import over_parts
+from debias.progress import task
 from debias.trees.routing import tree_nodes
 
 if TYPE_CHECKING:
@@ -74,22 +75,28 @@ def look_up(
 
     t, weight = _quadratures()
     left_out: dict[int, NDArray[np.bool_]] = {}
-    for batch in _batches(ensemble, split, len(X), outputs.size, left_out):
-        tables: list[Any] = [None] * len(batch)
+    with task("trees", split.size) as advance:
+        n_before = 0
+        for batch in _batches(ensemble, split, len(X), outputs.size, left_out):
+            tables: list[Any] = [None] * len(batch)
 
-        def fill(some: slice, batch: list[_Part] = batch, tables: list[Any] = tables) -> None:
-            for k in range(some.start, some.stop):
-                value = _part_of(ensemble, batch[k].tree, ensemble.value)
-                tables[k] = kernels.fill(batch[k].subtrees, value, outputs, t, weight)
+            def fill(some: slice, batch: list[_Part] = batch, tables: list[Any] = tables) -> None:
+                for k in range(some.start, some.stop):
+                    value = _part_of(ensemble, batch[k].tree, ensemble.value)
+                    tables[k] = kernels.fill(batch[k].subtrees, value, outputs, t, weight)
 
-        over_parts(len(batch), fill, n_jobs)
-        parts = [each.subtrees for each in batch]
-        first = ensemble.tree_output[[each.tree for each in batch]]
+            over_parts(len(batch), fill, n_jobs)
+            parts = [each.subtrees for each in batch]
+            first = ensemble.tree_output[[each.tree for each in batch]]
 
-        def explain(some: slice, parts: list[Any] = parts, tables: list[Any] = tables, first: Any = first) -> None:
-            kernels.explain(X, some.start, some.stop, parts, tables, first, outputs, phi)
+            def explain(some: slice, parts: list[Any] = parts, tables: list[Any] = tables, first: Any = first) -> None:
+                kernels.explain(X, some.start, some.stop, parts, tables, first, outputs, phi)
 
-        over_parts(len(X), explain, n_jobs, at_least=2 * FEWEST_ROWS)
+            over_parts(len(X), explain, n_jobs, at_least=2 * FEWEST_ROWS)
+            n_done = int(np.searchsorted(split, batch[-1].tree))  # the last tree of a batch may go on in the next
+            advance(n_done - n_before)
+            n_before = n_done
+        advance(split.size - n_before)
     return left_out
 
 

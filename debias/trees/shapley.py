@@ -13,6 +13,7 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.parallel import over_parts
+from debias.progress import task
 from debias.trees.patterns import look_up
 from debias.trees.routing import tree_nodes
 
@@ -118,9 +119,11 @@ def _follow(
             rows = np.arange(begin, min(begin + ROWS_AT_ONCE, len(X)))
             for tree, tables in tables_of.items():
                 kernels.explain(X, rows, *tables, int(ensemble.tree_output[tree]), outputs, phi)
+            advance(rows.size)
 
     tables_of = {tree: _tables(ensemble, tree, of_tree) for tree, of_tree in leaves.items()}
-    over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
+    with task("rows", len(X)) as advance:
+        over_parts(-(-len(X) // ROWS_AT_ONCE), explain_blocks, n_jobs)
 
 
 def _tables(

@@ -124,7 +124,7 @@ def test_score_takes_training_rows_beside(files):
         (["heldout.csv", "--target", "outcome", "--drop", "site"], 2, "has no column 'site'"),
         (["heldout.csv", "--target", "outcome", "--separator", "no"], 2, "pass one character, such as ';', or tab"),
         (["heldout.csv", "--target", "outcome", "--level", "words"], 2, "is not one of 'source', 'model'"),
-        (["model.ubj", "--target", "outcome"], 2, "cannot be read as CSV"),
+        (["model.ubj", "--target", "outcome"], 2, "model.ubj is no table: the model comes first, then"),
     ],
 )
 def test_wrong_use_has_its_exit_code_and_a_message(files, arguments, code, message):
@@ -162,9 +162,18 @@ def test_tables_with_another_separator(files, tmp_path, separator, given, name):
     done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest)
     assert done.exit_code == 2
     assert f"seem to be separated by {name}: pass --separator {name}" in done.stderr
+    assert "note: columns of " not in done.stderr
+    done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest, "--separator", given)
+    assert "have decimal commas, so pass --decimal ',': a, b" in done.stderr
     asked = ("--separator", given, "--decimal", ",")
     done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest, *asked)
     assert done.stdout == run("score", files / "model.ubj", files / "heldout.csv", *rest).stdout
+
+
+def test_a_table_of_another_encoding_is_told_to_be_saved_as_utf8(files, tmp_path):
+    (tmp_path / "table.csv").write_bytes("größe,outcome\n1,2\n".encode("latin-1"))
+    done = run("score", files / "model.ubj", tmp_path / "table.csv", "--target", "outcome")
+    assert (done.exit_code, "it is not UTF-8 text. Save it as UTF-8" in done.stderr) == (2, True), done.stderr
 
 
 def test_blocks_groups_and_level_are_those_of_the_library(files, tmp_path):

@@ -138,7 +138,8 @@ def test_what_a_scorer_is_given():
     [
         ({"X": None}, "pass X and y"),
         ({"y": None}, "y is missing"),
-        ({"X": np.ones(3)}, "two-dimensional"),
+        ({"X": np.ones(3)}, r"two-dimensional \(n_rows, n_features\); it has shape \(3,\)$"),
+        ({"X": ["good film", "bad film", "film"]}, r"For texts, pass what .*: vectorizer.transform\(texts\)"),
         ({"X": np.ones((3, 0))}, "nothing to score"),
         ({"X": np.ones((4, 2))}, "y has 3 entries, but X has 4 rows"),
         ({"y": [1, None, 2]}, "y is missing in 1 rows"),

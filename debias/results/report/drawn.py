@@ -62,7 +62,7 @@ def _drawn(
     order: NDArray[np.int64], reported: NDArray[np.float64], of_interest: NDArray[np.bool_], most: int
 ) -> tuple[NDArray[np.int64], int]:
     if most < 1:
-        raise ValueError(f"most must be at least 1, not {most!r}")
+        raise ValueError(f"max_features must be at least 1, not {most!r}")
     drawn = np.zeros(reported.size, dtype=bool)
     drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
     room = most - int(drawn.sum())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +48,10 @@ def shap(ensemble: TreeEnsemble, rows: Rows) -> Result:
     total = np.zeros(ensemble.n_features)
     blocks = max(1, VALUES_AT_ONCE // (ROWS_IN_BLOCK * ensemble.n_features * ensemble.n_outputs))
     step = ROWS_IN_BLOCK * blocks
-    with task("rows", rows.n_rows) as advance:
+    # One block has a progress of its own.
+    counted: AbstractContextManager[Callable[[int], None]]
+    counted = task("rows", rows.n_rows) if rows.n_rows > step else nullcontext(lambda n: None)
+    with counted as advance:
         for begin in range(0, rows.n_rows, step):
             block = slice(begin, min(begin + step, rows.n_rows))
             phi = shapley_values(ensemble, rows.table.matrix(ensemble, block), rows.n_jobs)
