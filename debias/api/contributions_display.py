@@ -13,6 +13,7 @@ from debias.api.score import contributions
 from debias.data.table import names_of_columns
 from debias.data.user_columns import column_values, is_missing
 from debias.errors import RowsError
+from debias.results.report.drawn import refuse_most
 from debias.results.report.figures import on_axes
 from debias.results.report.needs import require_matplotlib
 from debias.results.report.swarms import draw_row, draw_swarms, new_axes
@@ -164,8 +165,7 @@ class ContributionsDisplay:
             matplotlib is not installed (``pip install debias-trees[report]``).
         """
         require_matplotlib()
-        if max_features < 1:
-            raise ValueError(f"max_features must be at least 1, not {max_features!r}")
+        refuse_most(max_features, "max_features")
         phi = self.contributions.to_numpy() * len(self.contributions)
         if row is None:
             draw = partial(draw_swarms, phi, level=self._level)

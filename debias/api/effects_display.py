@@ -9,6 +9,7 @@ import numpy as np
 from debias.api.audit import audit as audit_model
 from debias.api.partial_dependence import ColumnChanger, partial_dependence
 from debias.errors import RowsError
+from debias.results.report.drawn import refuse_most
 from debias.results.report.effects import draw_effects
 from debias.results.report.needs import require_matplotlib
 from debias.text import listed
@@ -151,6 +152,7 @@ class EffectsDisplay:
         ImportError
             matplotlib is not installed (``pip install debias-trees[report]``).
         """
+        refuse_most(columns, "columns")
         require_matplotlib()
         self.axes_ = draw_effects(self.partial_dependence, self.audit, ax, columns)
         self.figure_ = self.axes_[0].figure
@@ -162,8 +164,7 @@ def strongest(audit: Audit, columns: tuple[str, ...], most: int) -> list[str]:
 
     Groups of columns are features, but not columns.
     """
-    if most < 1:
-        raise ValueError(f"max_features must be at least 1, not {most!r}")
+    refuse_most(most, "max_features")
     names, known = audit.main.feature_names, set(columns)
     is_column = np.array([name in known for name in names])
     if not is_column.any():

@@ -377,7 +377,7 @@ def _can_test_dependence(prepared: Prepared) -> bool:
     if n_routed <= MOST_ROUTED and n_fitted > MOST_FITTED:
         prepared.log.warn(
             f"dependence was not tested: rows times trees times features are {n_fitted:.2g}, more than "
-            f"{MOST_FITTED:.0e}, and the test would take minutes. Pass test='combined' to test it"
+            f"{MOST_FITTED:.0e}, and the test may take minutes. Pass test='combined' to test it"
         )
         return False
     if n_routed <= MOST_ROUTED:

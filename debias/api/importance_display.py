@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from debias.api.audit import audit as audit_model
 from debias.errors import CompositionError
 from debias.results.report import figures, importance
+from debias.results.report.drawn import refuse_most
 from debias.results.report.needs import require_matplotlib
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class ImportanceDisplay:
         _refuse_kind(kind)
         if kind == "slope" and self.audit.reported is None:
             raise CompositionError("kind='slope' begins at the reported importance, and this model reports none")
+        refuse_most(max_features, "max_features")
         require_matplotlib()
         draw = {
             "bar": importance.draw_bars,

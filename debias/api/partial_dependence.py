@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from debias.trees.partial_dependence import ChangedRows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -65,7 +66,8 @@ def partial_dependence(
         Names of features; all by default. In a pipeline, the transformers see the changed column of `X`.
     output : {"response", "raw"}
         - "response": probability of a class, or the prediction on the scale of y. A model for which debias knows no
-          such function (a custom objective, exponential or hinge loss) gives its raw output.
+          such function (a custom objective, exponential or hinge loss) gives its raw output. Of a wrapper that
+          calibrates or transforms the prediction it is that of the trees inside, and ``unit`` and ``notes`` say so.
         - "raw": sum or mean of the trees. For boosted classifiers with logistic loss it is the log odds.
     individual : bool
         Whether to keep the output of each row too (individual conditional expectation).
@@ -124,8 +126,7 @@ def partial_dependence(
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise RowsError(f"{name}={number!r} must be a whole number, 1 or more")
     changer = ColumnChanger(model, X, max_rows, level, feature_names, seed)
-    asked = changer.names if features is None else [features] if isinstance(features, str) else features
-    names = list(dict.fromkeys(asked))
+    names = list(dict.fromkeys(changer.names if features is None else _listed(features)))
     view = _View(changer.ensemble, output)
     curves = {}
     with task("features", len(names)) as advance:
@@ -134,7 +135,18 @@ def partial_dependence(
             outputs = view.of(changer.raw_outputs(name, at))
             curves[name] = Curve(name, values, outputs.mean(axis=0), outputs if individual else None, n_omitted)
             advance()
-    return PartialDependence(curves, view.names, view.unit, changer.rows, changer.ensemble.source, changer.notes)
+    unit = f"{view.unit} of the trees" if changer.notes else view.unit  # a wrapper changes what the trees predict
+    return PartialDependence(curves, view.names, unit, changer.rows, changer.ensemble.source, changer.notes)
+
+
+def _listed(features: str | Iterable[str]) -> list[str]:
+    """Return the features that were asked for as a list of at least one."""
+    if isinstance(features, str):
+        return [features]
+    names = list(features) if isinstance(features, Iterable) else []
+    if not names:
+        raise RowsError(f"features={features!r} must be the name of a feature, or a list of one name or more")
+    return names
 
 
 class ColumnChanger:

@@ -41,7 +41,7 @@ def near_duplicates(
     tuple of NearDuplicates
         Every two columns of a set are nearly the same. A column is in at most one set: each set begins with the first
         column that is in none, and takes the others in their order. Two columns are compared only if they are missing
-        in the same rows.
+        in the same rows, and if in each at least ``LEAST_ROWS`` rows differ from its most frequent value.
 
     Examples
     --------
@@ -75,6 +75,8 @@ def _related(X: NDArray[np.floating], of_categories: NDArray[np.bool_]) -> NDArr
     numeric = defaultdict[bytes, list[int]](list)
     same_categories = defaultdict[bytes, list[int]](list)
     for k, column in enumerate(X.T):
+        if _unlike_most(column) < LEAST_ROWS:  # the few rows of a rare value may agree by chance
+            continue
         if of_categories[k]:
             same_categories[_by_first_row(column).tobytes()].append(k)
         else:
@@ -87,6 +89,12 @@ def _related(X: NDArray[np.floating], of_categories: NDArray[np.bool_]) -> NDArr
             ranks = np.column_stack([_ranks(column) for column in present.T])
             related[np.ix_(columns, columns)] = _correlations(ranks)
     return related
+
+
+def _unlike_most(column: NDArray[np.floating]) -> int:
+    """Return the number of rows that are not missing and differ from the most frequent value."""
+    _, count = np.unique(column[~np.isnan(column)], return_counts=True)
+    return int(count.sum() - count.max(initial=0))
 
 
 def _by_first_row(column: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -44,8 +44,8 @@ class Audit:
     main_scorer : str
         Name of the scorer that is tested, and from which the shares are computed.
     near_duplicates : tuple of NearDuplicates, or None
-        Sets of informative features whose columns are nearly the same on these rows, so that they share their score.
-        None if that is not known: nothing was tested, or an older debias wrote the audit.
+        Sets of informative features whose columns are nearly the same on these rows, so that they may share their
+        score. None if that is not known: nothing was tested, or an older debias wrote the audit.
 
     Notes
     -----

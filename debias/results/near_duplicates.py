@@ -1,4 +1,4 @@
-"""Informative features whose columns are nearly the same: they share their score."""
+"""Informative features whose columns are nearly the same: they may share their score."""
 
 from __future__ import annotations
 

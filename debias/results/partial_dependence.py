@@ -61,7 +61,8 @@ class PartialDependence:
     output_names : tuple of str
         Names of the outputs: classes, or responses.
     unit : str
-        What the outputs are: "probability", "prediction", "log odds" or "raw output".
+        What the outputs are: "probability", "prediction", "log odds" or "raw output"; "... of the trees" if `notes`
+        say that the model predicts something else.
     rows : array of int64 of shape (n_rows,)
         Positions in X of the rows that were averaged.
     model : str

@@ -186,7 +186,7 @@ def _near_duplicates(audit: Audit) -> list[str]:
     sets = audit.near_duplicates or ()
     lines = [
         f"{_named(each.features, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
-        f"{correlation_in_words(each.correlation, least=len(each.features) > 2)}): they share their score."
+        f"{correlation_in_words(each.correlation, least=len(each.features) > 2)}): they may share their score."
         for each in sets[:MOST_NAMED]
     ]
     n_left = len(sets) - MOST_NAMED
@@ -246,7 +246,7 @@ def _dependence(audit: Audit) -> list[str]:
     named = ", ".join(shown(name) for name in unused[:MOST_NAMED])
     more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
     them = "One of them is" if len(unused) == 1 else f"{len(unused):,} of them are"
-    return [f"{sentence}. {them} indistinguishable from noise in this model, which makes little use of {named}{more}."]
+    return [f"{sentence}. {them} indistinguishable from noise in this model: {named}{more}."]
 
 
 def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:

@@ -77,8 +77,12 @@ def test_effects_with_an_audit_need_no_response(audited):
         debias.EffectsDisplay.from_estimator(model, X)
     with pytest.raises(debias.RowsError, match="'strange', which is not a column"):
         debias.EffectsDisplay.from_estimator(model, X, audit=audit, features="strange")
-    with pytest.raises(ValueError, match="max_features must be at least 1"):
+    with pytest.raises(ValueError, match="max_features must be a whole number and at least 1"):
         debias.EffectsDisplay.from_estimator(model, X, audit=audit, max_features=0)
+    with pytest.raises(ValueError, match="at least 1, not 2.5"):
+        debias.ImportanceDisplay.from_audit(audit, max_features=2.5)
+    with pytest.raises(ValueError, match="columns must be a whole number and at least 1, not 0"):
+        display.plot(columns=0)
 
 
 def test_without_an_informative_feature_the_largest_shares_are_drawn(audited):
@@ -242,7 +246,7 @@ def test_wrong_use_of_contributions_is_refused(audited):
     display = debias.ContributionsDisplay.from_estimator(model, X, y, audit=audit)
     with pytest.raises(debias.RowsError, match="no row has the label 999"):
         display.plot(row=999)
-    with pytest.raises(ValueError, match="max_features must be at least 1"):
+    with pytest.raises(ValueError, match="max_features must be a whole number and at least 1"):
         display.plot(max_features=0)
     twice = pd.concat([display.contributions[:1], display.contributions[:-1]])
     with pytest.raises(debias.RowsError, match="2 rows have the label 0"):

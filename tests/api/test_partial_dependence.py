@@ -252,8 +252,9 @@ def test_rows_are_drawn_by_seed():
 def test_a_calibrated_model_says_that_its_trees_are_not_calibrated():
     X, y = table()
     model = CalibratedClassifierCV(RandomForestClassifier(5, random_state=0), ensemble=False, cv=2).fit(X, y > 0)
-    (note,) = debias.partial_dependence(model, X, "one").notes
-    assert "before their probabilities are calibrated" in note
+    result = debias.partial_dependence(model, X, "one")
+    assert "before their probabilities are calibrated" in result.notes[0]
+    assert result.unit == "probability of the trees"
 
 
 @pytest.mark.parametrize(
@@ -264,6 +265,8 @@ def test_a_calibrated_model_says_that_its_trees_are_not_calibrated():
             debias.RowsError,
             "features has 'on', which is not a column.*Did you mean 'one'",
         ),
+        ({"features": []}, debias.RowsError, r"features=\[\] must be the name of a feature, or a list"),
+        ({"features": 0}, debias.RowsError, "features=0 must be the name of a feature, or a list"),
         ({"output": "margin"}, debias.CompositionError, "output='margin' is not one of 'response', 'raw'"),
         ({"n_values": 0}, debias.RowsError, "n_values=0 must be a whole number"),
         ({"max_rows": 2.5}, debias.RowsError, "max_rows=2.5 must be a whole number"),

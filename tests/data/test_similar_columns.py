@@ -70,7 +70,19 @@ def test_categories_are_compared_by_what_they_group_not_by_the_order_of_codes():
 def test_few_rows_show_no_resemblance():
     x = np.arange(9.0)
     assert found(np.column_stack([x, x])) == {}
-    assert found(np.column_stack([np.arange(10.0)] * 2)) == {("f0", "f1"): pytest.approx(1)}
+    assert found(np.column_stack([np.arange(11.0)] * 2)) == {("f0", "f1"): pytest.approx(1)}
+
+
+def test_rare_values_that_agree_in_few_rows_show_no_resemblance():
+    """In 2,000 of 100,000 rows, two flags with a correlation of one half may have the same one or two rows."""
+    flags = np.zeros((2000, 2))
+    flags[[5, 900]] = 1
+    assert found(flags) == found(flags, categories=(0, 1)) == {}
+    assert found(np.zeros((2000, 2)), categories=(0, 1)) == {}
+    flags[1000:] = np.nan
+    assert found(flags) == {}
+    flags[:10] = 1
+    assert found(flags) == {("f0", "f1"): pytest.approx(1)}
 
 
 @pytest.fixture(scope="module")

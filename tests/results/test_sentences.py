@@ -279,7 +279,7 @@ SUMMARY = {
     rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features\. This may be a leak: check that its values "
     r"are known before the response is, and are not made from it\.": leak,
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
-    r"share their score\.": near_duplicates,
+    r"may share their score\.": near_duplicates,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
     rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."

@@ -58,11 +58,16 @@ def drawn_of_scores(scores: Scores, most: int = MOST_DRAWN) -> tuple[NDArray[np.
     return _drawn(by_score, scores.values, scores.values > 0 if scores.selected is None else scores.selected, most)
 
 
+def refuse_most(most: int, name: str = "most") -> None:
+    """Refuse a largest number that is not a whole number, 1 or more; `name` is the argument."""
+    if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < 1:
+        raise ValueError(f"{name} must be a whole number and at least 1, not {most!r}")
+
+
 def _drawn(
     order: NDArray[np.int64], reported: NDArray[np.float64], of_interest: NDArray[np.bool_], most: int
 ) -> tuple[NDArray[np.int64], int]:
-    if most < 1:
-        raise ValueError(f"max_features must be at least 1, not {most!r}")
+    refuse_most(most)
     drawn = np.zeros(reported.size, dtype=bool)
     drawn[np.argsort(-reported, kind="stable")[: min(HIGHEST, -(-most // 2))]] = True
     room = most - int(drawn.sum())

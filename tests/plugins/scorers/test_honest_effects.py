@@ -286,6 +286,25 @@ def test_the_test_finds_what_a_model_does_not_use(kind):
     assert any("The response depends on" in sentence for sentence in audit.summary())
 
 
+def test_a_sentence_says_of_a_dependent_feature_only_what_was_tested():
+    """The model may make much use of a feature that is indistinguishable from noise: here a quarter of the reported."""
+    X = np.random.default_rng(0).normal(size=(700, 4))[100:400]
+    audits = []
+    for seed in range(12):
+        y = 0.25 * X[:, 0] + 0.25 * X[:, 1] + np.random.default_rng(seed).normal(size=300)
+        model = RandomForestRegressor(20, random_state=0, n_jobs=1).fit(X, y)
+        audits.append(debias.audit(model, X, y, [], seed=0, n_permutations=50))
+    said = [
+        (audit.reported[k], f"One of them is indistinguishable from noise in this model: x{k}.", audit.summary())
+        for audit in audits
+        for k in range(4)
+        if (audit.verdict[k], audit.dependence[k]) == ("indistinguishable", "dependent")
+        and list(zip(audit.verdict, audit.dependence, strict=True)).count(("indistinguishable", "dependent")) == 1
+    ]
+    assert max(share for share, _, _ in said) > 0.2
+    assert all(any(line.endswith(sentence) for line in summary) for _, sentence, summary in said)
+
+
 def test_threads_change_no_number():
     X, latent = rows_of(400, 0)
     model = RandomForestRegressor(8, random_state=0).fit(X, latent)

@@ -49,5 +49,5 @@ def test_one_or_two_features_are_not_left_out(n, n_left):
 
 
 def test_a_picture_needs_room_for_a_feature():
-    with pytest.raises(ValueError, match="max_features must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="most must be a whole number and at least 1, not 0"):
         drawn_features(made(["a", "b"]), 0)
