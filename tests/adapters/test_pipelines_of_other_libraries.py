@@ -42,7 +42,8 @@ def test_samplers_are_skipped_at_prediction_and_training_rows_cannot_pass(sample
         inner = debias.score(model[-1], seen, y_fresh, rows="held-out")
     np.testing.assert_array_equal(scores.values, inner.values)
     assert scores.feature_names == ("a", "b", "c")
-    assert scores.provenance["status"] == "stated by the user"
+    assert scores.provenance["status"] == "cannot be told"
+    assert f"resamples its training rows ({sampler})" in scores.unproven_because
     for rows in (X, fresh):
         with pytest.raises(
             debias.ProvenanceError, match=f"resamples its training rows \\({sampler}\\).*rows='held-out'"
@@ -59,6 +60,8 @@ def test_a_resampling_pipeline_is_audited_and_refitted():
     fresh, y_fresh = draw(1)
     audit = debias.audit(model, fresh, y_fresh, rows="held-out", seed=0)
     assert audit.table.loc["a", "verdict"] == "informative"
+    assert ", if none of the rows is a training row" in repr(audit)
+    assert "look like training rows" not in " ".join(audit.summary())
     refitted = debias.refit(model, X, y)
     np.testing.assert_array_equal(refitted.predict_proba(fresh), model.predict_proba(fresh))
     null = debias.score(
