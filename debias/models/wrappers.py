@@ -17,13 +17,14 @@ import numpy as np
 
 from debias.data.groups import Grouping
 from debias.data.user_columns import copied
-from debias.errors import DebiasError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
+from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
 
 if TYPE_CHECKING:
-    from debias.hooks.wrapping import Inner, Unwrapped
+    from debias.hooks.wrapping import Inner
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -206,6 +207,8 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
         return [Member(model, X, y, train, notes=told_of(model))]
+    if not isinstance(unwrapped, Unwrapped):
+        raise PluginError(f"debias_unwrap returned a {type(unwrapped).__name__} for {model!r}, not an Unwrapped")
     members = []
     for inner in unwrapped.inner:
         for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
