@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def copied(X: Any) -> Any:
+    """Return a copy of an array, a matrix, a frame or a list, for code that may change it; others cannot be changed."""
+    return X.copy() if hasattr(X, "copy") else X
+
+
 def column_values(X: Any, position: int) -> NDArray[Any]:
     """Return one column of an array, a sparse matrix or a data frame.
 

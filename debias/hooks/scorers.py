@@ -226,8 +226,17 @@ def figures_of(scorer: Scorer, result: Any, features: TreeEnsemble | Data | Prob
     pair = _pair(result)
     if len(pair) != 2 or not isinstance(pair[1], dict):
         raise DebiasError(f"the scorer {scorer.name} must return an array, or an array and a dict of details")
+    given = pair[0]
+    names = list(features.feature_names)
+    if hasattr(given, "reindex") and list(given.index) != names and sorted(map(str, given.index)) == sorted(names):
+        raise DebiasError(
+            f"the scorer {scorer.name} returned a Series in another order than the features: return "
+            "series[list(feature_names)]"
+        )
+    if np.iscomplexobj(given):
+        raise DebiasError(f"the scorer {scorer.name} returned complex numbers")
     try:
-        values = np.asarray(pair[0], dtype=np.float64)
+        values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise DebiasError(f"the scorer {scorer.name} returned {pair[0]!r}, which is not an array of numbers") from None
     if values.shape != (features.n_features,):

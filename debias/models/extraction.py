@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasError, ExtractionError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.models.odd_rows import odd_rows
+from debias.trees.ensemble import TreeEnsemble
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.table import Table
-    from debias.trees.ensemble import TreeEnsemble
 
 CLOSE = 1e-9
 """Largest relative error of outputs that are added up in float64: libraries add them up in another order."""
@@ -192,6 +192,8 @@ def trees_of(model: Any) -> TreeEnsemble:
         No adapter recognises the model, or it cannot be audited.
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
+    if ensemble is not None and not isinstance(ensemble, TreeEnsemble):
+        raise PluginError(f"debias_extract returned a {type(ensemble).__name__} for {model!r}, not a TreeEnsemble")
     if ensemble is None:
         if isinstance(model, type):
             raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")

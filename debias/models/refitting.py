@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.row_order import refuse_other_order
+from debias.data.user_columns import copied
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import RefitInputs
@@ -86,7 +87,9 @@ def refit(
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
         return refit(inner, X, y, sample_weight, seed=child, n_jobs=n_jobs, params=params)
 
-    return _naming_the_model(model, lambda: rewrap(RefitInputs(X, y, sample_weight, seed, n_jobs, train)))
+    return _naming_the_model(
+        model, lambda: rewrap(RefitInputs(copied(X), copied(y), sample_weight, seed, n_jobs, train))
+    )
 
 
 def with_params(model: Any, params: Any) -> tuple[Any, Mapping[str, Any] | None]:

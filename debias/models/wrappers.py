@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.groups import Grouping
-from debias.errors import DebiasError, RowsError, UnsupportedModelError
+from debias.data.user_columns import copied
+from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
+from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
 
 if TYPE_CHECKING:
-    from debias.hooks.wrapping import Inner, Unwrapped
+    from debias.hooks.wrapping import Inner
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -205,6 +207,8 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     unwrapped: Unwrapped | None = plugin_manager().hook.debias_unwrap(model=model)
     if unwrapped is None:
         return [Member(model, X, y, train, notes=told_of(model))]
+    if not isinstance(unwrapped, Unwrapped):
+        raise PluginError(f"debias_unwrap returned a {type(unwrapped).__name__} for {model!r}, not an Unwrapped")
     members = []
     for inner in unwrapped.inner:
         for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
@@ -270,16 +274,27 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
         if function is None or data is None:
             return data
         try:
-            return function(data)
+            made = function(copied(data))  # a transformer with copy=False changes what it gets
         except DebiasError:
             raise
         except Exception as error:  # any error of a transformer is about these rows
             raise RowsError(f"the {kind} cannot transform {what}: {error}") from error
+        if function is inner.transform and _n_rows(data) not in (None, _n_rows(made)):
+            raise RowsError(
+                f"the {kind} makes {_n_rows(made)} rows of the {_n_rows(data)} rows of {what}. A vectorizer takes a "
+                "list or a Series of texts: pass X['text'] and not X[['text']]"
+            )
+        return made
 
     seen = apply(inner.transform, X, "X"), apply(inner.response, y, "y")
     if isinstance(train, (tuple, list)) and len(train) in (2, 3):
         train = (apply(inner.transform, train[0], "train"), apply(inner.response, train[1], "train"), *train[2:])
     return *seen, train
+
+
+def _n_rows(X: Any) -> int | None:
+    """Return the number of rows; None if X is an iterator, which has no length."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X) if hasattr(X, "__len__") else None
 
 
 def members_in_words(members: list[Member]) -> str:

@@ -51,7 +51,7 @@ class Comparison:
         """Scores: one row per feature (index ``feature``), one column per scorer, sorted by the first scorer."""
         import pandas as pd
 
-        frame = pd.concat([scores.to_frame() for scores in self.scores.values()], axis=1)
+        frame = pd.concat([scores.to_frame()[[scores.scorer]] for scores in self.scores.values()], axis=1)
         return frame.sort_values(frame.columns[0], ascending=False, kind="stable")
 
     @property

@@ -173,11 +173,10 @@ def of_resampled(reason: str, rows: str) -> Provenance:
             f"debias cannot tell whether the model has seen these rows, because {reason}. For rows it has not seen "
             "pass rows='held-out'; rows='train' scores training rows, and such scores are biased"
         )
-    if rows == "train":
-        return Provenance(rows, "stated by the user", f"rows='train', and the training rows are not known: {reason}")
-    return Provenance(
-        rows, "cannot be told", f"it is not known whether some of these rows are training rows, because {reason}"
-    )
+    if rows == "held-out":
+        unknown = f"it is not known whether some of these rows are training rows, because {reason}"
+        return Provenance(rows, "cannot be told", unknown)
+    return Provenance(rows, "stated by the user", f"rows={rows!r}, and the training rows are not known: {reason}")
 
 
 def as_out_of_bag(

@@ -337,8 +337,11 @@ def test_columns_are_matched_by_name():
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(RowsError, match="missing: job"):
         debias.score(model, X_new.drop(columns="job"), y_new, rows="held-out")
-    with pytest.raises(RowsError, match="unknown to the model: more"):
-        debias.score(model, X_new.assign(more=1), y_new, rows="held-out")
+    with pytest.warns(DebiasWarning, match="left out: more"):
+        found = debias.score(model, X_new.assign(more=1), y_new, rows="held-out").values
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(RowsError, match="missing: job; unknown to the model: more"):
+        debias.score(model, X_new.rename(columns={"job": "more"}), y_new, rows="held-out")
     with pytest.raises(RowsError, match="X has 4 features, but the model was trained on 5"):
         debias.score(model, X_new.to_numpy(dtype=object)[:, :4], y_new, rows="held-out")
 

@@ -67,6 +67,11 @@ def test_words_of_texts_are_scored_as_the_columns_of_the_forest(of_words, contai
     np.testing.assert_array_equal(scores.values, inner.values)
 
 
+def test_a_frame_of_texts_is_told_to_be_a_series(of_words):
+    with pytest.raises(debias.RowsError, match=r"1 rows of the 240 rows of X.*pass X\['text'\]"):
+        debias.score(of_words, pd.DataFrame({"text": TEXTS}), CLASSES)
+
+
 def test_an_audit_of_texts_finds_the_word(of_words):
     audit = debias.audit(of_words, TEXTS, CLASSES, error="fdr", n_permutations=600, test="permutation", seed=0)
     assert audit.table.loc["w3", "verdict"] == "informative"
@@ -269,6 +274,44 @@ def test_a_column_that_matters_in_few_rows_is_not_overlooked():
     rare = FunctionTransformer(lambda X: np.where(X[:, 1] == 9, 0, X[:, 0])[:, None]).fit(X)
     with pytest.raises(debias.UnsupportedModelError, match="matter in few rows.*level='model'"):
         probing.probed(rare, X)
+
+
+def test_a_rare_value_is_found_beyond_the_rows_that_are_tried_first():
+    X = np.zeros((2000, 2))
+    X[:, 0], X[777, 1] = np.random.default_rng(0).normal(size=2000), 9
+    assert probing.probed(FunctionTransformer(lambda X: np.sqrt(np.abs(X))), X) == [(0,), (1,)]
+
+
+def test_the_trial_gives_no_warnings():
+    X = NUMBERS.to_numpy()
+    with np.errstate(invalid="warn"):
+        assert probing.probed(FunctionTransformer(np.log), X) == [(0,), (1,), (2,)]
+
+
+def doubled_in_place(X):
+    X *= 2
+    return X
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame.to_numpy, pd.DataFrame.copy], ids=["array", "pandas"])
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        StandardScaler(copy=False),
+        FunctionTransformer(doubled_in_place),
+        make_pipeline(doubled := FunctionTransformer(doubled_in_place), doubled),
+    ],
+    ids=["scaler", "function", "steps"],
+)
+def test_a_transformer_that_changes_what_it_gets_does_not_change_the_users_rows(container, transformer):
+    X, before = container(NUMBERS).copy(), np.array(NUMBERS)
+    model = make_pipeline(transformer, forest()).fit(container(NUMBERS).copy(), RESPONSE)
+    first = debias.score(model, X, RESPONSE)
+    np.testing.assert_array_equal(np.asarray(X), before)
+    np.testing.assert_array_equal(debias.score(model, X, RESPONSE).values, first.values)
+    again = debias.refit(model, X, RESPONSE)
+    np.testing.assert_array_equal(np.asarray(X), before)
+    np.testing.assert_allclose(again.predict(X.copy()), model.predict(X.copy()))
 
 
 def test_a_transformer_that_draws_numbers_is_refused():

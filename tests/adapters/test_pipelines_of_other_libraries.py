@@ -43,6 +43,7 @@ def test_samplers_are_skipped_at_prediction_and_training_rows_cannot_pass(sample
     np.testing.assert_array_equal(scores.values, inner.values)
     assert scores.feature_names == ("a", "b", "c")
     assert scores.provenance["status"] == "cannot be told"
+    assert f"resamples its training rows ({sampler})" in scores.unproven_because
     for rows in (X, fresh):
         with pytest.raises(
             debias.ProvenanceError, match=f"resamples its training rows \\({sampler}\\).*rows='held-out'"
@@ -60,6 +61,8 @@ def test_a_resampling_pipeline_is_audited_and_refitted():
     audit = debias.audit(model, fresh, y_fresh, rows="held-out", seed=0)
     assert audit.table.loc["a", "verdict"] == "informative"
     assert "informative, if none of the rows is a training row" in audit.summary()[0]
+    assert ", if none of the rows is a training row" in repr(audit)
+    assert "look like training rows" not in " ".join(audit.summary())
     refitted = debias.refit(model, X, y)
     np.testing.assert_array_equal(refitted.predict_proba(fresh), model.predict_proba(fresh))
     null = debias.score(

@@ -120,3 +120,14 @@ def test_fewer_than_two_scorers_are_refused(drawn, scorers):
     X, y, forest = drawn
     with pytest.raises(debias.CompositionError, match="two or more"):
         debias.compare(forest, X, y, scorers)
+
+
+def test_the_table_has_the_scores_of_tested_scorers_only(drawn):
+    X, y = drawn[:2]
+    scorers = ["mdi_oob", "ablation", "permutation(p_values=True)"]
+    model = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4).fit(X[:700], y[:700])
+    found = debias.compare(model, X[700:], y[700:], scorers, rows="held-out", seed=0)
+    assert found.scores["ablation"].p_value is not None
+    assert list(found.table.columns) == list(found.ranks.columns) == list(found.rank_correlation) == scorers
+    assert set(found.disagreements["highest_by"]) | set(found.disagreements["lowest_by"]) <= set(scorers)
+    assert repr(found).startswith("Comparison of mdi_oob, ablation, permutation(p_values=True): 6 features")

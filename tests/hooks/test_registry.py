@@ -3,7 +3,9 @@ import sys
 from importlib.metadata import EntryPoint
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.hooks.registry import build_manager, plugin_manager, scorers
@@ -245,3 +247,34 @@ def test_what_a_plugin_offers_may_change():
             debias.hooks.registry.scorers()
     finally:
         plugin_manager().unregister(plugin)
+
+
+@pytest.mark.parametrize("hook", ["debias_extract", "debias_unwrap"])
+def test_a_hook_that_returns_another_type_is_named(hook):
+    class Wrong:
+        pass
+
+    setattr(Wrong, hook, staticmethod(debias.hookimpl(lambda model: "trees" if model == b"model" else None)))
+    plugin = Wrong()
+    debias.register(plugin)
+    try:
+        with pytest.raises(debias.PluginError, match=f"{hook} returned a str for b'model', not an? "):
+            debias.extract(b"model")
+    finally:
+        debias.unregister(plugin)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [(lambda scores: scores[::-1], "in another order"), (lambda scores: scores * 1j, "complex numbers")],
+)
+def test_scores_that_would_be_taken_for_others_are_refused(change, complaint):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["a", "b", "c"])
+
+    @debias.scorer_plugin("as_series", unit="1")
+    def as_series(ensemble, rows):
+        return change(pd.Series([1.0, 2.0, 3.0], index=list(ensemble.feature_names)))
+
+    model = RandomForestRegressor(5, random_state=0).fit(X, X["a"])
+    with pytest.raises(debias.DebiasError, match=f"as_series returned .*{complaint}"):
+        debias.score(model, X, X["a"], as_series)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasWarning, ExtractionError, RowsError
+from debias.text import listed
 from debias.trees.routing import REPORT
 from debias_adapters.catboost.category_statistics import bins_of_keys
 from debias_adapters.catboost.reading import as_text, from_document
@@ -385,7 +386,7 @@ def _framed(X: Any, names: tuple[str, ...], named: bool) -> pd.DataFrame:
     Raises
     ------
     RowsError
-        Columns are missing, or unknown to the model.
+        Columns are missing.
     """
     import narwhals.stable.v2 as nw
     import pandas as pd
@@ -398,6 +399,13 @@ def _framed(X: Any, names: tuple[str, ...], named: bool) -> pd.DataFrame:
         _require_columns(array.shape[1], len(names))
         return pd.DataFrame({name: array[:, k] for k, name in enumerate(names)})
     have = [str(name) for name in frame.columns]
+    unknown = [name for name in have if name not in names]
+    if named and unknown and set(names) <= set(have):
+        frame = frame[:, [k for k, name in enumerate(have) if name in names]]
+        have = [name for name in have if name in names]
+        warnings.warn(
+            f"columns of X that the model does not know are left out: {listed(unknown)}", DebiasWarning, stacklevel=2
+        )
     wanted = list(names) if named or sorted(have) == sorted(names) else have
     if have != wanted:
         missing, extra = sorted(set(wanted) - set(have)), sorted(set(have) - set(wanted))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.user_columns import copied
 from debias.errors import UnsupportedModelError
 from debias_adapters.sklearn.probing import probed
 
@@ -93,7 +94,7 @@ def after(first: Sources, second: Sources) -> Sources:
 def _before(pipeline: Any, place: int, rows: Callable[[], Any]) -> Any:
     """Return rows as a step of a pipeline sees them."""
     X = rows()
-    return pipeline[:place].transform(X) if place else X
+    return pipeline[:place].transform(copied(X)) if place else X
 
 
 def _part(transformer: Any, name: str, inputs: list[int], rows: Callable[[], Any]) -> Any:

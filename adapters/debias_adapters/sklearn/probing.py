@@ -5,10 +5,12 @@ It needs no knowledge of the transformer, only its method ``transform``, which i
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.user_columns import copied
 from debias.errors import UnsupportedModelError
 from debias.spread import spread
 
@@ -28,7 +30,8 @@ _MISSING = 1.2345e300
 def probed(transformer: Any, X: Any) -> list[tuple[int, ...]]:
     """Return for each output column the input columns that it is computed from.
 
-    Values are permuted within their column, so the transformer sees no value that X does not have. Afterwards, for each
+    Values are permuted within their column, so the transformer sees no value that X does not have. If no column changes
+    some output, columns that changed nothing are tried again in more rows. Afterwards, for each
     set of input columns that was found, all other columns are permuted together in more rows: the outputs must stay the
     same. An output that no column changes has an empty tuple.
 
@@ -60,10 +63,14 @@ def probed(transformer: Any, X: Any) -> list[tuple[int, ...]]:
             "be traced back to those of X. Pass level='model' to score the columns that the trees see"
         )
     depends = np.zeros((n_columns, before.shape[1]), dtype=bool)
-    for column in range(n_columns):
-        for _ in range(PERMUTATIONS):
-            permuted = _with_permuted(some, [column], rng)
-            depends[column] |= _changed(before, _outputs(transformer, permuted))
+    for rows in (some, more):
+        before = _outputs(transformer, rows)
+        for column in np.flatnonzero(~depends.any(axis=1)).tolist():  # in more rows, those that changed nothing in some
+            for _ in range(PERMUTATIONS):
+                permuted = _with_permuted(rows, [column], rng)
+                depends[column] |= _changed(before, _outputs(transformer, permuted))
+        if depends.any(axis=0).all():
+            break
     made_of = [tuple(np.flatnonzero(of_output).tolist()) for of_output in depends.T]
     before = _outputs(transformer, more)
     for found in dict.fromkeys(made_of):
@@ -78,11 +85,13 @@ def probed(transformer: Any, X: Any) -> list[tuple[int, ...]]:
 
 
 def _outputs(transformer: Any, X: Any) -> Any:
-    """Return the output for some rows as a sparse matrix, or as a frame of pandas."""
+    """Return the output for some rows as a sparse matrix, an array of numbers, or a frame of pandas."""
     import narwhals.stable.v2 as nw
     import pandas as pd
 
-    output = transformer.transform(X)
+    with warnings.catch_warnings():  # the rows were transformed before, and these warnings were seen
+        warnings.simplefilter("ignore")
+        output = transformer.transform(copied(X))  # a transformer may change what it gets
     if hasattr(output, "tocsc"):
         sparse = output.tocsc().astype(np.float64)
         sparse.data[np.isnan(sparse.data)] = _MISSING
@@ -91,13 +100,16 @@ def _outputs(transformer: Any, X: Any) -> Any:
     if isinstance(frame, nw.DataFrame):
         return pd.DataFrame({k: frame[name].to_numpy() for k, name in enumerate(frame.columns)})
     array = np.asarray(output)
-    return pd.DataFrame(array if array.ndim == 2 else array[:, None])
+    array = array if array.ndim == 2 else array[:, None]
+    return array if array.dtype.kind in "fiub" else pd.DataFrame(array)
 
 
 def _changed(before: Any, after: Any) -> NDArray[np.bool_]:
     """Return which columns of two outputs differ; missing values are equal to each other."""
     if hasattr(before, "tocsc"):
         return np.asarray((before != after).getnnz(axis=0) > 0)
+    if isinstance(before, np.ndarray):
+        return np.asarray(((before != after) & ~((before != before) & (after != after))).any(axis=0))
     return np.array([not before[k].equals(after[k]) for k in before.columns], dtype=bool)
 
 
