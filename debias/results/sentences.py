@@ -230,8 +230,11 @@ def _is(number: int) -> str:
 def _dependence(audit: Audit) -> list[str]:
     """Return what the combined test found, and the features that the model does not use although y depends on them."""
     dependence, names = audit.dependence, audit.main.feature_names
-    if dependence is None or not audit.tested:
+    if not audit.tested:
         return []
+    if dependence is None:  # the audit left the test out and warned of it, or it was not asked for
+        left_out = "dependence was not tested"
+        return [f"D{text[1:]}." for text in audit.warnings if text.startswith(left_out)]
     if "untested" in dependence:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found == "dependent"]

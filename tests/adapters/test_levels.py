@@ -426,4 +426,18 @@ def test_the_test_of_dependence_is_left_out_where_it_would_take_minutes(monkeypa
         audit = debias.audit(model, NUMBERS, RESPONSE, seed=0)
     assert "dependence" not in audit.table
     assert any("rows times trees times features" in text for text in audit.warnings)
+    assert any(line.startswith("Dependence was not tested: rows times trees times") for line in audit.summary())
     assert "dependence" in debias.audit(model, NUMBERS, RESPONSE, seed=0, test="combined").table
+
+
+@pytest.mark.parametrize("function", [lambda X: X[:, ::-1], lambda X: X.cumsum(axis=1)], ids=["reversed", "sums"])
+def test_names_that_a_function_gives_its_columns_are_tried(function):
+    X = NUMBERS.to_numpy()
+    claimed = FunctionTransformer(function, feature_names_out="one-to-one")
+    model = make_pipeline(claimed, RandomForestRegressor(10, random_state=0)).fit(X, RESPONSE)
+    honest = make_pipeline(FunctionTransformer(function), RandomForestRegressor(10, random_state=0))
+    expected = debias.score(honest.fit(X, RESPONSE), X, RESPONSE)
+    scores = debias.score(model, X, RESPONSE)
+    assert scores.feature_names == expected.feature_names
+    np.testing.assert_array_equal(scores.values, expected.values)
+    assert scores.values.argmax() == scores.feature_names.index("x0")

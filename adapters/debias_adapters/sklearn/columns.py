@@ -53,6 +53,8 @@ def sources(transformer: Any, n_columns: int, rows: Callable[[], Any] | None = N
         if columns is not None:
             return _singles(columns.tolist())
     if rows is None:
+        if _says_one_to_one(transformer):
+            return _singles(range(n_columns))
         raise UnsupportedModelError(
             f"which columns of X the transformer {type(transformer).__name__} makes its columns of is found by trying "
             "it on rows, and there are none in memory. Pass X and y in memory, or level='model' to score the columns "
@@ -148,11 +150,20 @@ def _by_type(transformer: Any, n_columns: int) -> NDArray[np.int64] | None:
     if isinstance(transformer, MissingIndicator):
         return np.asarray(transformer.features_, dtype=np.int64)
     if isinstance(transformer, FunctionTransformer):
-        is_one_to_one = transformer.func is None or transformer.feature_names_out == "one-to-one"
-        return columns if is_one_to_one else None
+        return columns if transformer.func is None else None
     # Normalizer divides by the norm of the row, so each of its columns comes from all columns.
-    is_one_to_one = isinstance(transformer, OneToOneFeatureMixin) and not isinstance(transformer, Normalizer)
-    return columns if is_one_to_one else None
+    is_known = type(transformer).__module__.startswith("sklearn.") and not isinstance(transformer, Normalizer)
+    return columns if is_known and isinstance(transformer, OneToOneFeatureMixin) else None
+
+
+def _says_one_to_one(transformer: Any) -> bool:
+    """Whether a transformer of the user gives its columns the names of its inputs: believed without rows to try."""
+    from sklearn.base import OneToOneFeatureMixin
+    from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+    if isinstance(transformer, FunctionTransformer):
+        return bool(transformer.feature_names_out == "one-to-one")
+    return isinstance(transformer, OneToOneFeatureMixin) and not isinstance(transformer, Normalizer)
 
 
 def _imputed(imputer: Any, n_columns: int) -> NDArray[np.int64]:
