@@ -79,7 +79,23 @@ def feature_index(names: Sequence[str], name: str | None = "feature") -> pd.Inde
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return the first names in a line, and how many more there are."""
+    """Return the first names in a line, and how many more there are.
+
+    Parameters
+    ----------
+    names : sequence of str
+    most : int
+        Number of names in the line.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
     first = ", ".join(names[:most])
     return first if len(names) <= most else f"{first} and {len(names) - most} more"
 

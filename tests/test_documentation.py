@@ -279,7 +279,7 @@ RAISES_NOTHING = {
     "debias.retraining.replicates.child_seed",
     "debias.digest.digest_of", "debias.errors.nearest", "debias.hooks.contracts.innermost",
     "debias.parallel.allowed", "debias.parallel.over_parts", "debias.progress.task", "debias.spread.spread",
-    "debias.trees.routing.tree_nodes",
+    "debias.data.user_columns.copied", "debias.text.listed", "debias.trees.routing.tree_nodes",
     "debias.trees.shapley.shapley_products", "debias.trees.shapley.shapley_values",
     *(f"debias.p_values.{name}" for name in (
         "exceeds", "false_discovery", "holm", "permutation_p_values", "step_down_max"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
 SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 """Other separators than a comma that tables in text have, and how they are written on the command line."""
-MODEL_FILES = (".ubj", ".skops", ".pkl", ".pickle", ".joblib", ".json")
+MODEL_FILES = (".ubj", ".pkl", ".pickle", ".joblib", ".json")
+ARCHIVE = b"PK\x03\x04"
+"""How a zip archive begins: a model with its parts, but no table."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.Dat
     ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
     if separator is None:
         separator = "\t" if path.endswith(".tsv") else ","
-    if path.endswith(MODEL_FILES):
+    if path.endswith(MODEL_FILES) or _begins_with(path, ARCHIVE):
         raise click.UsageError(f"{path} is no table: the model comes first, then a CSV, Parquet or Feather file")
     if path.endswith((".csv", ".tsv", ".txt")):
         _refuse_other_separator(path, separator)
@@ -166,6 +169,13 @@ def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.Dat
         raise click.UsageError(f"{path} cannot be read as CSV: it is not UTF-8 text. Save it as UTF-8") from None
     except Exception as error:  # each reader raises its own errors for a file of another format
         raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
+
+
+def _begins_with(path: str, begin: bytes) -> bool:
+    """Whether a file that can be read begins with some bytes."""
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(len(begin)) == begin
+    return False
 
 
 def _refuse_other_separator(path: str, separator: str) -> None:

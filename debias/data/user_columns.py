@@ -12,7 +12,24 @@ if TYPE_CHECKING:
 
 
 def copied(X: Any) -> Any:
-    """Return a copy of an array, a matrix, a frame or a list, for code that may change it; others cannot be changed."""
+    """Return a copy of an array, a matrix, a frame or a list, for code that may change it.
+
+    Parameters
+    ----------
+    X : object
+
+    Returns
+    -------
+    object
+        A copy by the object's own method; the object itself if it has none, for example an Arrow table, which cannot be
+        changed.
+
+    Examples
+    --------
+    >>> rows = [1, 2]
+    >>> copied(rows) is rows
+    False
+    """
     return X.copy() if hasattr(X, "copy") else X
 
 
