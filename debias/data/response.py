@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError
+from debias.errors import CompositionError, RowsError
+from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,14 +63,16 @@ class Response:
 class UnscoredResponse(Response):
     """The response of a model whose objective gives rows no gradient: y itself for metrics, and no `values`."""
 
-    def __init__(self, ensemble: TreeEnsemble, target: NDArray[np.float64], margin: NDArray[np.float64] | None) -> None:
-        for name, array in (("codes", None), ("target", target), ("margin", margin), ("_ensemble", ensemble)):
-            object.__setattr__(self, name, array)
+    _why: str
+
+    def __init__(self, why: str, target: NDArray[np.float64], margin: NDArray[np.float64] | None) -> None:
+        for name, value in (("codes", None), ("target", target), ("margin", margin), ("_why", why)):
+            object.__setattr__(self, name, value)
 
     @property
     def values(self) -> NDArray[np.float64]:
         """Raise a CompositionError that says why there are none, and which scorers need none."""
-        return self._ensemble.objective.response(self.target, self.target)  # type: ignore[attr-defined]
+        raise CompositionError(self._why)
 
     @property
     def n_rows(self) -> int:
@@ -117,8 +120,8 @@ def encode(
     if not ensemble.averaged:
         numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
-        if not ensemble.objective.has_response:
-            return UnscoredResponse(ensemble, np.ascontiguousarray(numbers), margin)
+        if isinstance(ensemble.objective, UnscoredObjective):
+            return UnscoredResponse(ensemble.objective.why, np.ascontiguousarray(numbers), margin)
         return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
     return Response(codes=None, values=numbers - ensemble.centre)
 

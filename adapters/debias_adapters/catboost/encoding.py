@@ -16,7 +16,7 @@ import json
 import warnings
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -299,16 +299,14 @@ class Encoded:
     encoding: Encoding
 
 
-_last: tuple[str, Encoding] | None = None
-
-
 def encoding_of(model: Any) -> Encoding:
     """Return the encoding of a model; the last one is kept."""
-    global _last  # noqa: PLW0603
-    text = as_text(model)
-    if _last is None or _last[0] != text:
-        _last = (text, Encoding(text, tuple(model.feature_names_)))
-    return _last[1]
+    return _encoding(as_text(model), tuple(model.feature_names_))
+
+
+@lru_cache(maxsize=1)
+def _encoding(text: str, names: tuple[str, ...]) -> Encoding:
+    return Encoding(text, names)
 
 
 def _own(number: int) -> str:
