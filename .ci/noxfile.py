@@ -104,8 +104,8 @@ def versions(session: nox.Session) -> None:
     session.run("python", "-m", "support.versions_table", env=SAFE)
 
 
-SAFE = {"PYTHONSAFEPATH": "1", "PYTHONPATH": "tests"}
-"""Keeps the checkout off the path, so that the tests import the wheel."""
+SAFE = {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(ROOT / "tests")}
+"""Keeps the checkout off the path, so that the tests import the wheel, also those that run Python in another folder."""
 
 
 @cache
