@@ -81,6 +81,14 @@ class UnscoredResponse(Response):
         return len(self.target)
 
 
+def as_passed(response: Response, ensemble: TreeEnsemble) -> NDArray[Any]:
+    """Return class codes, or the numbers that the user passed, of shape (n_rows,) for one number a row."""
+    if response.codes is not None:
+        return response.codes
+    numbers = response.values + ensemble.centre if response.target is None else response.target
+    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+
+
 def encode(
     y: Any, ensemble: TreeEnsemble, n_rows: int, log: WarningLog | None = None, base_margin: Any = None
 ) -> Response:

@@ -277,13 +277,13 @@ class Table:
         return part
 
     def _encode(self, k: int, labels: NDArray[Any], ensemble: TreeEnsemble, log: WarningLog) -> NDArray[np.float64]:
-        """Return the code of each row's label of feature k; NaN where the label is missing or unknown to the model."""
+        """Return the code of each row's label of feature k; NaN where the label is missing."""
         import pandas as pd
 
         values = self._labels(k)
         number, distinct = pd.factorize(values)  # the position of each row's value in `distinct`; -1 where missing
         code = {label: j for j, label in enumerate(labels.tolist())}
-        codes = np.array([code.get(value, np.nan) for value in distinct], dtype=np.float64)
+        codes = np.array([code.get(value, ensemble.unknown_label) for value in distinct], dtype=np.float64)
         self._note_special(k, values, number, distinct, code)
         unknown = [value for value in distinct if value not in code]
         by_text = {str(label): label for label in labels.tolist()}
@@ -303,9 +303,10 @@ class Table:
                     "not their codes"
                 )
         if unknown:
+            seen_as = "missing" if np.isnan(ensemble.unknown_label) else "one category, that of unknown values"
             log.warn(
                 f"column {ensemble.feature_names[k]!r} has values that the model never saw "
-                f"({listed([repr(value) for value in unknown])}); the model treats them as missing"
+                f"({listed([repr(value) for value in unknown])}); the model treats them as {seen_as}"
             )
         encoded: NDArray[np.float64] = np.where(number < 0, np.nan, np.append(codes, np.nan)[number])
         if None in code:  # scikit-learn treats None as a category like others, if it was there in training

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.response import as_passed
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class
@@ -275,8 +276,7 @@ def _recovered_bags(
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
     from debias.hooks.registry import plugin_manager
 
-    numbers = response.values if ensemble.objective.has_response else response.target
-    y = response.codes if response.codes is not None else numbers
+    y = as_passed(response, ensemble)
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
         raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.response import Response, encode
+from debias.data.response import Response, as_passed, encode
 from debias.data.table import Table
-from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError, PluginError
+from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError, PluginError, UnsupportedModelError
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
@@ -167,7 +167,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
         _check_reported(reported, ensemble)
         answered.append("debias_reported_importance")
     _score(model, X, y, rows=kind)
-    if _answers("debias_refit", model=model, X=X, y=y, sample_weight=None, seed=1, params=None, n_jobs=None):
+    if _refits(model, X, y):
         _check_refit(model, ensemble, X, y, table)
         answered.append("debias_refit")
     return answered
@@ -195,9 +195,8 @@ def _encoded(y: Any, ensemble: TreeEnsemble, table: Table) -> Response:
 
 
 def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Response) -> bool:
-    y = response.codes if response.codes is not None else response.values
     try:
-        bags = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=None)
+        bags = plugin_manager().hook.debias_in_bag(model=model, y=as_passed(response, ensemble), sample_weight=None)
     except InBagUnavailableError:
         return False
     if bags is None:
@@ -257,6 +256,17 @@ def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
             return debias.score(model, X, y, "mdi_oob", rows=rows).values
         except DebiasError as error:
             raise AssertionError(f"debias.score refuses the model: {error}") from error
+
+
+def _refits(model: Any, X: Any, y: Any) -> bool:
+    """Whether the adapter refits the model. It may refuse a model that does not store its settings."""
+    passed = {"sample_weight": None, "seed": 1, "params": None, "n_jobs": None}
+    try:
+        return bool(_answers("debias_refit", model=model, X=X, y=y, **passed))
+    except AssertionError as error:
+        if isinstance(error.__cause__, UnsupportedModelError):
+            return False
+        raise
 
 
 def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Table) -> None:

@@ -157,7 +157,9 @@ class TreeEnsemble:
         right and all others left. `missing_left` says where missing values go.
     category_labels : dict of int to array, or None
         For features that the model saw as labels: feature index -> labels. The position of a label is the code that
-        the model splits on. Other values are missing to the model. Features that are codes already are not listed.
+        the model splits on. Features that are codes already are not listed.
+    unknown_label : float
+        Code of labels that `category_labels` does not have; NaN if they are missing to the model.
     n_train : int or None
         Number of training rows, if the model keeps it.
     uniform_rows : bool
@@ -229,6 +231,7 @@ class TreeEnsemble:
     category_codes: NDArray[np.int32] | None = None
     listed_left: NDArray[np.bool_] | None = None
     category_labels: dict[int, NDArray[Any]] | None = None
+    unknown_label: float = np.nan
     n_train: int | None = None
     uniform_rows: bool = True
     trees_a_round: int = 1

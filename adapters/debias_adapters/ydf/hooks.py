@@ -1,0 +1,273 @@
+"""Hooks for models of YDF: random forests, CART and gradient boosted trees, and saved models."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.trees.ensemble import TreeEnsemble
+from debias.trees.objectives import Objective
+from debias_adapters import YDF
+from debias_adapters.ydf import bags, refit
+from debias_adapters.ydf.columns import columns_of, dictionary
+from debias_adapters.ydf.objectives import margins_of, objective_of
+from debias_adapters.ydf.reading import Trees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from debias.trees.in_bag import InBag
+
+TASKS = {
+    "CATEGORICAL_UPLIFT": "its trees predict effects of treatments, and no response of a row is their truth",
+    "NUMERICAL_UPLIFT": "its trees predict effects of treatments, and no response of a row is their truth",
+    "ANOMALY_DETECTION": "its trees were grown without a response",
+}
+"""Tasks that are not supported: the reason."""
+_VOTES = (
+    "the trees of this model vote for one class each (winner_take_all=True), so that the value of a leaf is 1 for the "
+    "class it votes for and 0 for the others"
+)
+
+
+@debias.hookimpl
+def debias_extract(model: Any) -> TreeEnsemble | None:
+    """Read YDF's nodes; None for a model of another library."""
+    if not _is_ydf(model):
+        return None
+    source = _source(model)
+    _require_supported(model, source)
+    columns = columns_of(model, source)
+    trees = Trees(model, columns, source)
+    values = _of_boosted(model, trees, source) if _is_boosted(model) else _of_forest(model, trees)
+    sets = {}
+    if trees.sets:
+        sets = {
+            "category_set": trees.category_set,
+            "category_start": np.cumsum([0] + [len(codes) for codes in trees.sets]),
+            "category_codes": np.array([code for codes in trees.sets for code in codes]),
+            "listed_left": np.zeros(len(trees.sets), dtype=bool),
+        }
+    has_counts = bool((trees.count > 0).all())
+    has_weights = bool((trees.weight[trees.left < 0] > 0).all())
+    return TreeEnsemble(
+        tree_start=trees.start,
+        feature=trees.feature,
+        threshold=trees.threshold,
+        left=trees.left,
+        right=trees.right,
+        missing_left=trees.missing_left,
+        averaging_weight=trees.weight if has_weights else None,
+        weight=trees.weight if has_weights and has_counts else None,
+        count=trees.count if has_counts else None,
+        gain=trees.gain,
+        feature_names=columns.names,
+        named=True,
+        category_labels=columns.labels or None,
+        unknown_label=0.0,
+        n_train=model.data_spec().created_num_rows or None,
+        routing_dtype=np.dtype(np.float32),
+        output_dtype=np.dtype(np.float32),
+        source=source,
+        version=sys.modules["ydf"].version.version,
+        tested_versions=YDF,
+        **values,
+        **sets,
+    )
+
+
+@debias.hookimpl
+def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+    """Return the node of each leaf number that YDF returns; it numbers leaves in the order of nodes."""
+    if not _is_ydf(model):
+        return None
+    columns = columns_of(model, _source(model))
+    numbers = columns.ask(model, X, model.predict_leaves)
+    nodes = np.empty(numbers.shape, dtype=np.int32)
+    for tree in range(model.num_trees()):
+        is_leaf = [not node.HasField("condition") for node in model._model.GetTree(tree)]
+        nodes[:, tree] = np.flatnonzero(is_leaf)[numbers[:, tree]]
+    return nodes
+
+
+@debias.hookimpl
+def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    """Return class probabilities, means or margins."""
+    if not _is_ydf(model):
+        return None
+    return columns_of(model, _source(model)).ask(model, X, partial(_predict, model))
+
+
+@debias.hookimpl
+def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
+    """Return class probabilities, means or margins; None for arrays, which YDF does not take."""
+    if not _is_ydf(model) or not hasattr(X, "columns"):
+        return None
+    if hasattr(X, "iloc"):  # YDF takes missing labels in columns of objects, and not in columns of categories
+        X = X.astype({name: object for name, dtype in X.dtypes.items() if str(dtype) == "category"})
+    return _predict(model, X)
+
+
+@debias.hookimpl
+def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag | None:
+    """Draw the bags of a random forest again, with the seed that gives what the roots store."""
+    if not _is_ydf(model):
+        return None
+    source = _source(model)
+    if _is_boosted(model):
+        raise InBagUnavailableError.of_boosted(f"a {source}")
+    roots = [model._model.GetTree(tree)[0] for tree in range(model.num_trees())]
+    return bags.of_forest(roots, source, y, sample_weight, model.data_spec().created_num_rows)
+
+
+@debias.hookimpl
+def debias_reported_importance(model: Any) -> tuple[NDArray[np.float64], str] | None:
+    """Return the sum of the scores of the splits; the number of splits, if the model was saved without scores."""
+    if not _is_ydf(model):
+        return None
+    found = model.variable_importances()
+    name = "SUM_SCORE" if "SUM_SCORE" in found else "NUM_NODES"
+    of_feature = {feature: importance for importance, feature in found.get(name, [])}
+    return np.array([of_feature.get(feature, 0.0) for feature in model.input_feature_names()]), name
+
+
+@debias.hookimpl
+def debias_refit(
+    model: Any,
+    X: Any,
+    y: Any,
+    sample_weight: NDArray[np.float64] | None,
+    seed: int | None,
+    params: Mapping[str, Any] | None,
+    n_jobs: int | None,
+) -> Any | None:
+    """Train a learner of the same kind with the settings of the user, because a model keeps none."""
+    if not _is_ydf(model):
+        return None
+    return refit.refit_model(model, _source(model), X, y, sample_weight, seed, params, n_jobs)
+
+
+@debias.hookimpl
+def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
+    """Load a directory of YDF or TensorFlow Decision Forests. Only YDF reads it: a separate process tries it first."""
+    is_tensorflow = (path / "saved_model.pb").is_file()
+    if not any((path / "assets" if is_tensorflow else path).glob("*data_spec.pb")):
+        return None
+    try:
+        import ydf
+    except ImportError as error:
+        raise UnsupportedModelError(
+            f"{path} is a model of YDF, but ydf is not installed: pip install debias-trees[ydf]"
+        ) from error
+    try_apart()
+    load = ydf.from_tensorflow_decision_forests if is_tensorflow else ydf.load_model
+    try:
+        return load(str(path))
+    except ValueError as error:
+        raise UnsupportedModelError(f"{path} cannot be loaded by YDF: {error}") from error
+
+
+def _is_ydf(model: Any) -> bool:
+    ydf = sys.modules.get("ydf")
+    return ydf is not None and isinstance(model, ydf.GenericModel)
+
+
+def _is_boosted(model: Any) -> bool:
+    return isinstance(model, sys.modules["ydf"].GradientBoostedTreesModel)
+
+
+def _source(model: Any) -> str:
+    return f"YDF {type(model).__name__}"
+
+
+def _require_supported(model: Any, source: str) -> None:
+    ydf = sys.modules["ydf"]
+    task = model.task().name
+    if task in TASKS:
+        raise UnsupportedModelError(f"this {source} has the task {task}: {TASKS[task]}")
+    if not isinstance(model, (ydf.RandomForestModel, ydf.GradientBoostedTreesModel)):
+        raise UnsupportedModelError(
+            f"a {source} is not supported. Supported are models of RandomForestLearner, CartLearner and "
+            "GradientBoostedTreesLearner"
+        )
+    if model.num_trees() == 0:
+        raise UnsupportedModelError(f"this {source} has no trees")
+
+
+def _of_forest(model: Any, trees: Trees) -> dict[str, Any]:
+    """Return the fields of the ensemble that differ between forests and boosted trees."""
+    roots = [trees.outputs[root] for root in trees.start[:-1].tolist()]
+    is_classifier = model.task().name == "CLASSIFICATION"
+    notes: tuple[str, ...] = ()
+    if is_classifier:
+        distribution = np.array([node.classifier.distribution.counts[1:] for node in trees.outputs])
+        trees.weight[:] = distribution.sum(axis=1)
+        if model.winner_takes_all():
+            winners = np.array([node.classifier.top_value for node in trees.outputs]) - 1
+            value, notes = np.eye(distribution.shape[1])[winners], (_VOTES,)
+        else:
+            value = distribution / np.maximum(trees.weight, np.finfo(np.float64).tiny)[:, None]
+    else:
+        trees.weight[:] = [node.regressor.distribution.count for node in trees.outputs]
+        value = np.array([[node.regressor.top_value] for node in trees.outputs])
+    return {
+        "value": value,
+        "tree_output": np.zeros(len(roots), dtype=np.int32),
+        "base": np.zeros(value.shape[1]),
+        "averaged": True,
+        "objective": Objective("squared_error"),
+        "classes": _classes(model) if is_classifier else None,
+        "mean_values": not notes,
+        # A row that a bag has twice is counted twice, so the counts are not those of rows.
+        "uniform_rows": bags.saw_rows_once(roots, model.data_spec().created_num_rows),
+        "notes": notes,
+    }
+
+
+def _of_boosted(model: Any, trees: Trees, source: str) -> dict[str, Any]:
+    name, objective = objective_of(model, source)
+    outputs = [node.regressor for node in trees.outputs]
+    trees.weight[:] = [output.distribution.count for output in outputs]
+    value = np.array([[output.top_value] for output in outputs])
+    base = np.asarray(model.initial_predictions(), dtype=np.float64)
+    # Samples that depend on gradients (GOSS) give the rows weights, also where training had none.
+    plain = np.allclose(trees.weight, trees.count) or model._model.weighted_training()
+    return {
+        "value": value,
+        "tree_output": np.arange(model.num_trees(), dtype=np.int32) % base.size,
+        "base": base,
+        "averaged": False,
+        "objective": objective,
+        "classes": _classes(model) if model.task().name == "CLASSIFICATION" else None,
+        "trees_a_round": base.size,
+        "uniform_rows": bool(plain),
+    }
+
+
+def _classes(model: Any) -> NDArray[Any]:
+    """Return the labels as they were in training: YDF itself returns texts."""
+    labels = dictionary(model.data_spec().columns[model.label_col_idx()])[1:]
+    return np.array(labels.tolist())
+
+
+def _predict(model: Any, rows: Any) -> NDArray[np.float64]:
+    """Return the raw output of a model, one column for each output."""
+    name = ""
+    if _is_boosted(model):
+        name, _ = objective_of(model, _source(model))
+        if model.task().name == "CLASSIFICATION" and not model.output_logits():
+            model = sys.modules["ydf"].deserialize_model(model.serialize())
+            model.set_output_logits(True)
+    use_slow_engine = not model.list_compatible_engines()
+    predicted = model.predict(rows, use_slow_engine=use_slow_engine, num_threads=1).astype(np.float64)
+    if not _is_boosted(model) and model.task().name == "CLASSIFICATION" and predicted.ndim == 1:
+        return np.column_stack([1 - predicted, predicted])
+    return np.asarray(margins_of(name, predicted)).reshape(len(predicted), -1)
