@@ -45,46 +45,38 @@ def of_forest(
     Raises
     ------
     InBagUnavailableError
-        The trees have no bags, were sampled in another way, or no seed draws these bags.
+        The trees have no bags, or no seed draws them.
     """
-    if len(y) != n_train:
-        raise InBagUnavailableError(
-            f"this {source} was trained on {n_train} rows, but X has {len(y)}. Pass all training rows in training "
-            f"order. {_HELD_OUT}"
-        )
-    n_drawn = [root.num_pos_training_examples_without_weight for root in roots]
     if saw_rows_once(roots, n_train):
         raise InBagUnavailableError(
             f"the trees of this {source} have no bags: they were grown on the same rows. {_HELD_OUT}"
         )
-    row_weight = np.ones(len(y)) if weight is None else weight
-    columns = _sums_of(y, roots[0]) * row_weight[:, None]
-    stored = np.array([_stored_sums(root) for root in roots[:ROOTS_TO_CHECK]])
-    tolerance = TOLERANCE * np.abs(columns).mean(axis=0) * max(n_drawn)
-    tries = SEEDS if len(roots) > 2 else SEEDS[:1]  # the sums of one or two bags may agree by chance
-    for seed in tries:
-        tree_seeds = _words(seed, len(roots))
-        if all(
-            (np.abs(_times(tree_seed, n, len(y)) @ columns - sums) <= tolerance).all()
-            for tree_seed, n, sums in zip(tree_seeds, n_drawn, stored, strict=False)
-        ):
-            break
-    else:
+    n_rows = len(y)
+    n_drawn = [int(root.num_pos_training_examples_without_weight) for root in roots]
+    row_weight = np.ones(n_rows) if weight is None else weight
+    seed = _seed(roots, n_drawn, _sums_of(y, roots[0]) * row_weight[:, None])
+    if seed is None and weight is None and _is_weighted(roots[0]):
+        seed = SEEDS[0]  # the proof will say that the weights are missing
+    if seed is None:
         raise InBagUnavailableError(
             f"the bags of this {source} are not found: a model of YDF does not keep random_seed, and neither its "
-            f"default, {SEEDS[0]}, nor 0 to {len(SEEDS) - 2} draws bags with the labels that the roots store. Either "
-            "it had another seed or other weights, or was sampled without replacement, or these are not its training "
-            f"rows in training order. {_HELD_OUT}"
+            f"default, {SEEDS[0]}, nor 0 to {max(SEEDS[1:])} draws bags with the labels that the roots store. Either "
+            "it had another seed, other weights or sampling without replacement, or these are not its training rows "
+            f"in training order. {_HELD_OUT}"
         )
+    tree_seeds = _words(seed, len(roots))
 
     def samples(tree: int) -> NDArray[np.float64]:
-        return _times(tree_seeds[tree], n_drawn[tree], len(y))
+        return _times(tree_seeds[tree], n_drawn[tree], n_rows)
 
-    def draw(tree: int) -> NDArray[np.float64]:
-        return samples(tree) * row_weight
-
-    excluded = None if weight is None else weight == 0
-    return InBag(draw, len(y), len(roots), excluded=excluded, samples=samples)
+    return InBag(
+        lambda tree: samples(tree) * row_weight,
+        n_rows,
+        len(roots),
+        excluded=None if weight is None else weight == 0,
+        samples=samples,
+        bits=np.stack([np.packbits(samples(tree) > 0) for tree in range(len(roots))]),  # rows of weight 0 are drawn too
+    )
 
 
 def saw_rows_once(roots: list[Any], n_train: int) -> bool:
@@ -97,6 +89,25 @@ def saw_rows_once(roots: list[Any], n_train: int) -> bool:
         return int(roots[0].num_pos_training_examples_without_weight) < n_train
     sums = np.array([_stored_sums(root) for root in roots])
     return bool((np.abs(sums - sums[0]) <= TOLERANCE * np.abs(sums[0]).max()).all())
+
+
+def _seed(roots: list[Any], n_drawn: list[int], columns: NDArray[np.float64]) -> int | None:
+    """Return the seed that draws bags in which the sums of some columns are those that the roots store."""
+    stored = np.array([_stored_sums(root) for root in roots[:ROOTS_TO_CHECK]])
+    tolerance = TOLERANCE * np.abs(columns).mean(axis=0) * max(n_drawn)
+    for seed in SEEDS if len(roots) > 2 else SEEDS[:1]:  # the sums of one or two bags may agree by chance
+        drawn = zip(_words(seed, len(stored)), n_drawn, stored, strict=False)
+        if all(
+            (np.abs(_times(tree_seed, n, len(columns)) @ columns - sums) <= tolerance).all()
+            for tree_seed, n, sums in drawn
+        ):
+            return seed
+    return None
+
+
+def _is_weighted(root: Any) -> bool:
+    counted = root.num_pos_training_examples_without_weight
+    return bool(abs(sum(_stored_sums(root)[: None if root.HasField("classifier") else 1]) / counted - 1) > TOLERANCE)
 
 
 def _stored_sums(root: Any) -> list[float]:

@@ -57,7 +57,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
             "listed_left": np.zeros(len(trees.sets), dtype=bool),
         }
     has_counts = bool((trees.count > 0).all())
-    has_weights = bool((trees.weight[trees.left < 0] > 0).all())
+    has_weights = bool(trees.weight.any())
     return TreeEnsemble(
         tree_start=trees.start,
         feature=trees.feature,

@@ -16,6 +16,7 @@ LOSSES = {
     "MEAN_AVERAGE_ERROR": Objective("absolute_error"),
     "POISSON": Objective("poisson", (0.0,)),
 }
+DEFAULTS = ("BINOMIAL_LOG_LIKELIHOOD", "MULTINOMIAL_LOG_LIKELIHOOD", "SQUARED_ERROR")
 _OF_GROUPS = "it compares rows of one group with each other"
 UNSCORED: dict[str, tuple[str, Any]] = {
     "LAMBDA_MART_NDCG": (_OF_GROUPS, None),
@@ -38,15 +39,17 @@ def objective_of(model: Any, source: str) -> tuple[str, Objective]:
     from yggdrasil_decision_forests.model.gradient_boosted_trees import gradient_boosted_trees_pb2 as messages
 
     name = messages.Loss.Name(model._model.loss())
+    logs = model.training_logs()
+    # For a loss of the user, the model names the default of the task. But only YDF's own loss logs a metric beside it.
+    if name in DEFAULTS and logs and not logs[0].training_evaluation.to_dict().keys() - {"loss"}:
+        raise UnsupportedModelError(
+            f"this {source} was trained for a loss of the user, which it does not keep. Supported are "
+            f"{', '.join([*LOSSES, *UNSCORED])}"
+        )
     if name in LOSSES:
         return name, LOSSES[name]
-    if name in UNSCORED:
-        reason, link = UNSCORED[name]
-        return name, UnscoredObjective(name, reason=reason, link=link)
-    raise UnsupportedModelError(
-        f"this {source} was trained for a loss of the user, which it does not keep (YDF calls it {name}). Supported "
-        f"are {', '.join([*LOSSES, *UNSCORED])}"
-    )
+    reason, link = UNSCORED.get(name, ("debias has no formula for its loss", None))
+    return name, UnscoredObjective(name, reason=reason, link=link)
 
 
 def margins_of(name: str, predictions: Any) -> Any:

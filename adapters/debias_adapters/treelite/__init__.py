@@ -1,0 +1,1 @@
+"""Adapter of treelite, and of cuML by way of it."""
