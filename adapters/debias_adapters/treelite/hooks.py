@@ -144,14 +144,13 @@ def _is_mean(header: Header) -> bool:
 
 def _averaged(header: Header, nodes: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a forest of means or of class probabilities."""
-    value, base, tree_output = nodes["value"], header.base, header.tree_output
+    value, base = nodes["value"], header.base
     is_classifier = header.task in ("kBinaryClf", "kMultiClf")
     if is_classifier and base.size == 1:  # leaves hold the probability of the second class
         value, base = np.hstack([1 - value, value]), np.array([-base[0], base[0]])
     return {
         "value": value,
         "base": base,
-        "tree_output": tree_output,
         "averaged": True,
         "objective": Objective("squared_error"),
         "classes": np.arange(base.size) if is_classifier else None,

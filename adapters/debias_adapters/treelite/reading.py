@@ -113,7 +113,7 @@ def nodes_of(model: Any, width: int, source: str) -> dict[str, Any]:
         "value": _values(fields, width, is_leaf),
         "gain": _stated(joined, "gain", ~is_leaf),
         **_category_sets(fields, by_category),
-        **_counts(joined),
+        **_counts(joined, np.ones_like(is_leaf)),
     }
 
 
@@ -149,19 +149,23 @@ def _category_sets(fields: list[Any], by_category: NDArray[np.bool_]) -> dict[st
     }
 
 
-def _counts(joined: Any) -> dict[str, Any]:
+def _counts(joined: Any, everywhere: NDArray[np.bool_]) -> dict[str, Any]:
     """Return numbers of training rows and weights of leaves, as far as the model states them at all nodes.
 
     The sum of hessians of a forest, and of the squared error, is the weight of the rows. Without weights it is their
     number.
     """
-    count, hessian = _stated(joined, "data_count"), _stated(joined, "sum_hess")
+    count, hessian = (_stated(joined, name, everywhere) for name in ("data_count", "sum_hess"))
     weight = hessian if hessian is not None else count
     if count is None and hessian is not None and np.array_equal(hessian, np.round(hessian)):
         count = hessian
     return {"count": count, "averaging_weight": weight}
 
 
-def _stated(joined: Any, name: str, where: NDArray[np.bool_] | slice = slice(None)) -> NDArray[np.float64] | None:
+def _stated(joined: Any, name: str, of: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+    """Return a statistic of all nodes, if the model states it at some of them, `of`; it may keep no array at all."""
+    present = joined(f"{name}_present")
+    if present.size < of.size or not present[of].all():
+        return None
     values: NDArray[np.float64] = joined(name).astype(np.float64)
-    return values if joined(f"{name}_present")[where].all() else None
+    return values

@@ -147,12 +147,11 @@ def debias_refit(
     sample_weight: NDArray[np.float64] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
-    n_jobs: int | None,
 ) -> Any | None:
     """Train a learner of the same kind with the settings of the user, because a model keeps none."""
     if not _is_ydf(model):
         return None
-    return refit.refit_model(model, _source(model), X, y, sample_weight, seed, params, n_jobs)
+    return refit.refit_model(model, _source(model), X, y, sample_weight, seed, params)
 
 
 @debias.hookimpl
@@ -246,7 +245,7 @@ def _of_boosted(model: Any, trees: Trees, source: str) -> dict[str, Any]:
         "base": base,
         "averaged": False,
         "objective": objective,
-        "classes": _classes(model) if model.task().name == "CLASSIFICATION" else None,
+        "classes": _classes(model) if objective.has_response and model.task().name == "CLASSIFICATION" else None,
         "trees_a_round": base.size,
         "uniform_rows": bool(plain),
     }

@@ -26,7 +26,6 @@ def refit_model(
     sample_weight: NDArray[Any] | None,
     seed: int | None,
     params: Mapping[str, Any] | None,
-    n_jobs: int | None,
 ) -> Any:
     """Train a learner of the same kind, task and columns, with as many trees as the model has.
 
@@ -43,13 +42,15 @@ def refit_model(
     import ydf
 
     learner, settings = _learner(ydf, model)
+    rows = _frame(X, model.input_feature_names())
+    # Meta-methods add columns; YDF finds out their kinds as it does for the columns of a user.
+    kinds = {feature.name: (feature.name, feature.semantic) for feature in model.input_features()}
     settings |= {
         "label": model.label(),
         "task": model.task(),
-        "features": [(feature.name, feature.semantic) for feature in model.input_features()],
-        "num_threads": n_jobs,
+        "features": [kinds.get(name, name) for name in rows.columns],
+        "num_threads": 1,  # boosted trees of several classes depend on it
     }
-    rows = _frame(X, model.input_feature_names())
     rows[model.label()] = np.asarray(y)
     if sample_weight is not None:
         settings["weights"] = _WEIGHT
@@ -80,11 +81,11 @@ def _learner(ydf: Any, model: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _frame(X: Any, names: list[str]) -> Any:
-    """Return a pandas frame of the columns, which may be changed."""
+    """Return a pandas frame of the rows, which may be changed; `names` are those of the columns of an array."""
     import pandas as pd
 
     if hasattr(X, "iloc"):
         return X.astype({name: object for name, dtype in X.dtypes.items() if str(dtype) == "category"})
     if isinstance(X, np.ndarray):
-        return pd.DataFrame(X, columns=names)
-    return pd.DataFrame({name: X[name].to_numpy() for name in names})
+        return pd.DataFrame(X, columns=[*names, *(f"column {k}" for k in range(len(names), X.shape[1]))])
+    return pd.DataFrame({name: X[name].to_numpy() for name in X.columns})
