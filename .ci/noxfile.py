@@ -21,8 +21,8 @@ import nox
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "build" / "nox"
-EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "mlflow", "skore")
-FURTHER = ("tests/adapters/test_further_libraries.py", "tests/plugins/integrations")
+EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "ydf", "mlflow", "skore")
+FURTHER = ("tests/adapters/test_further_libraries.py", "tests/adapters/test_ydf.py", "tests/plugins/integrations")
 """Tests marked integration that need no browser, cluster or built documentation."""
 RELEASED = {
     "2025-03": (

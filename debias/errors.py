@@ -5,6 +5,7 @@
      +- UntrustedModelError     (TypeError)     a model file that could run code, or holds types that are not trusted
      +- ExtractionError         (RuntimeError)  extracted trees are broken, or predict otherwise than the model
      +- ProvenanceError         (ValueError)    the rows are not the rows they must be (training rows, fresh rows)
+     |   +- TrainingRowsError                   they are the training rows, and it is not known what each tree saw
      +- RowsError               (ValueError)    X, y or weights do not fit the model or each other
      +- InBagUnavailableError   (ValueError)    out-of-bag rows were requested, but the model has none
      +- RefitError              (RuntimeError)  every replicate of a meta-method failed
@@ -38,6 +39,10 @@ class ExtractionError(DebiasError, RuntimeError):
 
 class ProvenanceError(DebiasError, ValueError):
     """The rows are not what the user said they are, or not what the score needs."""
+
+
+class TrainingRowsError(ProvenanceError):
+    """The rows are the training rows, but in another order, or the bags of the trees are not known."""
 
 
 class RowsError(DebiasError, ValueError):

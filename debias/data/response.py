@@ -85,7 +85,10 @@ def as_passed(response: Response, ensemble: TreeEnsemble) -> NDArray[Any]:
     """Return class codes, or the numbers that the user passed, of shape (n_rows,) for one number a row."""
     if response.codes is not None:
         return response.codes
-    numbers = response.values + ensemble.centre if response.target is None else response.target
+    numbers = response.target
+    if numbers is None:
+        assert response.values is not None
+        numbers = response.values + ensemble.centre
     return numbers[:, 0] if numbers.shape[1] == 1 else numbers
 
 

@@ -165,6 +165,8 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     ------
     InBagUnavailableError
         The model was grown without bags, or they cannot be recovered; the message says what to do instead.
+    TrainingRowsError
+        The bags cannot be recovered, but the rows are the training rows, so that they are not held-out rows either.
     """
     ...
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.response import as_passed
-from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError
+from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class
 from debias.trees.routing import REPORT
@@ -196,8 +196,8 @@ def as_out_of_bag(
     """
     try:
         in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
-    except (ProvenanceError, InBagUnavailableError):
-        if rows == "oob":
+    except (ProvenanceError, InBagUnavailableError) as error:
+        if rows == "oob" or isinstance(error, TrainingRowsError):
             raise
         return None
     if proof.holds:

@@ -74,7 +74,7 @@ def check_adapter(model: Any, X: Any, y: Any) -> tuple[str, ...]:
     else:
         answered = _check_trees(model, X, y)
     require(
-        len(before) > 1 or before & _pickles(model),  # pickles that differ by themselves show nothing
+        len(before) > 1 or not before.isdisjoint(_pickles(model)),  # pickles that differ by themselves show nothing
         f"the adapter {plugin} changes the {type(model).__name__}: work on a copy, and do not change the user's model",
     )
     return tuple(answered)
@@ -262,7 +262,7 @@ def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
 
 def _refits(model: Any, X: Any, y: Any) -> bool:
     """Whether the adapter refits the model. It may refuse a model that does not store its settings."""
-    passed = {"sample_weight": None, "seed": 1, "params": None, "n_jobs": None}
+    passed: dict[str, Any] = {"sample_weight": None, "seed": 1, "params": None, "n_jobs": None}
     try:
         return bool(_answers("debias_refit", model=model, X=X, y=y, **passed))
     except AssertionError as error:

@@ -40,6 +40,8 @@ def held_out(family, **columns):
     X, y = fresh_rows(family, **columns)
     scores = debias.score(model, X, y, rows="held-out")  # compares leaves and raw output with the library's
     assert scores.values[0] != 0
+    if family in families.UNNAMED:
+        return
     other = debias.score(model, X[list("cba")], y, rows="held-out")
     assert other.feature_names == scores.feature_names
     np.testing.assert_array_equal(other.values, scores.values)
@@ -59,7 +61,7 @@ def weights(family):
 
 def refit(family):
     model, X, y = fitted(family)
-    before = pickle.dumps(model)
+    before = None if family in families.UNNAMED else pickle.dumps(model)
     half, same, whole = (debias.refit(model, X[:n], y[:n], seed=3) for n in (80, 80, 150))
     evaluation = fresh_rows(family)
     one, two, other = (debias.score(each, *evaluation, rows="held-out").values for each in (half, same, whole))

@@ -215,14 +215,31 @@ def test_out_of_bag_rows_are_proven(kind):
     scores = debias.score(model, X, y)
     votes = KINDS[kind][2] and KINDS[kind][1].get("winner_take_all", True)
     assert scores.provenance["status"] == ("rows proven, y unproven" if votes else "proven")
-    with pytest.raises((ProvenanceError, InBagUnavailableError)):
-        debias.score(model, X[::-1], y[::-1], rows="oob")
-    with pytest.raises((ProvenanceError, InBagUnavailableError)):
-        debias.score(model, X, y[::-1], rows="oob")
+    order = np.random.default_rng(0).permutation(N)
+    for rows in ("auto", "oob"):
+        with pytest.raises(ProvenanceError, match="values of the training response"):
+            debias.score(model, X.iloc[order], y[order], rows=rows)
+        with pytest.raises(ProvenanceError, match="values of the training response"):
+            debias.score(model, X, y[order], rows=rows)
     with pytest.raises(ProvenanceError, match="hold other rows|in another order|differ"):
         debias.score(model, X.assign(x=X["x"].to_numpy()[::-1]), y, rows="oob")
     with pytest.raises(ProvenanceError, match=f"trained on {N} rows"):
         debias.score(model, X[1:], y[1:], rows="oob")
+
+
+def test_a_seed_that_the_metadata_states(tmp_path):
+    X, y = draw()
+    model = train("RandomForestLearner", X, y, random_seed=54321, **FOREST, **REGRESSION)
+    metadata = model.metadata()
+    metadata.custom_fields["random_seed"] = "54321"
+    model.set_metadata(metadata)
+    assert debias.score(model, X, y).provenance["status"] == "proven"
+    model.save(str(tmp_path / "model"))
+    assert debias.score(debias.load_model(tmp_path / "model"), X, y).provenance["status"] == "proven"
+    metadata.custom_fields["random_seed"] = "54320"
+    model.set_metadata(metadata)
+    with pytest.raises(ProvenanceError, match="random_seed 54320"):
+        debias.score(model, X, y)
 
 
 @pytest.mark.parametrize("target", ["numbers", "labels"])
@@ -236,14 +253,14 @@ def test_training_weights_are_proven(target):
     assert debias.score(model, X, y, sample_weight=weight).provenance["status"] == "proven"
     with pytest.raises(ProvenanceError, match="weights are different"):
         debias.score(model, X, y, rows="oob")
-    with pytest.raises(InBagUnavailableError, match="other weights"):
+    with pytest.raises(ProvenanceError, match="other weights"):
         debias.score(model, X, y, rows="oob", sample_weight=weight[::-1])
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"random_seed": 54321}, "does not keep random_seed"),
+        ({"random_seed": 54321}, "123456 and 0 to 999.*the values of the training response"),
         ({"sampling_with_replacement": False, "bootstrap_size_ratio": 0.6}, "sampling without replacement"),
         ({"bootstrap_training_dataset": False}, "grown on the same rows"),
         ({"missing_value_policy": "RANDOM_LOCAL_IMPUTATION"}, "columns of X differ|several of its columns"),
@@ -255,6 +272,9 @@ def test_other_bags_are_not_proven(settings, message):
     model = train("RandomForestLearner", X, y, **FOREST, **REGRESSION, **settings)
     with pytest.raises((InBagUnavailableError, ProvenanceError), match=message):
         debias.score(model, X, y, rows="oob")
+    for target in (y, y[::-1]):
+        with pytest.raises(ProvenanceError, match="training rows|training response"):
+            debias.score(model, X, target)
     new, y_new = draw(seed=1, missing=True)
     assert debias.score(model, new, y_new, rows="held-out").values[0] > 0.3
 
@@ -388,8 +408,10 @@ def test_a_refit_with_the_settings_gives_the_same_model(kind):
     model = train(learner, X, y, **settings, **task)
     again = debias.refit(model, X, y, params=settings)
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
-    other = debias.refit(model, X[::2], y[::2], params=settings, seed=1)
+    other = debias.refit(model, X[::2], y[::2], params=settings, seed=2**31)
     assert type(other) is type(model)
+    if learner == "RandomForestLearner":
+        assert debias.score(other, X[::2], y[::2], rows="oob").provenance["kind"] == "oob"
     assert not np.array_equal(other.predict(X), model.predict(X))
     weighted = debias.refit(model, X, y, np.random.default_rng(0).random(N), params=settings)
     assert weighted.input_feature_names() == model.input_feature_names()

@@ -601,3 +601,15 @@ def test_few_small_leaves_that_agree_are_no_certainty():
             certain += "these are the training rows" in str(error)
     assert certain == 0
     assert refused <= 30
+
+
+def test_an_adapter_that_knows_the_training_rows_but_not_the_bags(forest, diabetes, monkeypatch):
+    """They are not used as held-out rows unless the user states that they are."""
+
+    def unknown(*passed):
+        raise debias.errors.TrainingRowsError("these are the training rows")
+
+    monkeypatch.setattr("debias.rows.provenance._recovered_bags", unknown)
+    for rows in ("auto", "oob"):
+        with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
+            debias.score(forest, *diabetes, rows=rows)

@@ -93,6 +93,31 @@ class CatBoost:
         return CatBoostRegressor(**settings, cat_features=categorical or None).fit(X, y)
 
 
+class Ydf:
+    """A learner of YDF, which takes X and y in one frame."""
+
+    def __init__(self, learner, **settings):
+        self.learner, self.settings = learner, settings
+
+    def fit(self, X, y):
+        import ydf
+
+        before = ydf.verbose(0)
+        learner = getattr(ydf, self.learner)(label="y", task=ydf.Task.REGRESSION, num_threads=1, **self.settings)
+        model = learner.train(X.assign(y=y))
+        ydf.verbose(before or 0)
+        return model
+
+
+class Treelite:
+    """A forest of scikit-learn that treelite has read."""
+
+    def fit(self, X, y):
+        import treelite
+
+        return treelite.sklearn.import_model(forest().fit(X, y))
+
+
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
 FAMILIES = {
     "RandomForest": forest,
@@ -116,6 +141,14 @@ FAMILIES = {
     "LightGBM rf": lambda: lgb(boosting_type="rf", **SAMPLED),
     "LightGBM Booster": lambda: Boosted(lightgbm),
     **({"CatBoost": CatBoost} if find_spec("catboost") else {}),
+    **({"YDF RandomForest": lambda: Ydf("RandomForestLearner", num_trees=5)} if find_spec("ydf") else {}),
+    **({"YDF CART": lambda: Ydf("CartLearner")} if find_spec("ydf") else {}),
+    **(
+        {"YDF GradientBoostedTrees": lambda: Ydf("GradientBoostedTreesLearner", num_trees=5)}
+        if find_spec("ydf")
+        else {}
+    ),
+    **({"treelite": Treelite} if find_spec("treelite") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
     "CalibratedClassifierCV": lambda: CalibratedClassifierCV(
@@ -126,6 +159,10 @@ FAMILIES = {
     "VotingRegressor": lambda: ensemble.VotingRegressor([("one", piped()), ("two", piped())], weights=[1, 2]),
     "StackingRegressor": lambda: ensemble.StackingRegressor([("one", piped())], LinearRegression(), cv=2),
 }
+
+
+UNNAMED = {"treelite"}
+"""Models that keep no names, so that columns are taken in their order. They cannot be pickled either."""
 
 
 def response(family, y):

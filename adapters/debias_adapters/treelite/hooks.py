@@ -189,7 +189,8 @@ def _is_checkpoint(path: Path) -> bool:
     if len(head) < layout.size:
         return False
     major, minor, patch, *types, n_trees = layout.unpack(head)
-    return 3 <= major <= 9 and 0 <= minor < 100 and 0 <= patch < 100 and set(types) <= set(FLOAT_TYPES) and n_trees > 0
+    is_version = 3 <= major <= 9 and 0 <= minor < 100 and 0 <= patch < 100
+    return is_version and set(types) <= set(FLOAT_TYPES) and 0 < n_trees < path.stat().st_size
 
 
 def _codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:

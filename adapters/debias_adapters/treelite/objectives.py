@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from debias_adapters.treelite.reading import Header
 
 _GUESS = (
-    "treelite does not keep the loss that a model was trained for; it is scored with the {}, because its output is "
-    "{!r}"
+    "treelite does not keep the loss that a model was trained for; it is scored with the {}, because its output is {!r}"
 )
 
 

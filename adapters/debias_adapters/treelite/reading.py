@@ -30,7 +30,7 @@ class Header:
         Whether the output is the mean over trees, and not their sum.
     n_targets, n_classes : int
         Outputs are ``target * n_classes + class``. There is 1 class in regression, and in a sum for a binary response.
-    tree_output : array of int64 of shape (n_trees,)
+    tree_output : array of int32 of shape (n_trees,)
         First output that each tree adds to.
     width : int
         Number of outputs that a tree adds to.
@@ -43,7 +43,7 @@ class Header:
     averaged: bool
     n_targets: int
     n_classes: int
-    tree_output: NDArray[np.int64]
+    tree_output: NDArray[np.int32]
     width: int
     base: NDArray[np.float64]
     sigmoid_alpha: float
@@ -54,7 +54,7 @@ class Header:
         field = model.get_header_accessor().get_field
         n_classes = int(field("num_class").max())
         # -1 stands for trees whose leaves have a value for each target or class.
-        target, of_class = (np.maximum(field(name), 0).astype(np.int64) for name in ("target_id", "class_id"))
+        target, of_class = (np.maximum(field(name), 0).astype(np.int32) for name in ("target_id", "class_id"))
         return cls(
             task=TASKS[int(field("task_type")[0])],
             postprocessor=field("postprocessor"),

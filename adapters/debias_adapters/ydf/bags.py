@@ -1,8 +1,8 @@
 """Bags of YDF's random forests, drawn again from the seed.
 
 YDF draws the seed of each tree from the seed of the learner, and the rows of the tree from that seed, both with the
-Mersenne twister. A model does not keep the seed of its learner. So the default and small numbers are tried, and a seed
-is right if the rows that it draws have the sums of labels that the roots of the trees store.
+Mersenne twister. A model does not keep the seed of its learner, but its metadata may state it. Otherwise the default
+and small numbers are tried: a seed is right if the rows that it draws have the sums of labels that the roots store.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import InBagUnavailableError
+from debias.errors import InBagUnavailableError, TrainingRowsError
 from debias.trees.in_bag import InBag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SEED_FIELD = "random_seed"
+"""Custom field of the metadata of a model that may state its seed. Refits have it."""
 SEEDS = (123456, *range(1000))
 """YDF's default, and the seeds that people choose most often."""
 ROOTS_TO_CHECK = 10
@@ -25,13 +27,12 @@ TOLERANCE = 1e-6
 _HELD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
 
-def of_forest(
-    roots: list[Any], source: str, y: NDArray[Any], weight: NDArray[np.float64] | None, n_train: int
-) -> InBag:
+def of_forest(model: Any, roots: list[Any], source: str, y: NDArray[Any], weight: NDArray[np.float64] | None) -> InBag:
     """Return the bags of a random forest.
 
     Parameters
     ----------
+    model : ydf.RandomForestModel
     roots : list
         YDF's message of the root of each tree.
     source : str
@@ -39,31 +40,28 @@ def of_forest(
     y : array of shape (n_rows,)
         Class codes, or numbers.
     weight : array of shape (n_rows,), or None
-    n_train : int
-        Number of training rows.
 
     Raises
     ------
     InBagUnavailableError
         The trees have no bags, or no seed draws them.
+    TrainingRowsError
+        No seed draws them, and `y` is the training response, possibly in another order.
     """
-    if saw_rows_once(roots, n_train):
+    spec = model.data_spec()
+    if saw_rows_once(roots, spec.created_num_rows):
         raise InBagUnavailableError(
             f"the trees of this {source} have no bags: they were grown on the same rows. {_HELD_OUT}"
         )
     n_rows = len(y)
     n_drawn = [int(root.num_pos_training_examples_without_weight) for root in roots]
     row_weight = np.ones(n_rows) if weight is None else weight
-    seed = _seed(roots, n_drawn, _sums_of(y, roots[0]) * row_weight[:, None])
+    seeds = _seeds_to_try(model, len(roots))
+    seed = _seed(seeds, roots, n_drawn, _sums_of(y, roots[0]) * row_weight[:, None])
     if seed is None and weight is None and _is_weighted(roots[0]):
-        seed = SEEDS[0]  # the proof will say that the weights are missing
+        seed = seeds[0]  # the proof will say that the weights are missing
     if seed is None:
-        raise InBagUnavailableError(
-            f"the bags of this {source} are not found: a model of YDF does not keep random_seed, and neither its "
-            f"default, {SEEDS[0]}, nor 0 to {max(SEEDS[1:])} draws bags with the labels that the roots store. Either "
-            "it had another seed, other weights or sampling without replacement, or these are not its training rows "
-            f"in training order. {_HELD_OUT}"
-        )
+        raise _not_found(source, seeds, _is_training_response(spec, model.label_col_idx(), y))
     tree_seeds = _words(seed, len(roots))
 
     def samples(tree: int) -> NDArray[np.float64]:
@@ -91,11 +89,18 @@ def saw_rows_once(roots: list[Any], n_train: int) -> bool:
     return bool((np.abs(sums - sums[0]) <= TOLERANCE * np.abs(sums[0]).max()).all())
 
 
-def _seed(roots: list[Any], n_drawn: list[int], columns: NDArray[np.float64]) -> int | None:
-    """Return the seed that draws bags in which the sums of some columns are those that the roots store."""
+def _seeds_to_try(model: Any, n_trees: int) -> tuple[int, ...]:
+    stated = model.metadata().custom_fields.get(SEED_FIELD)
+    if stated is not None and str(stated).isdecimal():
+        return (int(stated),)
+    return SEEDS if n_trees > 2 else SEEDS[:1]  # the sums of one or two bags may agree by chance
+
+
+def _seed(seeds: tuple[int, ...], roots: list[Any], n_drawn: list[int], columns: NDArray[np.float64]) -> int | None:
+    """Return the first seed that draws bags in which the sums of some columns are those that the roots store."""
     stored = np.array([_stored_sums(root) for root in roots[:ROOTS_TO_CHECK]])
     tolerance = TOLERANCE * np.abs(columns).mean(axis=0) * max(n_drawn)
-    for seed in SEEDS if len(roots) > 2 else SEEDS[:1]:  # the sums of one or two bags may agree by chance
+    for seed in seeds:
         drawn = zip(_words(seed, len(stored)), n_drawn, stored, strict=False)
         if all(
             (np.abs(_times(tree_seed, n, len(columns)) @ columns - sums) <= tolerance).all()
@@ -103,6 +108,36 @@ def _seed(roots: list[Any], n_drawn: list[int], columns: NDArray[np.float64]) ->
         ):
             return seed
     return None
+
+
+def _not_found(source: str, seeds: tuple[int, ...], is_training_response: bool) -> Exception:
+    tried = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} and 0 to {max(seeds[1:])}"
+    why = (
+        f"the bags of this {source} are not found: with random_seed {tried}, YDF draws bags with other labels than the "
+        "roots of the trees store, and a model does not keep random_seed."
+    )
+    if not is_training_response:
+        return InBagUnavailableError(f"{why} Perhaps it had another seed, or these are other rows. {_HELD_OUT}")
+    return TrainingRowsError(
+        f"{why} But y has the number of rows and the values of the training response. So these are the training rows, "
+        "either in another order, or with another seed, other weights, or sampling without replacement. Pass all "
+        "training rows in training order. For another seed, state it in the metadata of the model "
+        f"(custom_fields[{SEED_FIELD!r}] and model.set_metadata). For other bags pass rows the model has not seen, with "
+        "rows='held-out'"
+    )
+
+
+def _is_training_response(spec: Any, label: int, y: NDArray[Any]) -> bool:
+    """Whether a response has the values of the training response, in any order, by what the model stores of them."""
+    if len(y) != spec.created_num_rows:
+        return False
+    column = spec.columns[label]
+    if column.HasField("categorical"):
+        counts = {item.index: item.count for item in column.categorical.items.values()}
+        return all(count == (np.asarray(y) == index - 1).sum() for index, count in counts.items() if index)
+    values, stored = np.ravel(y).astype(np.float32).astype(np.float64), column.numerical
+    found = (values.mean(), values.min(), values.max())
+    return bool(np.allclose(found, (stored.mean, stored.min_value, stored.max_value), rtol=TOLERANCE, atol=0))
 
 
 def _is_weighted(root: Any) -> bool:

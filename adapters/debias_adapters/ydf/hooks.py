@@ -48,7 +48,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
     columns = columns_of(model, source)
     trees = Trees(model, columns, source)
     values = _of_boosted(model, trees, source) if _is_boosted(model) else _of_forest(model, trees)
-    sets = {}
+    sets: dict[str, Any] = {}
     if trees.sets:
         sets = {
             "category_set": trees.category_set,
@@ -125,7 +125,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if _is_boosted(model):
         raise InBagUnavailableError.of_boosted(f"a {source}")
     roots = [model._model.GetTree(tree)[0] for tree in range(model.num_trees())]
-    return bags.of_forest(roots, source, y, sample_weight, model.data_spec().created_num_rows)
+    return bags.of_forest(model, roots, source, y, sample_weight)
 
 
 @debias.hookimpl

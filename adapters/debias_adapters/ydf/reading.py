@@ -9,8 +9,6 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from debias_adapters.ydf.columns import Columns
 
 _NOT_ON_ONE_COLUMN = {
@@ -88,7 +86,9 @@ class Trees:
         if kind == "higher_condition":
             self.threshold[at] = _below(split.condition.higher_condition.threshold)
         elif kind == "discretized_higher_condition":
-            self.threshold[at] = _below(columns.boundaries[k][split.condition.discretized_higher_condition.threshold - 1])
+            self.threshold[at] = _below(
+                columns.boundaries[k][split.condition.discretized_higher_condition.threshold - 1]
+            )
         elif kind == "true_value_condition":
             self.threshold[at] = 0.5
         elif kind == "na_condition" and columns.kinds[k] != "CATEGORICAL":  # only missing values are positive

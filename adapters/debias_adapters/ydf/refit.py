@@ -58,7 +58,11 @@ def refit_model(
     settings |= params
     if seed is not None:
         settings["random_seed"] = seed % 2**31
-    return learner(**settings).train(rows, verbose=0)
+    refitted = learner(**settings).train(rows, verbose=0)
+    metadata = refitted.metadata()
+    metadata.custom_fields[bags.SEED_FIELD] = str(settings.get("random_seed", bags.SEEDS[0]))
+    refitted.set_metadata(metadata)
+    return refitted
 
 
 def _learner(ydf: Any, model: Any) -> tuple[Any, dict[str, Any]]:
