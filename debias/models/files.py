@@ -67,7 +67,7 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Notes
     -----
     Files of XGBoost and LightGBM are checked completely before the libraries read them, also those inside skops files.
-    Only CatBoost can read CatBoost's files. Such a file is first loaded in a separate process, by
+    Only CatBoost, YDF and treelite can read their files. Such a file is first loaded in a separate process, by
     ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
     """
     return load(Path(path), tuple(trust), allow_pickle, params)

@@ -122,8 +122,8 @@ def _not_found(source: str, seeds: tuple[int, ...], is_training_response: bool) 
         f"{why} But y has the number of rows and the values of the training response. So these are the training rows, "
         "either in another order, or with another seed, other weights, or sampling without replacement. Pass all "
         "training rows in training order. For another seed, state it in the metadata of the model "
-        f"(custom_fields[{SEED_FIELD!r}] and model.set_metadata). For other bags pass rows the model has not seen, with "
-        "rows='held-out'"
+        f"(custom_fields[{SEED_FIELD!r}] and model.set_metadata). For other bags pass rows the model has not seen, "
+        "with rows='held-out'"
     )
 
 
