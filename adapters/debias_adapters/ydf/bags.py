@@ -27,14 +27,12 @@ TOLERANCE = 1e-6
 _HELD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
 
-def of_forest(model: Any, roots: list[Any], source: str, y: NDArray[Any], weight: NDArray[np.float64] | None) -> InBag:
+def of_forest(model: Any, source: str, y: NDArray[Any], weight: NDArray[np.float64] | None) -> InBag:
     """Return the bags of a random forest.
 
     Parameters
     ----------
     model : ydf.RandomForestModel
-    roots : list
-        YDF's message of the root of each tree.
     source : str
         The kind of the model, for errors.
     y : array of shape (n_rows,)
@@ -48,33 +46,38 @@ def of_forest(model: Any, roots: list[Any], source: str, y: NDArray[Any], weight
     TrainingRowsError
         No seed draws them, and `y` is the training response, possibly in another order.
     """
-    spec = model.data_spec()
+    spec, roots = model.data_spec(), first_roots(model)
     if saw_rows_once(roots, spec.created_num_rows):
         raise InBagUnavailableError(
             f"the trees of this {source} have no bags: they were grown on the same rows. {_HELD_OUT}"
         )
-    n_rows = len(y)
-    n_drawn = [int(root.num_pos_training_examples_without_weight) for root in roots]
+    n_rows, n_trees = len(y), model.num_trees()
+    n_drawn = int(roots[0].num_pos_training_examples_without_weight)
     row_weight = np.ones(n_rows) if weight is None else weight
-    seeds = _seeds_to_try(model, len(roots))
+    seeds = _seeds_to_try(model)
     seed = _seed(seeds, roots, n_drawn, _sums_of(y, roots[0]) * row_weight[:, None])
     if seed is None and weight is None and _is_weighted(roots[0]):
         seed = seeds[0]  # the proof will say that the weights are missing
     if seed is None:
         raise _not_found(source, seeds, _is_training_response(spec, model.label_col_idx(), y))
-    tree_seeds = _words(seed, len(roots))
+    tree_seeds = _words(seed, n_trees)
 
     def samples(tree: int) -> NDArray[np.float64]:
-        return _times(tree_seeds[tree], n_drawn[tree], n_rows)
+        return _times(tree_seeds[tree], n_drawn, n_rows)
 
     return InBag(
         lambda tree: samples(tree) * row_weight,
         n_rows,
-        len(roots),
+        n_trees,
         excluded=None if weight is None else weight == 0,
         samples=samples,
-        bits=np.stack([np.packbits(samples(tree) > 0) for tree in range(len(roots))]),  # rows of weight 0 are drawn too
+        bits=np.stack([np.packbits(samples(tree) > 0) for tree in range(n_trees)]),  # rows of weight 0 are drawn too
     )
+
+
+def first_roots(model: Any) -> list[Any]:
+    """Return YDF's messages of the roots of the first trees."""
+    return [model._model.GetTree(tree)[0] for tree in range(min(model.num_trees(), ROOTS_TO_CHECK))]
 
 
 def saw_rows_once(roots: list[Any], n_train: int) -> bool:
@@ -89,22 +92,22 @@ def saw_rows_once(roots: list[Any], n_train: int) -> bool:
     return bool((np.abs(sums - sums[0]) <= TOLERANCE * np.abs(sums[0]).max()).all())
 
 
-def _seeds_to_try(model: Any, n_trees: int) -> tuple[int, ...]:
+def _seeds_to_try(model: Any) -> tuple[int, ...]:
     stated = model.metadata().custom_fields.get(SEED_FIELD)
     if stated is not None and str(stated).isdecimal():
         return (int(stated),)
-    return SEEDS if n_trees > 2 else SEEDS[:1]  # the sums of one or two bags may agree by chance
+    return SEEDS if model.num_trees() > 2 else SEEDS[:1]  # the sums of one or two bags may agree by chance
 
 
-def _seed(seeds: tuple[int, ...], roots: list[Any], n_drawn: list[int], columns: NDArray[np.float64]) -> int | None:
+def _seed(seeds: tuple[int, ...], roots: list[Any], n_drawn: int, columns: NDArray[np.float64]) -> int | None:
     """Return the first seed that draws bags in which the sums of some columns are those that the roots store."""
-    stored = np.array([_stored_sums(root) for root in roots[:ROOTS_TO_CHECK]])
-    tolerance = TOLERANCE * np.abs(columns).mean(axis=0) * max(n_drawn)
+    stored = np.array([_stored_sums(root) for root in roots])
+    tolerance = TOLERANCE * np.abs(columns).mean(axis=0) * n_drawn
     for seed in seeds:
-        drawn = zip(_words(seed, len(stored)), n_drawn, stored, strict=False)
+        drawn = zip(_words(seed, len(stored)), stored, strict=True)
         if all(
-            (np.abs(_times(tree_seed, n, len(columns)) @ columns - sums) <= tolerance).all()
-            for tree_seed, n, sums in drawn
+            (np.abs(_times(tree_seed, n_drawn, len(columns)) @ columns - sums) <= tolerance).all()
+            for tree_seed, sums in drawn
         ):
             return seed
     return None

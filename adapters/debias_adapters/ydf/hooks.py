@@ -85,7 +85,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
 
 
 @debias.hookimpl
-def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
+def debias_leaves(model: Any, ensemble: TreeEnsemble, X: NDArray[np.floating[Any]]) -> NDArray[np.int32] | None:
     """Return the node of each leaf number that YDF returns; it numbers leaves in the order of nodes."""
     if not _is_ydf(model):
         return None
@@ -93,8 +93,7 @@ def debias_leaves(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.int32]
     numbers = columns.ask(model, X, model.predict_leaves)
     nodes = np.empty(numbers.shape, dtype=np.int32)
     for tree in range(model.num_trees()):
-        is_leaf = [not node.HasField("condition") for node in model._model.GetTree(tree)]
-        nodes[:, tree] = np.flatnonzero(is_leaf)[numbers[:, tree]]
+        nodes[:, tree] = np.flatnonzero(ensemble.tree(tree).left < 0)[numbers[:, tree]]
     return nodes
 
 
@@ -124,8 +123,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     source = _source(model)
     if _is_boosted(model):
         raise InBagUnavailableError.of_boosted(f"a {source}")
-    roots = [model._model.GetTree(tree)[0] for tree in range(model.num_trees())]
-    return bags.of_forest(model, roots, source, y, sample_weight)
+    return bags.of_forest(model, source, y, sample_weight)
 
 
 @debias.hookimpl
@@ -203,7 +201,6 @@ def _require_supported(model: Any, source: str) -> None:
 
 def _of_forest(model: Any, trees: Trees) -> dict[str, Any]:
     """Return the fields of the ensemble that differ between forests and boosted trees."""
-    roots = [trees.outputs[root] for root in trees.start[:-1].tolist()]
     is_classifier = model.task().name == "CLASSIFICATION"
     notes: tuple[str, ...] = ()
     if is_classifier:
@@ -219,14 +216,14 @@ def _of_forest(model: Any, trees: Trees) -> dict[str, Any]:
         value = np.array([[node.regressor.top_value] for node in trees.outputs])
     return {
         "value": value,
-        "tree_output": np.zeros(len(roots), dtype=np.int32),
+        "tree_output": np.zeros(model.num_trees(), dtype=np.int32),
         "base": np.zeros(value.shape[1]),
         "averaged": True,
         "objective": Objective("squared_error"),
         "classes": _classes(model) if is_classifier else None,
         "mean_values": not notes,
         # A row that a bag has twice is counted twice, so the counts are not those of rows.
-        "uniform_rows": bags.saw_rows_once(roots, model.data_spec().created_num_rows),
+        "uniform_rows": bags.saw_rows_once(bags.first_roots(model), model.data_spec().created_num_rows),
         "notes": notes,
     }
 

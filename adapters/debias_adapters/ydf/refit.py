@@ -74,8 +74,7 @@ def _learner(ydf: Any, model: Any) -> tuple[Any, dict[str, Any]]:
             "early_stopping": "NONE",
             "validation_ratio": 0.0,
         }
-    roots = [model._model.GetTree(tree)[0] for tree in range(model.num_trees())]
-    if len(roots) == 1 and bags.saw_rows_once(roots, model.data_spec().created_num_rows):
+    if model.num_trees() == 1 and bags.saw_rows_once(bags.first_roots(model), model.data_spec().created_num_rows):
         return ydf.CartLearner, {}
     return ydf.RandomForestLearner, {
         "num_trees": model.num_trees(),
