@@ -40,6 +40,10 @@ class Inner:
         is scored only on rows that the user states the kind of.
     feature_names : tuple of str, or None
         Names that the outer model gives to the columns of this model, if it gives any.
+    training_order : callable, optional
+        Called with the training response as this model sees it. Returns the positions of the training rows in the
+        order in which the outer model passed them to this model, an array of int64; a position may be repeated. By
+        default the order is that of the user. The bags of the model are then proven in this order.
     """
 
     model: Any
@@ -50,6 +54,7 @@ class Inner:
     columns: Columns | Callable[[Any], Columns] | None = None
     resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
+    training_order: Callable[[Any], NDArray[np.int64]] | None = None
 
 
 class RefitInputs(NamedTuple):
@@ -76,19 +81,26 @@ class Unwrapped:
         Kind of the outer model, for messages.
     inner : tuple of Inner
         One or several models. The output of the outer model is the sum of their outputs times their weights.
-    feature_names : tuple of str, or None
-        Columns of the outer model; needed if an `Inner` has `columns`.
+    feature_names : tuple of str, or callable; or None
+        Columns of the outer model; needed if an `Inner` has `columns`. A callable gets X as the outer model sees it, or
+        None, and returns them, for a model that does not store all of them.
     note : str, or None
         A warning for readers of the scores.
     rewrap : callable, or None
         Returns an outer model around refitted inner models; None if that is not possible.
     named : bool
         False if the outer model saw no names and `feature_names` were made up.
+    unseen : callable, optional
+        For models that were each trained without one fold of the rows. Called with X and y as the outer model sees
+        them. Returns for each inner model the positions of the rows that it was not trained on. Raises a
+        ProvenanceError if X and y cannot be proven to be the training rows in training order. Each model is then scored
+        on these rows, if the user passes the training rows.
     """
 
     kind: str
     inner: tuple[Inner, ...]
-    feature_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | Callable[[Any], tuple[str, ...]] | None = None
     note: str | None = None
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
+    unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
