@@ -81,9 +81,8 @@ class Unwrapped:
         Kind of the outer model, for messages.
     inner : tuple of Inner
         One or several models. The output of the outer model is the sum of their outputs times their weights.
-    feature_names : tuple of str, or callable; or None
-        Columns of the outer model; needed if an `Inner` has `columns`. A callable gets X as the outer model sees it, or
-        None, and returns them, for a model that does not store all of them.
+    feature_names : tuple of str, or None
+        Columns of the outer model; needed if an `Inner` has `columns`.
     note : str, or None
         A warning for readers of the scores.
     rewrap : callable, or None
@@ -99,7 +98,7 @@ class Unwrapped:
 
     kind: str
     inner: tuple[Inner, ...]
-    feature_names: tuple[str, ...] | Callable[[Any], tuple[str, ...]] | None = None
+    feature_names: tuple[str, ...] | None = None
     note: str | None = None
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True

@@ -231,9 +231,7 @@ def unwrap(
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
                 assert unwrapped.feature_names is not None
-                names_of_outer = unwrapped.feature_names
-                layers = (Layer(inner.columns, X), *layers)
-                sources = names_of_outer(X) if callable(names_of_outer) else names_of_outer
+                layers, sources = (Layer(inner.columns, X), *layers), unwrapped.feature_names
                 named = unwrapped.named
             of_wrapper = told_of(model) if unwrapped.note is None else (*told_of(model), unwrapped.note)
             notes = (*of_wrapper, *member.notes)

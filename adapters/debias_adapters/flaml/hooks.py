@@ -64,7 +64,9 @@ def _of_search(model: Any) -> Unwrapped:
         return Unwrapped("AutoML", (inner,), rewrap=refit)
     names, columns = _columns(transformer)
     traced = replace(inner, columns=columns, feature_names=tuple(map(str, model._feature_names_in_)))
-    return Unwrapped("AutoML", (traced,), partial(_with_dropped, names, model._ndim), rewrap=refit)
+    n_dropped = model._ndim - len(names)
+    note = f"FLAML dropped constant columns or labels that differ in each row, without a score: {n_dropped}"
+    return Unwrapped("AutoML", (traced,), names, note=note if n_dropped else None, rewrap=refit)
 
 
 def _of_estimator(model: Any, estimators: Any) -> Unwrapped:
@@ -104,12 +106,6 @@ def _columns(transformer: Any) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     sources = [date_of.get(column, column) for column in [*transformer._cat_columns, *transformer._num_columns]]
     names = list(dict.fromkeys(sources))
     return tuple(map(str, names)), np.array([names.index(source) for source in sources], dtype=np.int64)
-
-
-def _with_dropped(names: tuple[str, ...], n_columns: int, X: Any) -> tuple[str, ...]:
-    """Return all columns of X, those last that FLAML dropped before training: it does not store their names."""
-    others = tuple(name for name in map(str, getattr(X, "columns", ())) if name not in names)
-    return names + others if len(names) + len(others) == n_columns else names
 
 
 def _parts_of_dates(transformer: Any) -> dict[str, Any]:
