@@ -44,6 +44,10 @@ class Inner:
         Called with the training response as this model sees it. Returns the positions of the training rows in the
         order in which the outer model passed them to this model, an array of int64; a position may be repeated. By
         default the order is that of the user. The bags of the model are then proven in this order.
+    tuned_on_unseen : str, or None
+        What was chosen by the predictions of this model for the training rows that it had not seen, such as its number
+        of trees: a clause for messages. Scores on these rows are then too high on average, so they are given only with
+        ``rows="oob"``, and with a warning.
     """
 
     model: Any
@@ -55,6 +59,7 @@ class Inner:
     resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
+    tuned_on_unseen: str | None = None
 
 
 class RefitInputs(NamedTuple):

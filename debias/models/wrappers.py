@@ -62,7 +62,7 @@ class Member:
         Why the rows that the model was grown on are not rows of X.
     feature_names : tuple of str, or None
         Names of the columns of the model, for a model that stores none.
-    training_order : callable, or None
+    training_order, tuned_on_unseen
         As in :class:`debias.hooks.wrapping.Inner`.
     positions : array of int64, or None
         Positions of the rows among those of the user, if they are only the training rows that the model has not seen.
@@ -81,6 +81,7 @@ class Member:
     resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
+    tuned_on_unseen: str | None = None
     positions: NDArray[np.int64] | None = None
 
     @cached_property
@@ -250,6 +251,7 @@ def unwrap(
                     resampled=inner.resampled or member.resampled,
                     feature_names=names,
                     training_order=inner.training_order or member.training_order,
+                    tuned_on_unseen=inner.tuned_on_unseen or member.tuned_on_unseen,
                     positions=member.positions if positions is None else positions,
                 )
             )

@@ -11,7 +11,7 @@ from debias.data.dataset import Data, as_frame
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
-from debias.errors import RowsError
+from debias.errors import ProvenanceError, RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
@@ -109,6 +109,8 @@ def prepare(
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
         log.warn(TRAIN_WARNING)
+    if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
+        _refuse_or_warn_of_tuning(member, request, log)
     block = encode_blocks(blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
@@ -255,6 +257,18 @@ def training_rows(
         provenance=provenance,
         n_jobs=n_jobs,
     )
+
+
+def _refuse_or_warn_of_tuning(member: Member, request: Request, log: WarningLog) -> None:
+    """Refuse rows that something of the model was chosen on, unless the user asked for them; then warn once."""
+    bias = f"{member.tuned_on_unseen}, so scores on these rows are too high on average, also those of noise"
+    if request.rows == "auto":
+        raise ProvenanceError(
+            f"these are the training rows, and {bias}. Pass rows the model has not seen, with rows='held-out'; "
+            "rows='oob' scores each model on the training rows that it has not seen, with this bias"
+        )
+    first = next(each for each in request.members if each.tuned_on_unseen == member.tuned_on_unseen)
+    (log.warn if member is first else log.add)(f"{bias}. Rows that no model has seen, with rows='held-out', have none")
 
 
 def _weights(sample_weight: Any, n_rows: int, may_be_zero: bool = False) -> NDArray[np.float64]:

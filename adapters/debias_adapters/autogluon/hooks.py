@@ -124,12 +124,16 @@ def _labels(model: Any, y: Any) -> NDArray[Any]:
 
 def _of_bag(model: Any) -> Unwrapped:
     children = _children(model)
-    inner = tuple(Inner(child, f"fold {child.name}", 1 / len(children)) for child in children)
+    is_boosted = not issubclass(model._child_type, sys.modules["autogluon.tabular.models"].RFModel)
+    tuned = "AutoGluon chose the number of trees in each fold by the loss on its rows" if is_boosted else None
+    inner = tuple(
+        Inner(child, f"fold {child.name}", 1 / len(children), tuned_on_unseen=tuned if model._bagged_mode else None)
+        for child in children
+    )
     note = None
-    if len(children) > 1 and model.problem_type != "regression":
-        note = "AutoGluon takes the mean of the probabilities of its folds; scores are means of the scores of the folds"
-    has_folds = len(children) > 1 and not model._child_oof
-    return Unwrapped("bag", inner, note=note, unseen=partial(unseen, model) if has_folds else None)
+    if len(children) > 1 and is_boosted and model.problem_type != "regression":
+        note = "AutoGluon takes the mean of the probabilities of the folds, and scores are means for their margins"
+    return Unwrapped("bag", inner, note=note, unseen=partial(unseen, model) if model._bagged_mode else None)
 
 
 def _children(model: Any) -> list[Any]:
