@@ -91,8 +91,9 @@ class Prepared:
         rows = self.rows if scorer.needs_rows else None
         scores = _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
         # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
-        is_of_fold = rows is not None and self.member.positions is not None
-        return replace(scores, rows=rows.provenance.kind) if is_of_fold else scores
+        if rows is None or self.member.positions is None:
+            return scores
+        return replace(scores, rows=rows.provenance.kind)
 
     def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
         """Return scores with standard errors, z-values and p-values, or with the reason why there are none.

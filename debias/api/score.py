@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
@@ -13,8 +15,6 @@ from debias.progress import with_progress
 from debias.rows.request import Request
 from debias.significance.procedure import Procedure
 from debias.text import feature_index
-
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -146,7 +146,7 @@ class InBag:
         """
 
         def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.bincount(positions, weights=values, minlength=n_rows)
+            return np.bincount(positions, weights=values, minlength=n_rows).astype(np.float64)
 
         excluded = None if self.excluded is None else summed(~self.excluded) == 0
         return InBag(

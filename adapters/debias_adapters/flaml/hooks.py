@@ -60,7 +60,9 @@ def _of_search(model: Any) -> Unwrapped:
     )
     refit = partial(_refit_search, model)
     transformer = model.feature_transformer
-    if not transformer or not hasattr(transformer, "_cat_columns"):  # rows of an array or sparse matrix stay as they are
+    if not transformer or not hasattr(
+        transformer, "_cat_columns"
+    ):  # rows of an array or sparse matrix stay as they are
         return Unwrapped("AutoML", (inner,), rewrap=refit)
     names, columns = _columns(transformer)
     traced = replace(inner, columns=columns, feature_names=tuple(map(str, model._feature_names_in_)))
@@ -90,10 +92,10 @@ def _transformed(model: Any, X: Any) -> Any:
     twice = [name for name in getattr(X, "columns", ()) if name in _parts_of_dates(model.feature_transformer)]
     if twice:
         raise RowsError(
-            f"X has a column {twice[0]!r}, which is also FLAML's name for a part of a date, so its score cannot be told "
-            "from that of the date. Rename the column and fit again"
+            f"X has a column {twice[0]!r}, which is also FLAML's name for a part of a date, so its score cannot be "
+            "told from that of the date. Rename the column and fit again"
         )
-    return model.preprocess(X)
+    return model._state.task.preprocess(X, model.feature_transformer)
 
 
 def _seen_by_library(model: Any, X: Any) -> Any:
@@ -122,7 +124,7 @@ def _training_order(model: Any, y: Any) -> NDArray[np.int64]:
     if model._split_type not in SHUFFLED:
         return positions
     state = model._state
-    if state.task.is_classification() and model._auto_augment and state.sample_weight_all is None:
+    if state.task.is_classification() and model._auto_augment and getattr(state, "sample_weight_all", None) is None:
         codes = np.asarray(y)
         for label, count in zip(*np.unique(codes, return_counts=True), strict=True):
             rows = np.flatnonzero(codes == label)
