@@ -217,7 +217,7 @@ def test_a_stack_with_a_linear_end_is_the_sum_of_its_members(flaml):
 
     X, y = rows(0)
     ensemble = {"final_estimator": LinearRegression(), "passthrough": False, "n_jobs": 1}
-    found = search(flaml, X, y, ["rf", "extra_tree"], max_iter=4, ensemble=ensemble)
+    found = search(flaml, X, y, ["rf", "extra_tree"], max_iter=4, ensemble=ensemble, learner_selector="roundrobin")
     X_new, y_new = rows(1)
     members = unwrap(found, X_new, y_new)
     total = sum(member.weight * output(member)[:, 0] for member in members) + found.model.final_estimator_.intercept_
@@ -230,7 +230,7 @@ def test_a_stack_with_a_linear_end_is_the_sum_of_its_members(flaml):
 def test_a_stack_that_passes_columns_on_is_refused(flaml):
     X, y = rows(0)
     X = X[["number", "noise"]].fillna(0)
-    found = search(flaml, X, y, ["rf", "extra_tree"], max_iter=4, ensemble={"n_jobs": 1})
+    found = search(flaml, X, y, ["rf", "extra_tree"], max_iter=4, ensemble={"n_jobs": 1}, learner_selector="roundrobin")
     with pytest.raises(UnsupportedModelError, match="StackingRegressor combines its members"):
         debias.score(found, X, y)
 

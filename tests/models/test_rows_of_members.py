@@ -56,7 +56,9 @@ def adapter():
         if isinstance(model, Shuffled):
             return Unwrapped("Shuffled", (Inner(model.model, "model", training_order=lambda y: model.order),))
         if isinstance(model, Folds):
-            inner = [Inner(each, f"fold {k}", 1 / 3, tuned_on_unseen=model.tuned) for k, each in enumerate(model.models)]
+            inner = [
+                Inner(each, f"fold {k}", 1 / 3, tuned_on_unseen=model.tuned) for k, each in enumerate(model.models)
+            ]
             return Unwrapped("Folds", tuple(inner), unseen=model.unseen)
         return None
 
