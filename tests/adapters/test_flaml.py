@@ -12,7 +12,7 @@ import pytest
 
 import debias
 from debias.data.table import Table
-from debias.errors import ProvenanceError, RowsError, UnsupportedModelError
+from debias.errors import ProvenanceError, RowsError, UnsupportedModelError, UntrustedModelError
 from debias.models.wrappers import unwrap
 from debias.testing import check_adapter
 from debias.trees.routing import raw_output, route
@@ -276,4 +276,15 @@ def test_the_contract(flaml):
     assert check_adapter(found, X, y) == ("debias_unwrap",)
     assert check_adapter(found.model, found.preprocess(X), y) == ("debias_unwrap",)
     loaded = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(debias.score(loaded, X, y).values, debias.score(found, X, y).values)
+
+
+def test_files(flaml, tmp_path):
+    X, y = rows(0)
+    found = search(flaml, X, y)
+    path = tmp_path / "search.pkl"
+    path.write_bytes(pickle.dumps(found))
+    with pytest.raises(UntrustedModelError, match="allow_pickle"):
+        debias.load_model(path)
+    loaded = debias.load_model(path, allow_pickle=True)
     np.testing.assert_array_equal(debias.score(loaded, X, y).values, debias.score(found, X, y).values)

@@ -49,7 +49,8 @@ def test_labels_are_the_numbers_of_the_experiment(tasks):
     X, y = rows(0)
     found = experiment(tasks, X, np.where(y > 1, "yes", "no"), "ClassificationExperiment")
     pipeline = found.create_model("rf").pipeline
-    assert debias.score(pipeline, found.X_train, found.y_train).provenance["status"] == "proven"
+    encoded = found.get_config("y_train_transformed")
+    assert debias.score(pipeline, found.X_train, encoded).provenance["status"] == "proven"
 
 
 def test_an_experiment_is_refused(tasks):

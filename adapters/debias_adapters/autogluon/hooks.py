@@ -16,6 +16,8 @@ from debias_adapters.autogluon.folds import unseen
 from debias_adapters.sklearn.columns import sources
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from debias.hooks.wrapping import Columns
@@ -35,6 +37,16 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     if isinstance(model, core.BaggedEnsembleModel):
         return _of_bag(model)
     return _of_model(model) if isinstance(model, core.AbstractModel) else None
+
+
+@debias.hookimpl
+def debias_load_model(path: Path) -> None:
+    """Refuse the folder of a predictor: all its files are pickles."""
+    if all((path / name).is_file() for name in ("predictor.pkl", "learner.pkl")):
+        raise UnsupportedModelError(
+            f"{path} is the folder of an AutoGluon predictor, whose files are pickles: loading them runs code that is in "
+            "them. If you trust it, load it with autogluon.tabular.TabularPredictor.load, and pass the predictor"
+        )
 
 
 def _of_predictor(model: Any, core: Any) -> Unwrapped:
