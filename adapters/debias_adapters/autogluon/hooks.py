@@ -44,8 +44,8 @@ def debias_load_model(path: Path) -> None:
     """Refuse the folder of a predictor: all its files are pickles."""
     if all((path / name).is_file() for name in ("predictor.pkl", "learner.pkl")):
         raise UnsupportedModelError(
-            f"{path} is the folder of an AutoGluon predictor, whose files are pickles: loading them runs "
-            "code in them. If you trust it, load it with autogluon.tabular.TabularPredictor.load, and pass the predictor"
+            f"{path} is the folder of an AutoGluon predictor, whose files are pickles: loading them runs code "
+            "in them. If you trust it, load it with autogluon.tabular.TabularPredictor.load, and pass the predictor"
         )
 
 
