@@ -16,8 +16,10 @@ N = 200
 
 
 @pytest.fixture(scope="module")
-def tasks():
-    return pytest.importorskip("pycaret.tasks")
+def tasks(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYCARET_CUSTOM_LOGGING_PATH", str(tmp_path_factory.mktemp("logs") / "logs.log"))
+        yield pytest.importorskip("pycaret.tasks")
 
 
 def rows(seed):
