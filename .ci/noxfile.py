@@ -100,7 +100,7 @@ def old_files(session: nox.Session) -> None:
 @nox.session(python="3.11")
 def automl(session: nox.Session) -> None:
     """Run the tests of AutoGluon and of the pre-release of PyCaret 4."""
-    session.install(wheel("test,catboost,flaml,autogluon"), "pycaret>=4.0.0a8", "setuptools")
+    session.install(wheel("test,catboost,flaml,autogluon"), "pycaret>=4.0.0a8")
     session.chdir(ROOT)
     tests = ("tests/adapters/test_autogluon.py", "tests/adapters/test_pycaret.py", "tests/adapters/test_support.py")
     session.run("python", "-m", "pytest", "-q", "-m", "integration or not integration", *tests, env=SAFE)
