@@ -4,6 +4,7 @@
 - ``floors``: the minimum version of every package that pyproject.toml names, together.
 - ``released-...``: what pip gave in the years between.
 - ``old-files``: model files that older libraries wrote, read by the newest ones.
+- ``automl``: the tests of AutoGluon and PyCaret, which need older versions of pandas than the other tests.
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
 Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
@@ -21,8 +22,13 @@ import nox
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "build" / "nox"
-EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "ydf", "mlflow", "skore")
-FURTHER = ("tests/adapters/test_further_libraries.py", "tests/adapters/test_ydf.py", "tests/plugins/integrations")
+EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "ydf", "flaml", "mlflow", "skore")
+FURTHER = (
+    "tests/adapters/test_further_libraries.py",
+    "tests/adapters/test_ydf.py",
+    "tests/adapters/test_flaml.py",
+    "tests/plugins/integrations",
+)
 """Tests marked integration that need no browser, cluster or built documentation."""
 RELEASED = {
     "2025-03": (
@@ -94,6 +100,15 @@ def old_files(session: nox.Session) -> None:
     session.install(wheel("test"))
     session.chdir(ROOT)
     session.run("python", "-m", "pytest", *map(str, sorted(ROOT.glob("tests/adapters/test_old_files_*.py"))), env=SAFE)
+
+
+@nox.session(python="3.11")
+def automl(session: nox.Session) -> None:
+    """Run the tests of AutoGluon and of the pre-release of PyCaret 4."""
+    session.install(wheel("test,catboost,flaml,autogluon"), "pycaret>=4.0.0a8")
+    session.chdir(ROOT)
+    tests = ("tests/adapters/test_autogluon.py", "tests/adapters/test_pycaret.py", "tests/adapters/test_support.py")
+    session.run("python", "-m", "pytest", "-q", "-m", "integration or not integration", *tests, env=SAFE)
 
 
 @nox.session(python="3.11")

@@ -162,7 +162,9 @@ class Stream:
         train = None
         if self.member.train is not None:
             model, passed = self.member.model, self.member.train
-            train = training_rows(sums.ensemble, model, passed, request.n_jobs, self.log, known=False)
+            train = training_rows(
+                sums.ensemble, model, passed, request.n_jobs, self.log, False, self.member.training_order
+            )
         return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed)
 
     def evidence_of(self, rows: SummedRows) -> EvidenceOf:

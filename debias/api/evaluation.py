@@ -89,7 +89,11 @@ class Prepared:
             raise CompositionError(f"{scorer.name} cannot score a model: inherit from debias.TreeScorer or DataScorer")
         figures = figures_of(scorer, scorer.score(self.ensemble, self.rows), self.ensemble)
         rows = self.rows if scorer.needs_rows else None
-        return _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
+        scores = _scores(scorer, figures, self.ensemble, self.grouping, self.log, self.seed, rows=rows)
+        # The model has not seen these rows, and other models of the wrapper have: the user passed training rows.
+        if rows is None or self.member.positions is None:
+            return scores
+        return replace(scores, rows=rows.provenance.kind)
 
     def test(self, scores: Scores, scorer: Scorer, procedure: Procedure, *, aside: bool = False) -> Scores:
         """Return scores with standard errors, z-values and p-values, or with the reason why there are none.
@@ -285,6 +289,7 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
         first,
         values=np.sum(weighted, axis=0),
         feature_names=names,
+        n_rows=_n_rows(members, scores),
         provenance=_weakest([part.provenance for part in scores]),
         details={
             "members": names_of(members),
@@ -299,6 +304,14 @@ def combined(members: list[Member], scores: list[Scores]) -> Scores:
             "n_trees": sum(part.settings["n_trees"] for part in scores),
         },
     )
+
+
+def _n_rows(members: list[Member], scores: list[Scores]) -> int | None:
+    """Return the number of rows of the user on which the members together are scored."""
+    of_folds = [member.positions for member in members if member.positions is not None]
+    if len(of_folds) == len(members):
+        return int(np.unique(np.concatenate(of_folds)).size)
+    return next(part.n_rows for member, part in zip(members, scores, strict=True) if member.positions is None)
 
 
 def _scores(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -264,6 +265,10 @@ def contributions(
     total: NDArray[np.float64] | None = None
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
+        positions = prepared.member.positions
+        if positions is not None:  # the other rows are those that the model was trained on
+            of_fold, part = part, np.zeros((len(request.y), part.shape[1]))
+            part[positions] = of_fold
         total, names = part if total is None else total + part, prepared.grouping.names
     index = X.index if isinstance(X, (pd.DataFrame, pd.Series)) else None
     return pd.DataFrame(total, index=index, columns=feature_index(names, None))

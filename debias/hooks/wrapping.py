@@ -40,6 +40,14 @@ class Inner:
         is scored only on rows that the user states the kind of.
     feature_names : tuple of str, or None
         Names that the outer model gives to the columns of this model, if it gives any.
+    training_order : callable, optional
+        Called with the training response as this model sees it. Returns the positions of the training rows in the
+        order in which the outer model passed them to this model, an array of int64; a position may be repeated. By
+        default the order is that of the user. The bags of the model are then proven in this order.
+    tuned_on_unseen : str, or None
+        What was chosen by the predictions of this model for the training rows that it had not seen, such as its number
+        of trees: a clause for messages. Scores on these rows are then too high on average, so they are given only with
+        ``rows="oob"``, and with a warning.
     """
 
     model: Any
@@ -50,6 +58,8 @@ class Inner:
     columns: Columns | Callable[[Any], Columns] | None = None
     resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
+    training_order: Callable[[Any], NDArray[np.int64]] | None = None
+    tuned_on_unseen: str | None = None
 
 
 class RefitInputs(NamedTuple):
@@ -84,6 +94,11 @@ class Unwrapped:
         Returns an outer model around refitted inner models; None if that is not possible.
     named : bool
         False if the outer model saw no names and `feature_names` were made up.
+    unseen : callable, optional
+        For models that were each trained without one fold of the rows. Called with X and y as the outer model sees
+        them. Returns for each inner model the positions of the rows that it was not trained on. Raises a
+        ProvenanceError if X and y cannot be proven to be the training rows in training order. Each model is then scored
+        on these rows, if the user passes the training rows.
     """
 
     kind: str
@@ -92,3 +107,4 @@ class Unwrapped:
     note: str | None = None
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
+    unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None

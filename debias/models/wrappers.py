@@ -8,22 +8,25 @@ is computed. At the level of the model ("model") nothing is summed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.chosen_rows import rows_of
 from debias.data.groups import Grouping
 from debias.data.user_columns import copied
-from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from debias.hooks.wrapping import Inner
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
@@ -59,6 +62,10 @@ class Member:
         Why the rows that the model was grown on are not rows of X.
     feature_names : tuple of str, or None
         Names of the columns of the model, for a model that stores none.
+    training_order, tuned_on_unseen
+        As in :class:`debias.hooks.wrapping.Inner`.
+    positions : array of int64, or None
+        Positions of the rows among those of the user, if they are only the training rows that the model has not seen.
     """
 
     model: Any
@@ -73,6 +80,9 @@ class Member:
     named: bool = True
     resampled: str | None = None
     feature_names: tuple[str, ...] | None = None
+    training_order: Callable[[Any], NDArray[np.int64]] | None = None
+    tuned_on_unseen: str | None = None
+    positions: NDArray[np.int64] | None = None
 
     @cached_property
     def ensemble(self) -> TreeEnsemble:
@@ -183,12 +193,14 @@ def extract(model: Any) -> TreeEnsemble:
     return members[0].ensemble
 
 
-def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | None = None) -> list[Member]:
+def unwrap(
+    model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | None = None, rows: str = "held-out"
+) -> list[Member]:
     """Return the models of trees inside a model; the model itself if it is not a wrapper.
 
     Parameters
     ----------
-    model, X, y, train
+    model, X, y, train, rows
         As for :func:`debias.score`; X, y and train may be None.
 
     Returns
@@ -201,6 +213,8 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
         The wrapper is not fitted, or it combines its models or columns in a way that scores cannot follow.
     RowsError
         A transformer raises an error for X or y.
+    ProvenanceError
+        `rows` is "oob", each model inside has its own unseen rows, and these are not the training rows.
     """
     from debias.hooks.registry import plugin_manager
 
@@ -210,8 +224,11 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
     if not isinstance(unwrapped, Unwrapped):
         raise PluginError(f"debias_unwrap returned a {type(unwrapped).__name__} for {model!r}, not an Unwrapped")
     members = []
-    for inner in unwrapped.inner:
-        for member in unwrap(inner.model, *_seen_by(inner, unwrapped.kind, X, y, train)):
+    unseen = _unseen(unwrapped, X, y, rows)
+    for inner, positions in zip(unwrapped.inner, unseen, strict=True):
+        inner_X, inner_y = (X, y) if positions is None else (rows_of(X, positions), np.asarray(y)[positions])
+        seen = _seen_by(inner, unwrapped.kind, inner_X, inner_y, train)
+        for member in unwrap(inner.model, *seen, rows if positions is None else "held-out"):
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
                 assert unwrapped.feature_names is not None
@@ -233,6 +250,9 @@ def unwrap(model: Any, X: Any = None, y: Any = None, train: tuple[Any, ...] | No
                     named=named,
                     resampled=inner.resampled or member.resampled,
                     feature_names=names,
+                    training_order=inner.training_order or member.training_order,
+                    tuned_on_unseen=inner.tuned_on_unseen or member.tuned_on_unseen,
+                    positions=member.positions if positions is None else positions,
                 )
             )
     return members
@@ -267,6 +287,17 @@ def warn_of_version(member: Member, members: list[Member], log: WarningLog) -> N
 def is_one(members: list[Member]) -> bool:
     """Whether the members are one model of trees with weight 1."""
     return len(members) == 1 and members[0].weight == 1
+
+
+def _unseen(unwrapped: Unwrapped, X: Any, y: Any, rows: str) -> Sequence[NDArray[np.int64] | None]:
+    """Return for each inner model the positions of the rows that it has not seen; None for all rows."""
+    if unwrapped.unseen is not None and X is not None and y is not None and rows in ("auto", "oob"):
+        try:
+            return unwrapped.unseen(X, y)
+        except ProvenanceError:
+            if rows == "oob":
+                raise
+    return [None] * len(unwrapped.inner)
 
 
 def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None) -> tuple[Any, Any, Any]:

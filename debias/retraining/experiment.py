@@ -337,7 +337,7 @@ def require_training(model: Any, part: Part) -> None:
     weight = () if part.weight is None else (part.weight,)
     for member in unwrap(model, part.X, part.y, (part.X, part.y, *weight)):
         assert member.train is not None
-        training_rows(member.ensemble, member.model, member.train, 1, WarningLog(), False)
+        training_rows(member.ensemble, member.model, member.train, 1, WarningLog(), False, member.training_order)
 
 
 def refuse_forgotten_weights(model: Any, y: Any) -> None:

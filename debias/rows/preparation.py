@@ -11,7 +11,7 @@ from debias.data.dataset import Data, as_frame
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
-from debias.errors import RowsError
+from debias.errors import ProvenanceError, RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
@@ -21,7 +21,7 @@ from debias.rows.rows import Rows
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from debias.trees.in_bag import InBag
 
 _KNOWN = Provenance("train", "known", "debias has fitted the model itself on these rows")
+_UNSEEN = Provenance("oob", "proven", "training rows that this model was not trained on: those of its own fold")
 _BATCH = Provenance("held-out", "cannot be told", "one batch of several")
 LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 """Range of the largest weight of a row: within it, sums of squares neither overflow nor vanish."""
@@ -78,13 +79,17 @@ def prepare(
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return ensemble, None, log
     table, ensemble = _aligned(X, ensemble, log)
-    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin)
-    if request.base_margin is not None and member.train is not None:
+    sample_weight, base_margin, blocks = (
+        values if values is None or member.positions is None else np.asarray(values)[member.positions]
+        for values in (request.sample_weight, request.base_margin, request.blocks)
+    )
+    response = encode(member.y, ensemble, table.n_rows, log, base_margin)
+    if base_margin is not None and member.train is not None:
         raise RowsError(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
         )
-    weight = _weights(request.sample_weight, table.n_rows)
-    weight_or_none = None if request.sample_weight is None else weight
+    weight = _weights(sample_weight, table.n_rows)
+    weight_or_none = None if sample_weight is None else weight
     if known:
         kind = request.rows
         in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
@@ -92,21 +97,27 @@ def prepare(
     elif member.resampled is not None:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = request.rows, None, of_resampled(member.resampled, request.rows)
+    elif member.positions is not None:
+        verify_prediction(ensemble, model, table)
+        kind, in_bag, provenance = "held-out", None, _UNSEEN
     else:
         verify_prediction(ensemble, model, table)
-        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
+        order = None if member.training_order is None else member.training_order(member.y)
+        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log, order)
         if kind == "held-out" and ensemble.objective.has_response:
             warn_of_another_response(ensemble, table, response, log)
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
         log.warn(TRAIN_WARNING)
-    block = encode_blocks(request.blocks, table.n_rows)
+    if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
+        _refuse_or_warn_of_tuning(member, request, log)
+    block = encode_blocks(blocks, table.n_rows)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
     train = None
     if member.train is not None and member.resampled is None:
-        train = training_rows(ensemble, model, member.train, request.n_jobs, log, known)
+        train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
     data = None
     if any(isinstance(scorer, DataScorer) for scorer in scorers):
         data = _data(request, member, ensemble, weight_or_none)
@@ -213,7 +224,13 @@ def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, Tr
 
 
 def training_rows(
-    ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, log: WarningLog, known: bool
+    ensemble: TreeEnsemble,
+    model: Any,
+    train: tuple[Any, ...],
+    n_jobs: int,
+    log: WarningLog,
+    known: bool,
+    training_order: Callable[[Any], NDArray[np.int64]] | None = None,
 ) -> Rows:
     """Encode training rows, passed as (X, y) or (X, y, weight), and prove them unless the model is `known`."""
     if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
@@ -227,7 +244,8 @@ def training_rows(
         in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN
     else:
         verify_prediction(ensemble, model, table)
-        in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, log)
+        order = None if training_order is None else training_order(y)
+        in_bag, provenance = prove_training(ensemble, model, table, response, weight_or_none, log, order)
     return Rows(
         ensemble=ensemble,
         model=model,
@@ -239,6 +257,18 @@ def training_rows(
         provenance=provenance,
         n_jobs=n_jobs,
     )
+
+
+def _refuse_or_warn_of_tuning(member: Member, request: Request, log: WarningLog) -> None:
+    """Refuse rows that something of the model was chosen on, unless the user asked for them; then warn once."""
+    bias = f"{member.tuned_on_unseen}, so scores on these rows are too high on average, also those of noise"
+    if request.rows == "auto":
+        raise ProvenanceError(
+            f"these are the training rows, and {bias}. Pass rows the model has not seen, with rows='held-out'; "
+            "rows='oob' scores each model on the training rows that it has not seen, with this bias"
+        )
+    first = next(each for each in request.members if each.tuned_on_unseen == member.tuned_on_unseen)
+    (log.warn if member is first else log.add)(f"{bias}. Rows that no model has seen, with rows='held-out', have none")
 
 
 def _weights(sample_weight: Any, n_rows: int, may_be_zero: bool = False) -> NDArray[np.float64]:

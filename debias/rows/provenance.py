@@ -90,6 +90,7 @@ def resolve(
     rows: str,
     sample_weight: NDArray[np.float64] | None,
     log: WarningLog,
+    order: NDArray[np.int64] | None = None,
 ) -> tuple[str, InBag | None, Provenance]:
     """Decide what the rows are, and prove it as far as the model allows.
 
@@ -105,6 +106,8 @@ def resolve(
         Weights that the user passed with the rows.
     log : WarningLog
         Receives the warnings.
+    order : array of int64 of shape (n_train,), optional
+        Positions of the rows in the order in which the model may have been trained on them; by default their own.
 
     Returns
     -------
@@ -130,6 +133,7 @@ def resolve(
             response,
             sample_weight,
             lambda in_bag: prove(ensemble, in_bag, table, response),
+            order,
         )
         if bags_and_provenance is not None:
             return "oob", *bags_and_provenance
@@ -188,6 +192,7 @@ def as_out_of_bag(
     response: Response,
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
+    order: NDArray[np.int64] | None = None,
 ) -> tuple[InBag, Provenance] | None:
     """Prove that rows are the training rows in training order.
 
@@ -195,7 +200,7 @@ def as_out_of_bag(
     `prove_with` compares the rows with the nodes for the bags it is called with.
     """
     try:
-        in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with)
+        in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with, order)
     except (ProvenanceError, InBagUnavailableError) as error:
         if rows == "oob" or isinstance(error, TrainingRowsError):
             raise
@@ -246,17 +251,19 @@ def prove_bags(
     response: Response,
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
+    order: NDArray[np.int64] | None = None,
 ) -> tuple[InBag, Proof]:
     """Recover the bags and compare the rows with the nodes.
 
     Raise a ProvenanceError or an InBagUnavailableError if there is nothing to compare.
     """
-    if ensemble.n_train is not None and ensemble.n_train != n_rows:
+    n_trained = n_rows if order is None else order.size
+    if ensemble.n_train is not None and ensemble.n_train != n_trained:
         what_to_pass = _PASS_TRAINING if _has_bags(ensemble) else _HOLD_OUT
         raise ProvenanceError(f"the model was trained on {ensemble.n_train} rows, but X has {n_rows}. {what_to_pass}")
     # The weights of the rows may be training weights, or weights of the evaluation only.
     for weight in (None, sample_weight) if sample_weight is not None else (None,):
-        in_bag = _recovered_bags(ensemble, model, n_rows, response, weight)
+        in_bag = _recovered_bags(ensemble, model, n_rows, response, weight, order)
         if ensemble.count is None or ensemble.weight is None:
             missing = "count" if ensemble.count is None else "weight"
             raise ExtractionError(
@@ -271,12 +278,20 @@ def prove_bags(
 
 
 def _recovered_bags(
-    ensemble: TreeEnsemble, model: Any, n_rows: int, response: Response, sample_weight: NDArray[np.float64] | None
+    ensemble: TreeEnsemble,
+    model: Any,
+    n_rows: int,
+    response: Response,
+    sample_weight: NDArray[np.float64] | None,
+    order: NDArray[np.int64] | None = None,
 ) -> InBag:
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
     from debias.hooks.registry import plugin_manager
 
     y = as_passed(response, ensemble)
+    if order is not None:
+        y = None if y is None else y[order]
+        sample_weight = None if sample_weight is None else sample_weight[order]
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
         raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
@@ -291,9 +306,9 @@ def _recovered_bags(
             f"debias_in_bag of the adapter of this {ensemble.source} returns class weights of shape {factors.shape} "
             f"for {classes.size} classes. {REPORT}"
         )
-    if in_bag.n_rows != n_rows:
+    if in_bag.n_rows != (n_rows if order is None else order.size):
         raise ProvenanceError(f"the bags are those of {in_bag.n_rows} rows, but X has {n_rows}. {_PASS_TRAINING}")
-    return in_bag
+    return in_bag if order is None else in_bag.in_order(order, n_rows)
 
 
 def proven(proof: Proof) -> Provenance:
@@ -424,12 +439,13 @@ def prove_training(
     response: Response,
     weight: NDArray[np.float64] | None,
     log: WarningLog,
+    order: NDArray[np.int64] | None = None,
 ) -> tuple[InBag | None, Provenance]:
     """Prove the rows of ``train=``: in-bag sums over rows that are not the training rows would be wrong.
 
     Parameters
     ----------
-    ensemble, model, table, response, log
+    ensemble, model, table, response, log, order
         As for :func:`debias.rows.provenance.resolve`.
     weight : array of shape (n_rows,), or None
         Training weights that the user passed with the rows.
@@ -445,7 +461,13 @@ def prove_training(
     """
     try:
         in_bag, proof = prove_bags(
-            ensemble, model, table.n_rows, response, weight, lambda in_bag: prove(ensemble, in_bag, table, response)
+            ensemble,
+            model,
+            table.n_rows,
+            response,
+            weight,
+            lambda in_bag: prove(ensemble, in_bag, table, response),
+            order,
         )
     except InBagUnavailableError:
         pass

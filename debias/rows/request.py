@@ -107,7 +107,8 @@ class Request:
         """
         X, y = (None, None) if self.in_batches else (self.X, self.y)
         members = [
-            member.at(self.level_of_columns, self.feature_names) for member in unwrap(self.model, X, y, self.train)
+            member.at(self.level_of_columns, self.feature_names)
+            for member in unwrap(self.model, X, y, self.train, self.rows)
         ]
         if len(members) > 1:
             require_one_scale(members)

@@ -135,6 +135,30 @@ class InBag:
             wider._bits[tree] = np.packbits(np.bincount(block, weights=inside)[block] > 0)
         return wider
 
+    def in_order(self, positions: NDArray[np.int64], n_rows: int) -> InBag:
+        """Return the same bags for rows in another order: row k of these bags is row ``positions[k]`` of the new ones.
+
+        Parameters
+        ----------
+        positions : array of int64 of shape (self.n_rows,)
+            A position may be repeated: such a row is in a bag if one of its copies is.
+        n_rows : int
+        """
+
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.bincount(positions, weights=values, minlength=n_rows).astype(np.float64)
+
+        excluded = None if self.excluded is None else summed(~self.excluded) == 0
+        return InBag(
+            draw=lambda tree: summed(self.draw(tree)),
+            n_rows=n_rows,
+            n_trees=self.n_trees,
+            excluded=excluded,
+            multiplicity=lambda tree: summed(self.multiplicity(tree)),
+            class_weight=self.class_weight,
+            samples=lambda tree: summed(self.samples(tree)),
+        )
+
     def part(self, begin: int, end: int) -> InBag:
         """Return the bags restricted to rows begin..end."""
         part = copy(self)

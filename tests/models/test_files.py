@@ -412,3 +412,10 @@ def test_the_command_audits_a_forest_from_a_skops_file_on_its_training_rows(tmp_
     found = debias.Audit.from_json(done.stdout)
     assert (found.main.rows, found.provenance["status"]) == ("oob", "proven")
     np.testing.assert_array_equal(found.main.values, debias.score(forest, X, y).values)
+
+
+def test_the_folder_of_an_autogluon_predictor_is_named(tmp_path):
+    for name in ("predictor.pkl", "learner.pkl"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(debias.UnsupportedModelError, match=r"folder of an AutoGluon predictor.*TabularPredictor\.load"):
+        debias.load_model(tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+import warnings
 from contextlib import nullcontext
 from importlib.util import find_spec
 
@@ -116,6 +118,34 @@ class Treelite:
         import treelite
 
         return treelite.sklearn.import_model(forest().fit(X, y))
+class FlamlSearch:
+    """FLAML's search, here among forests."""
+
+    def fit(self, X, y):
+        settings = {"estimator_list": ["rf"], "max_iter": 2, "time_budget": -1, "seed": 0, "n_jobs": 1, "verbose": 0}
+        with warnings.catch_warnings():  # of pandas and, where it is installed, of pyspark
+            warnings.simplefilter("ignore")
+            from flaml import AutoML
+
+            search = AutoML()
+            search.fit(X, y, task="regression", log_file_name="", **settings)
+        return search
+
+
+class AutoGluonPredictor:
+    """AutoGluon's predictor, here with one bag of forests."""
+
+    def fit(self, X, y):
+        from autogluon.tabular import TabularPredictor
+
+        forest_settings = {"n_estimators": 10, "n_jobs": 1, "ag_args_ensemble": {"use_child_oof": True}}
+        settings = {"num_bag_folds": 2, "num_stack_levels": 0, "num_cpus": 1, "num_gpus": 0}
+        with warnings.catch_warnings():  # of the libraries, while they train
+            warnings.simplefilter("ignore")
+            predictor = TabularPredictor(label="y", path=tempfile.mkdtemp(), problem_type="regression", verbosity=0)
+            return predictor.fit(
+                X.assign(y=y), hyperparameters={"RF": forest_settings}, fit_weighted_ensemble=False, **settings
+            )
 
 
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
@@ -149,6 +179,8 @@ FAMILIES = {
         else {}
     ),
     **({"treelite": Treelite} if find_spec("treelite") else {}),
+    **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
+    **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
     "CalibratedClassifierCV": lambda: CalibratedClassifierCV(

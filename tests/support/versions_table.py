@@ -36,7 +36,15 @@ EXTRAS = (
     "skore",
 )
 """Extras of pyproject.toml whose packages the page lists, after those that debias always needs."""
-ADDED_SINCE = {"CatBoost", "YDF RandomForest", "YDF CART", "YDF GradientBoostedTrees", "treelite"}
+ADDED_SINCE = {
+    "CatBoost",
+    "YDF RandomForest",
+    "YDF CART",
+    "YDF GradientBoostedTrees",
+    "treelite",
+    "FLAML AutoML",
+    "AutoGluon TabularPredictor",
+}
 """Models of docs/support.md that were added after the sessions ran; the next run of all sessions empties this set."""
 
 

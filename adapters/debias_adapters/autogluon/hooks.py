@@ -1,0 +1,182 @@
+"""Hooks for AutoGluon's TabularPredictor: its weighted ensemble, the bags of folds in it, and the models of a fold."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import debias
+from debias.errors import RowsError, UnsupportedModelError
+from debias.hooks.wrapping import Inner, Unwrapped
+from debias.text import listed
+from debias_adapters.autogluon.folds import unseen
+from debias_adapters.sklearn.columns import sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from debias.hooks.wrapping import Columns
+
+OF_TREES = ("LGBModel", "XGBoostModel", "CatBoostModel", "RFModel")
+"""AutoGluon's classes around models of trees; its extra trees inherit from the last."""
+
+
+@debias.hookimpl
+def debias_unwrap(model: Any) -> Unwrapped | None:
+    """Return the models that predict for a predictor, the children of a bag, or the model of a library inside one."""
+    tabular, core = sys.modules.get("autogluon.tabular"), sys.modules.get("autogluon.core.models")
+    if tabular is None or core is None:
+        return None
+    if isinstance(model, tabular.TabularPredictor):
+        return _of_predictor(model, core)
+    if isinstance(model, core.BaggedEnsembleModel):
+        return _of_bag(model)
+    return _of_model(model) if isinstance(model, core.AbstractModel) else None
+
+
+@debias.hookimpl
+def debias_load_model(path: Path) -> None:
+    """Refuse the folder of a predictor: all its files are pickles."""
+    if all((path / name).is_file() for name in ("predictor.pkl", "learner.pkl")):
+        raise UnsupportedModelError(
+            f"{path} is the folder of an AutoGluon predictor, whose files are pickles: loading them runs code "
+            "in them. If you trust it, load it with autogluon.tabular.TabularPredictor.load, and pass the predictor"
+        )
+
+
+def _of_predictor(model: Any, core: Any) -> Unwrapped:
+    if not model.is_fit:
+        raise UnsupportedModelError("this AutoGluon TabularPredictor is not fitted; fit it first")
+    if model.problem_type not in ("binary", "multiclass", "regression"):
+        raise UnsupportedModelError(
+            f"this AutoGluon TabularPredictor was fitted for the problem {model.problem_type!r}: debias scores binary, "
+            "multiclass and regression"
+        )
+    load, best = model._trainer.load_model, load_best(model)
+    weights = best._get_model_weights() if isinstance(best, core.WeightedEnsembleModel) else {best.name: 1.0}
+    members = {name: load(name) for name in weights}
+    _refuse_other_members(model, members, load)
+    inner = tuple(_member(model, member, float(weights[name])) for name, member in members.items())
+    notes = [f"scores are sums over {len(inner)} models, times their weights in {best.name}"] if len(inner) > 1 else []
+    if any(member.temperature_scalar for member in (best, *members.values())):
+        notes.append("scores are of the models before their probabilities are calibrated")
+    names = tuple(map(str, model.original_features))
+    return Unwrapped("TabularPredictor", inner, names, note="; ".join(notes) or None)
+
+
+def load_best(model: Any) -> Any:
+    """Return the model that a predictor predicts with."""
+    return model._trainer.load_model(model.model_best)
+
+
+def _refuse_other_members(model: Any, members: dict[str, Any], load: Any) -> None:
+    """Refuse members that are not of trees, or that see predictions of other models as features."""
+    others = [name for name, member in members.items() if not _is_of_trees(member)]
+    stacked = [name for name, member in members.items() if getattr(member, "base_model_names", None)]
+    if not others and not stacked:
+        return
+    kinds = {name: load(name) for name in model.model_names()}
+    scored = [
+        name for name, kind in kinds.items() if _is_of_trees(kind) and not getattr(kind, "base_model_names", None)
+    ]
+    why = (
+        f"{listed([repr(name) for name in stacked])} have predictions of other models as features, which are not "
+        "columns of X"
+        if stacked
+        else f"{listed([repr(name) for name in others])} are no models of trees, so the scores cannot be combined"
+    )
+    remedy = f'predictor.set_model_best("{scored[0]}") chooses one that can be scored' if scored else "No other can be"
+    raise UnsupportedModelError(
+        f"this AutoGluon TabularPredictor predicts with {model.model_best!r}, and of its models {why}. {remedy}"
+    )
+
+
+def _is_of_trees(model: Any) -> bool:
+    models = sys.modules["autogluon.tabular.models"]
+    kinds = tuple(getattr(models, name) for name in OF_TREES)
+    return issubclass(getattr(model, "_child_type", type(model)), kinds)
+
+
+def _member(model: Any, member: Any, weight: float) -> Inner:
+    links: dict[str, list[str]] = model._learner.feature_generator.get_feature_links()
+    original = list(model.original_features)
+    features = list(_children(member)[0].features)
+    columns = [tuple(original.index(name) for name, made in links.items() if each in made) for each in features]
+    return Inner(
+        member,
+        f"model {member.name!r}",
+        weight,
+        transform=partial(_features, model, features),
+        response=partial(_labels, model),
+        columns=columns,
+        feature_names=tuple(map(str, features)),
+    )
+
+
+def _features(model: Any, features: list[str], X: Any) -> Any:
+    return model.transform_features(X)[features].reset_index(drop=True)
+
+
+def _labels(model: Any, y: Any) -> NDArray[Any]:
+    import pandas as pd
+
+    given = pd.Series(np.asarray(y))
+    encoded = model.transform_labels(given)
+    if encoded.isna().any():
+        unknown = sorted(set(given[encoded.isna().to_numpy()]), key=str)
+        raise RowsError(f"y has labels that the model never saw: {unknown[:5]}")
+    numbers = encoded.to_numpy()
+    return numbers if model.problem_type == "regression" else numbers.astype(np.int64)
+
+
+def _of_bag(model: Any) -> Unwrapped:
+    children = _children(model)
+    is_boosted = not issubclass(model._child_type, sys.modules["autogluon.tabular.models"].RFModel)
+    tuned = "AutoGluon chose the number of trees in each fold by the loss on its rows" if is_boosted else None
+    inner = tuple(
+        Inner(child, f"fold {child.name}", 1 / len(children), tuned_on_unseen=tuned if model._bagged_mode else None)
+        for child in children
+    )
+    note = None
+    if len(children) > 1 and is_boosted and model.problem_type != "regression":
+        note = "AutoGluon takes the mean of the probabilities of the folds, and scores are means for their margins"
+    return Unwrapped("bag", inner, note=note, unseen=partial(unseen, model) if model._bagged_mode else None)
+
+
+def _children(model: Any) -> list[Any]:
+    """Return the models of the folds of a bag; a model that is no bag itself."""
+    return [model.load_child(child) for child in model.models] if hasattr(model, "load_child") else [model]
+
+
+def _of_model(model: Any) -> Unwrapped:
+    prepared = Prepared(model)
+    names = tuple(map(str, model.features))
+    inner = Inner(
+        model.model, type(model).__name__, transform=prepared.transform, columns=partial(_columns, prepared, len(names))
+    )
+    return Unwrapped(type(model).__name__, (inner,), names)
+
+
+class Prepared:
+    """The columns that a model of AutoGluon makes of the features before its library sees them."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns that the library sees."""
+        return self.model.preprocess(X)
+
+
+def _columns(prepared: Prepared, n_features: int, X: Any) -> Columns:
+    model = prepared.model
+    has_own_generators = getattr(model, "_model_specific_feature_generators", None) not in (None, "NOTSET")
+    one_hot = getattr(model, "_ohe", False)
+    if has_own_generators or one_hot:
+        return sources(prepared, n_features, None if X is None else lambda: X)
+    return np.arange(n_features)
