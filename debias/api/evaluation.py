@@ -364,7 +364,9 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
     if scorer.name == DEPENDENCE:  # it makes fits on training rows
         return _can_test_dependence(prepared)
     needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
-    return not needs_loss or prepared.ensemble.averaged or prepared.rows.can_run_loss
+    ensemble = prepared.ensemble
+    of_averaged = ensemble.averaged and not ensemble.objective.compares_rows
+    return not needs_loss or of_averaged or prepared.rows.can_run_loss
 
 
 def _can_test_dependence(prepared: Prepared) -> bool:

@@ -266,6 +266,11 @@ class Data:
             raise RowsError(f"sample_weight has shape {weight.shape} for {len(frame)} rows")
         classification = None
         if ensemble is not None:
+            if ensemble.objective.compares_rows:
+                raise CompositionError(
+                    "scorers of data take y as numbers or classes, and the response of this model is of another kind: "
+                    f"{ensemble.objective.no_loss}"
+                )
             frame = _aligned(frame, ensemble, has_names=hasattr(X, "columns") or hasattr(X, "column_names"))
             classification = ensemble.classes is not None
         return cls(

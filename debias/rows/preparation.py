@@ -78,12 +78,12 @@ def prepare(
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return ensemble, None, log
     table, ensemble = _aligned(X, ensemble, log)
-    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin)
+    weight = _weights(request.sample_weight, table.n_rows)
+    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin, weight)
     if request.base_margin is not None and member.train is not None:
         raise RowsError(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
         )
-    weight = _weights(request.sample_weight, table.n_rows)
     weight_or_none = None if request.sample_weight is None else weight
     if known:
         kind = request.rows
@@ -95,7 +95,7 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log)
-        if kind == "held-out" and ensemble.objective.has_response:
+        if kind == "held-out" and response.is_scored:
             warn_of_another_response(ensemble, table, response, log)
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
@@ -220,8 +220,8 @@ def training_rows(
         raise RowsError("train must be (X_train, y_train) or (X_train, y_train, weight)")
     X, y, *weights = train
     table = Table(X).aligned_to(ensemble, log)
-    response = encode(y, ensemble, table.n_rows, log)
     weight = _weights(weights[0] if weights else None, table.n_rows)
+    response = encode(y, ensemble, table.n_rows, log, weight=weight)
     weight_or_none = weight if weights else None
     if known:
         in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN

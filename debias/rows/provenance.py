@@ -275,7 +275,7 @@ def _recovered_bags(
     """Return the bags that the model's adapter recovers; raise an error if they are of other rows or trees."""
     from debias.hooks.registry import plugin_manager
 
-    numbers = response.values if ensemble.objective.has_response else response.target
+    numbers = response.values if response.is_scored else response.target
     y = response.codes if response.codes is not None else numbers
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:

@@ -79,6 +79,21 @@ class Objective:
         return True
 
     @property
+    def compares_rows(self) -> bool:
+        """Whether the gradient of a row depends on other rows (:mod:`debias.trees.joint_objectives`)."""
+        return False
+
+    @property
+    def n_response_columns(self) -> int | None:
+        """Number of columns of y; None if there is one for each output."""
+        return 1 if self.name in ("quantile", "expectile") else None
+
+    @property
+    def no_loss(self) -> str:
+        """Why the loss of a row is not known, if it is not; part of a sentence about the model."""
+        return "a custom objective gives only its gradient"
+
+    @property
     def curvature_needs_response(self) -> bool:
         """Whether the hessian of a row depends on its response, and not on its margin alone."""
         depending = ("gamma", "tweedie", "expectile", "pseudo_huber", "squared_log_error", "hinge")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import Objective, UnscoredObjective
 from debias_adapters.xgboost import ubjson
 
@@ -41,7 +42,6 @@ PARAMETERS = {
 }
 UNSCORED = {
     "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
-    "survival:cox": "the partial likelihood compares rows at risk, so a row has no gradient of its own",
     "survival:aft": "its response is an interval, and y has one number for each row",
 }
 LOG_LINKS = ("survival:cox", "survival:aft")
@@ -133,6 +133,8 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     for prefix, reason in UNSCORED.items():
         if name.startswith(prefix):
             return UnscoredObjective(name, reason=reason, link=np.exp if name in LOG_LINKS else None)
+    if name == "survival:cox":
+        return CoxObjective(link=np.exp)
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
@@ -183,7 +185,7 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
         if score.min() <= 0 or score.max() >= 1:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
-    elif objective.name in ("poisson", "gamma", "tweedie", *LOG_LINKS):
+    elif objective.name in ("poisson", "gamma", "tweedie", "cox", *LOG_LINKS):
         if score.min() <= 0:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on zeros only")
         score = np.log(score)

@@ -124,6 +124,11 @@ def conditional_importance(
     _check_options(statistic, n_draws, sampler)
     check_procedure(error, alpha)
     refuse_seen_rows(rows, "conditional_importance")
+    if ensemble.objective.compares_rows:
+        raise CompositionError(
+            "conditional_importance compares predictions with a response on their scale, and "
+            f"{ensemble.objective.no_loss}"
+        )
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rows.seed is None else int(rows.seed)
