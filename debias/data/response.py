@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.queries import NEEDED
 from debias.errors import CompositionError, RowsError
 from debias.trees.joint_objectives import JointObjective
 from debias.trees.objectives import UnscoredObjective
@@ -223,6 +224,8 @@ def _joint(
 ) -> Response:
     """Return the response of an objective that compares rows. It needs all rows, so parts are made afterwards."""
     objective.check(target)
+    if objective.by_query and query is None:
+        return UnscoredResponse(NEEDED, target, margin)
     start = np.broadcast_to(ensemble.base if margin is None else margin, (len(target), ensemble.n_outputs))
     values = objective.joint_response(target, start, weight, query)
     return Response(codes=None, values=values, target=target, margin=margin)

@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.data.blocks import encode_blocks, refuse_no_block_out
 from debias.data.dataset import Data, as_frame
+from debias.data.queries import blocks_of_queries, encode_queries
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
@@ -79,7 +80,8 @@ def prepare(
         return ensemble, None, log
     table, ensemble = _aligned(X, ensemble, log)
     weight = _weights(request.sample_weight, table.n_rows)
-    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin, weight)
+    query = encode_queries(request.qid, ensemble, table.n_rows)
+    response = encode(member.y, ensemble, table.n_rows, log, request.base_margin, weight, query)
     if request.base_margin is not None and member.train is not None:
         raise RowsError(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
@@ -101,6 +103,8 @@ def prepare(
     if kind == "train":
         log.warn(TRAIN_WARNING)
     block = encode_blocks(request.blocks, table.n_rows)
+    if query is not None:
+        block = blocks_of_queries(block, query)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
@@ -215,14 +219,22 @@ def _aligned(X: Any, ensemble: TreeEnsemble, log: WarningLog) -> tuple[Table, Tr
 def training_rows(
     ensemble: TreeEnsemble, model: Any, train: tuple[Any, ...], n_jobs: int, log: WarningLog, known: bool
 ) -> Rows:
-    """Encode training rows, passed as (X, y) or (X, y, weight), and prove them unless the model is `known`."""
-    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
-        raise RowsError("train must be (X_train, y_train) or (X_train, y_train, weight)")
-    X, y, *weights = train
+    """Encode training rows, passed as (X, y), (X, y, weight) or (X, y, weight, qid); prove them unless `known`."""
+    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3, 4):
+        raise RowsError(
+            "train must be (X_train, y_train) or (X_train, y_train, weight), or of a ranker (X_train, y_train, weight "
+            "or None, qid)"
+        )
+    X, y, given_weight, qid = (*train, None, None)[:4]
     table = Table(X).aligned_to(ensemble, log)
-    weight = _weights(weights[0] if weights else None, table.n_rows)
-    response = encode(y, ensemble, table.n_rows, log, weight=weight)
-    weight_or_none = weight if weights else None
+    if ensemble.objective.by_query and qid is None:
+        raise RowsError(
+            "this is a ranker: pass train=(X_train, y_train, weight or None, qid), with the query of each row"
+        )
+    query = encode_queries(qid, ensemble, table.n_rows, "the fourth entry of train=")
+    weight = _weights(given_weight, table.n_rows)
+    response = encode(y, ensemble, table.n_rows, log, weight=weight, query=query)
+    weight_or_none = None if given_weight is None else weight
     if known:
         in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN
     else:

@@ -82,11 +82,6 @@ class JointObjective(Objective, ABC):
         return True
 
     @property
-    def by_query(self) -> bool:
-        """Whether only rows of one query are compared, so that the query of each row must be known."""
-        return False
-
-    @property
     def curvature_needs_response(self) -> bool:
         """Whether the hessian depends on the response: always True."""
         return True

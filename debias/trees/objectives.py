@@ -84,9 +84,19 @@ class Objective:
         return False
 
     @property
+    def by_query(self) -> bool:
+        """Whether only the rows of one query are compared, so that the query of each row must be known."""
+        return False
+
+    @property
     def n_response_columns(self) -> int | None:
         """Number of columns of y; None if there is one for each output."""
         return 1 if self.name in ("quantile", "expectile") else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers of scores must know about the response of this objective."""
+        return ()
 
     @property
     def no_loss(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from debias.errors import UnsupportedModelError
 from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import Objective, UnscoredObjective
+from debias.trees.ranking_objectives import AveragePrecision, Ndcg, Pairwise, RankingObjective
 from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ PARAMETERS = {
     "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
 }
 UNSCORED = {
-    "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
     "survival:aft": "its response is an interval, and y has one number for each row",
 }
+RANKING: dict[str, type[Pairwise]] = {"rank:pairwise": Pairwise, "rank:ndcg": Ndcg, "rank:map": AveragePrecision}
+UNSET, FIRST_RANKS = 2**32 - 1, 32
+"""XGBoost's number of pairs if it was not set, and the number of first ranks that it then takes."""
 LOG_LINKS = ("survival:cox", "survival:aft")
 """Such objectives whose margins are logs of predictions."""
 
@@ -135,6 +138,8 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
             return UnscoredObjective(name, reason=reason, link=np.exp if name in LOG_LINKS else None)
     if name == "survival:cox":
         return CoxObjective(link=np.exp)
+    if name in RANKING:
+        return _ranking(name, learner["objective"]["lambdarank_param"])
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
@@ -146,6 +151,24 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     whole = np.array_equal(trees.cover, np.round(trees.cover))
     smoothed = name in ("reg:absoluteerror", "reg:quantileerror") and not whole
     return Objective(OBJECTIVES[name], parameter, smoothed=smoothed)
+
+
+def _ranking(name: str, settings: dict[str, str]) -> RankingObjective:
+    """Return the objective of a ranker. Settings that its response does not have are listed."""
+    n_pairs, by_rank = int(settings["lambdarank_num_pair_per_sample"]), settings["lambdarank_pair_method"] == "topk"
+    left_out = [] if by_rank else ["sampled pairs (lambdarank_pair_method='mean'): all pairs are used"]
+    if settings.get("lambdarank_unbiased") == "1":
+        left_out.append("the estimate of position bias (lambdarank_unbiased)")
+    more: dict[str, Any] = {}
+    if name == "rank:ndcg":
+        more["linear"] = settings.get("ndcg_exp_gain", "1") == "0"
+    return RANKING[name](
+        name,
+        truncation=(FIRST_RANKS if n_pairs == UNSET else n_pairs) if by_rank else None,
+        normalised=by_rank and settings.get("lambdarank_normalization", "1") == "1",
+        left_out=tuple(left_out),
+        **more,
+    )
 
 
 def objective_notes(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
