@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.data.queries import NEEDED
 from debias.errors import CompositionError, RowsError
+from debias.trees.interval_objective import AftObjective
 from debias.trees.joint_objectives import JointObjective
 from debias.trees.objectives import UnscoredObjective
 
@@ -144,6 +145,9 @@ def encode(
         return _joint(
             ensemble, ensemble.objective, numbers, margin, np.ones(n_rows) if weight is None else weight, query
         )
+    if isinstance(ensemble.objective, AftObjective):
+        ensemble.objective.check(numbers)
+        return _boosted(ensemble, None, numbers, margin)
     if not ensemble.averaged:
         numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
@@ -301,11 +305,12 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {reason}") from None
-    finite = np.isfinite(numbers)
+    is_interval = isinstance(ensemble.objective, AftObjective)  # its upper bounds may be infinite
+    finite = ~np.isnan(numbers) if is_interval else np.isfinite(numbers)
     wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
-    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size else 0.0
+    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size and not is_interval else 0.0
     if spread and not SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD:
         raise RowsError(
             f"y spans {spread:.3g}. Scores grow with its square and their variances with its fourth power, which is "

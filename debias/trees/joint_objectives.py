@@ -77,6 +77,11 @@ class JointObjective(Objective, ABC):
         return f"its loss, {self.name}, compares rows with each other, so a single row has no loss"
 
     @property
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y: no, only their differences have a meaning."""
+        return False
+
+    @property
     def compares_rows(self) -> bool:
         """Whether the gradient of a row depends on other rows: always."""
         return True

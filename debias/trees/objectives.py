@@ -74,8 +74,8 @@ class Objective:
         return True
 
     @property
-    def has_response(self) -> bool:
-        """Whether each row has a gradient of its own, and so a response that scores are computed from."""
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y, so that they can be compared with it."""
         return True
 
     @property
@@ -292,8 +292,8 @@ class UnscoredObjective(Objective):
         return False
 
     @property
-    def has_response(self) -> bool:
-        """Whether each row has a gradient of its own: never."""
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y: not for all such objectives."""
         return False
 
     @property

@@ -442,14 +442,6 @@ def scored_without_a_response(booster, X, y, objective):
             ask()
 
 
-def test_xgboosts_aft_is_scored_without_a_response():
-    X = features()
-    y = np.abs(response("", X)) + 0.1
-    rows = xgboost.DMatrix(X, label_lower_bound=y, label_upper_bound=y)
-    booster = xgboost.train({"objective": "survival:aft", "nthread": 1}, rows, 2)
-    scored_without_a_response(booster, X, y, "survival:aft")
-
-
 def test_lightgbms_cross_entropy_lambda_is_scored_without_a_response():
     X = features()
     y = (response("", X) > 0).astype(int)

@@ -1,4 +1,4 @@
-"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of every objective with a gradient for each single row."""
+"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of every objective of XGBoost."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.trees.interval_objective import AftObjective
 from debias.trees.joint_objectives import CoxObjective
-from debias.trees.objectives import Objective, UnscoredObjective
+from debias.trees.objectives import Objective
 from debias.trees.ranking_objectives import AveragePrecision, Ndcg, Pairwise, RankingObjective
 from debias_adapters.xgboost import ubjson
 
@@ -41,14 +42,11 @@ PARAMETERS = {
     "count:poisson": ("poisson_regression_param", "max_delta_step"),
     "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
 }
-UNSCORED = {
-    "survival:aft": "its response is an interval, and y has one number for each row",
-}
 RANKING: dict[str, type[Pairwise]] = {"rank:pairwise": Pairwise, "rank:ndcg": Ndcg, "rank:map": AveragePrecision}
 UNSET, FIRST_RANKS = 2**32 - 1, 32
 """XGBoost's number of pairs if it was not set, and the number of first ranks that it then takes."""
-LOG_LINKS = ("survival:cox", "survival:aft")
-"""Such objectives whose margins are logs of predictions."""
+LOG_LINKS = ("poisson", "gamma", "tweedie", "cox", "aft")
+"""Objectives whose margins are logs of predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +123,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
 
 
 def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Objective:
-    """Return the objective. Refuse one without a gradient for a single row at a constant margin.
+    """Return the objective.
 
     XGBoost grows trees for the absolute error and for quantiles with hessians of 1 until 3.3, and for smooth losses
     close to them from 3.4 on. The model does not say which: it has the version that wrote it, not the one that trained
@@ -133,11 +131,12 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     gradient of the absolute error or quantile loss itself in both cases.
     """
     name = learner["objective"]["name"]
-    for prefix, reason in UNSCORED.items():
-        if name.startswith(prefix):
-            return UnscoredObjective(name, reason=reason, link=np.exp if name in LOG_LINKS else None)
     if name == "survival:cox":
         return CoxObjective(link=np.exp)
+    if name == "survival:aft":
+        settings = learner["objective"]["aft_loss_param"]
+        scale = float(settings["aft_loss_distribution_scale"])
+        return AftObjective(parameter=(scale,), distribution=settings["aft_loss_distribution"])
     if name in RANKING:
         return _ranking(name, learner["objective"]["lambdarank_param"])
     if name not in OBJECTIVES:
@@ -208,7 +207,7 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
         if score.min() <= 0 or score.max() >= 1:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
-    elif objective.name in ("poisson", "gamma", "tweedie", "cox", *LOG_LINKS):
+    elif objective.name in LOG_LINKS:
         if score.min() <= 0:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on zeros only")
         score = np.log(score)

@@ -124,10 +124,10 @@ def conditional_importance(
     _check_options(statistic, n_draws, sampler)
     check_procedure(error, alpha)
     refuse_seen_rows(rows, "conditional_importance")
-    if ensemble.objective.compares_rows:
+    if not ensemble.objective.predicts_response:
         raise CompositionError(
-            "conditional_importance compares predictions with a response on their scale, and "
-            f"{ensemble.objective.no_loss}"
+            "conditional_importance compares predictions with y, and those of this model are not on the scale of y "
+            f"({ensemble.objective.name})"
         )
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
