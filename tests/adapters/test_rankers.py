@@ -125,15 +125,23 @@ def test_response_of_lambdarank_is_the_mean_gradient_of_lightgbm_over_orders():
     assert error < 0.1 * abs(np.mean(found))
 
 
-def test_response_of_queryrmse_gives_the_leaves_of_catboost():
+@pytest.mark.parametrize("objective", ["QueryRMSE", "QuerySoftMax", "PairLogit"])
+def test_response_gives_the_leaves_of_catboost(objective):
     X, y, query = ranked(4)
     settings = {"learning_rate": 1, "l2_leaf_reg": 0, "leaf_estimation_method": "Gradient", "boost_from_average": False}
-    model = cat(X, y, query, rounds=1, leaf_estimation_iterations=1, bootstrap_type="No", random_strength=0, **settings)
-    ensemble = debias.extract(model)
+    settings |= {"leaf_estimation_iterations": 1, "bootstrap_type": "No", "random_strength": 0}
+    ensemble = debias.extract(cat(X, y, query, objective, rounds=1, **settings))
     leaf = route(ensemble, np.asarray(X, ensemble.routing_dtype))[:, 0]
     response = encode(y, ensemble, N, query=query).values[:, 0]
-    mean = np.bincount(leaf, weights=response) / np.maximum(np.bincount(leaf), 1)
-    np.testing.assert_allclose(mean[leaf], ensemble.value[leaf, 0], rtol=1e-4, atol=1e-6)
+    in_query = query[:, None] == query
+    n_pairs = (in_query & (y[:, None] != y)).sum(axis=1)
+    size = n_pairs if objective == "PairLogit" else np.ones(N)  # CatBoost divides by the weights of pairs
+    mean = (np.bincount(leaf, weights=response) / np.maximum(np.bincount(leaf, weights=size), 1))[leaf]
+    value = ensemble.value[leaf, 0]
+    if objective == "PairLogit":  # and subtracts the mean of all leaves
+        at = np.unique(leaf, return_index=True)[1]
+        mean, value = mean - mean[at].mean(), value - value[at].mean()
+    np.testing.assert_allclose(mean, value, rtol=1e-4, atol=1e-6)
 
 
 def test_order_of_rows_and_names_of_queries_do_not_matter():
@@ -250,3 +258,19 @@ def test_noise_scores_0_on_average(name):
 def test_noise_scores_0_on_average_for_every_ranking_loss(name):
     held_out, _ = noise(*MODELS[name], n_fits=300)
     assert (np.abs(z_of_mean(held_out)) < 3.5).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", ["equal", "random"])
+def test_noise_is_informative_in_1_of_20_data_sets(sizes):
+    n_sets, wrong = 200, 0
+    for number in range(n_sets):
+        model, (X, y, query) = lgb(*ranked(2 * number)), ranked(2 * number + 1)
+        kept = np.random.default_rng(number).random(N) < (0.7 if sizes == "random" else 1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            settings = {"qid": query[kept], "rows": "held-out", "n_permutations": 99, "seed": 0}
+            audit = debias.audit(model, X[kept], y[kept], **settings)
+        assert audit.main.details["test"]["method"] == ("permutation" if sizes == "equal" else "naive")
+        wrong += (audit.table.loc[["noise", "of_query"], "verdict"] == "informative").any()
+    assert wrong / n_sets < 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_sets)

@@ -37,6 +37,18 @@ def test_response_of_cox_sums_to_the_gradients_of_xgboost():
     np.testing.assert_allclose(sums[leaf], (ensemble.value[:, 0] * ensemble.cover)[leaf], rtol=1e-4)
 
 
+def test_response_of_cox_gives_the_leaves_of_catboost():
+    catboost = pytest.importorskip("catboost")
+    X, y = survival(N, 0)
+    settings = {"learning_rate": 1, "l2_leaf_reg": 0, "leaf_estimation_method": "Gradient", "random_strength": 0}
+    settings |= {"leaf_estimation_iterations": 1, "bootstrap_type": "No", "thread_count": 1, "verbose": False}
+    model = catboost.CatBoost({"loss_function": "Cox", "iterations": 1, "allow_writing_files": False, **settings})
+    ensemble = debias.extract(model.fit(X, y))
+    leaf = debias.trees.routing.route(ensemble, X)[:, 0]
+    mean = np.bincount(leaf, weights=encode(y, ensemble, N).values[:, 0]) / np.maximum(np.bincount(leaf), 1)
+    np.testing.assert_allclose(mean[leaf], ensemble.value[leaf, 0], rtol=1e-4, atol=1e-6)
+
+
 def test_start_margins_of_rows_change_the_response_of_cox():
     X, y = survival(N, 0)
     start = np.random.default_rng(1).normal(size=N)
