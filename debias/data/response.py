@@ -10,7 +10,7 @@ import numpy as np
 from debias.data.queries import NEEDED
 from debias.errors import CompositionError, RowsError
 from debias.trees.interval_objective import AftObjective
-from debias.trees.joint_objectives import JointObjective
+from debias.trees.joint_objectives import CoxObjective, JointObjective
 from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def encode(
     RowsError
         `y` has another length, missing values, or labels that the model never saw; or `base_margin` does not fit.
     """
+    _refuse_fields(y, ensemble)
     array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
@@ -280,6 +281,19 @@ def _columns(y: Any, n_responses: int) -> NDArray[Any]:
         wanted = "one value" if n_responses == 1 else f"{n_responses} values"
         raise RowsError(f"y must have {wanted} per row; it has shape {array.shape}")
     return array
+
+
+def _refuse_fields(y: Any, ensemble: TreeEnsemble) -> None:
+    """Refuse a structured array for models of other responses than times and events in two columns."""
+    objective = ensemble.objective
+    if getattr(getattr(y, "dtype", None), "names", None) is None:
+        return
+    how = ""
+    if isinstance(objective, CoxObjective):
+        if not objective.signed:
+            return
+        how = ". For times and events, np.where(event, time, -time) makes them"
+    raise RowsError(f"y is an array with fields, and this {ensemble.source} takes plain numbers or labels{how}")
 
 
 def _time_and_event(y: NDArray[Any]) -> NDArray[np.float64]:

@@ -79,6 +79,24 @@ def gradient_sums(booster, X):
     return ensemble, leaf, ensemble.value[:, 0] * ensemble.cover
 
 
+@pytest.mark.parametrize("name", ["XGBRanker", "LGBMRanker", "CatBoostRanker"])
+def test_wrappers_of_scikit_learn_are_scored_as_their_boosters(name):
+    X, y, query = ranked(0)
+    fresh, answer, other = ranked(1)
+    if name == "CatBoostRanker":
+        catboost = pytest.importorskip("catboost")
+        settings = {"iterations": ROUNDS, "loss_function": "YetiRank", "verbose": False, "allow_writing_files": False}
+        model = catboost.CatBoostRanker(thread_count=1, **settings).fit(X, y, group_id=query)
+    elif name == "XGBRanker":
+        model = xgboost.XGBRanker(n_estimators=ROUNDS, n_jobs=1).fit(X, y, qid=query)
+    else:
+        model = lightgbm.LGBMRanker(n_estimators=ROUNDS, n_jobs=1, verbose=-1)
+        model.fit(X, y, group=np.full(N_QUERIES, SIZE))
+    scores = debias.score(model, fresh, answer, qid=other, rows="held-out", test="naive")
+    assert scores.to_frame()["mdi_oob"].idxmax() == "x0"
+    assert scores.selected[0]
+
+
 @pytest.mark.parametrize("normalised", [False, True])
 def test_pairwise_response_sums_to_the_gradients_of_xgboost(normalised):
     X, y, query = ranked(2)

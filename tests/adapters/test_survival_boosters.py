@@ -151,6 +151,15 @@ def test_scores_of_aft_that_cannot_be_are_refused():
         debias.score(model, X, y[:, 0], "guide")
 
 
+def test_an_array_with_fields_is_refused():
+    X, y = survival(N, 1)
+    fields = np.array(list(zip(y > 0, np.abs(y), strict=True)), dtype=[("event", bool), ("time", float)])
+    with pytest.raises(debias.RowsError, match=r"np.where\(event, time, -time\)"):
+        debias.score(cox_model(*survival(N, 0)), X, fields, rows="held-out")
+    with pytest.raises(debias.RowsError, match="takes plain numbers or labels"):
+        debias.score(aft_model(*intervals(N, 0)), X, fields, rows="held-out")
+
+
 def test_a_refit_of_aft_takes_both_bounds():
     X, y = intervals(N, 0)
     settings = {"replicates": 3, "rows": "train", "seed": 0}
