@@ -15,7 +15,7 @@ from blake3 import blake3
 from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
 from debias.data.dataset import as_frame
-from debias.data.queries import NEEDED
+from debias.data.queries import why_needed
 from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
@@ -204,7 +204,7 @@ def audit(
         if isinstance(objective, UnscoredObjective):
             raise CompositionError(objective.why)
         if objective.by_query and qid is None:
-            raise RowsError(NEEDED)
+            raise CompositionError(why_needed(objective.name))
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
     if procedure is not None and not is_one(request.members):

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 FROM_SIZES = "From the sizes of groups, it is np.repeat(np.arange(len(group)), group)"
-NEEDED = (
-    "this is a ranker, and its loss compares the rows of one query: pass qid=, the query of each row. "
-    f"{FROM_SIZES}. Without it the scorers native, gain, cover, split_count and shap work, and permutation with metric="
-)
+
+
+def why_needed(loss: str) -> str:
+    """Return why a ranker with a loss of this name needs queries, and what works without them."""
+    return (
+        f"this is a ranker, and its loss, {loss}, compares the rows of one query: pass qid=, the query of each row. "
+        f"{FROM_SIZES}. Without it the scorers native, gain, cover, split_count and shap work, and permutation with "
+        "metric="
+    )
 
 
 def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "qid") -> NDArray[np.int64] | None:

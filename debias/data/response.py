@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.queries import NEEDED
+from debias.data.queries import why_needed
 from debias.errors import CompositionError, RowsError
 from debias.trees.interval_objective import AftObjective
 from debias.trees.joint_objectives import CoxObjective, JointObjective
@@ -230,7 +230,7 @@ def _joint(
     """Return the response of an objective that compares rows. It needs all rows, so parts are made afterwards."""
     objective.check(target)
     if objective.by_query and query is None:
-        return UnscoredResponse(NEEDED, target, margin)
+        return UnscoredResponse(why_needed(objective.name), target, margin)
     start = np.broadcast_to(ensemble.base if margin is None else margin, (len(target), ensemble.n_outputs))
     values = objective.joint_response(target, start, weight, query)
     return Response(codes=None, values=values, target=target, margin=margin)
