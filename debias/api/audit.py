@@ -15,6 +15,7 @@ from blake3 import blake3
 from debias.api.evaluation import evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
 from debias.data.dataset import as_frame
+from debias.data.queries import why_needed
 from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
@@ -82,6 +83,7 @@ def audit(
     level: str | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
+    qid: Any = None,
     test: str | None = "auto",
     alpha: float = 0.05,
     error: str = "fwer",
@@ -97,7 +99,7 @@ def audit(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, feature_names, blocks, qid
         As for :func:`score`.
     params, seed, n_jobs, progress
         As for :func:`score`.
@@ -174,6 +176,7 @@ def audit(
         level=level,
         feature_names=feature_names,
         blocks=blocks,
+        qid=qid,
         params=params,
         seed=seed,
         n_jobs=n_jobs,
@@ -187,10 +190,10 @@ def audit(
     method = "auto" if test == "combined" else test
     procedure = None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
-    if refit_scorers and (blocks is not None or base_margin is not None):
+    if refit_scorers and any(argument is not None for argument in (blocks, qid, base_margin)):
         raise CompositionError(
-            f"{refit_scorers[0].name} refits the model on rows of its own: leave blocks and base_margin out, or score "
-            "it by itself"
+            f"{refit_scorers[0].name} refits the model on rows of its own: leave blocks, qid and base_margin out, or "
+            "score it by itself"
         )
     if request.params is not None and not refit_scorers:
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
@@ -200,6 +203,8 @@ def audit(
         objective = member.ensemble.objective
         if isinstance(objective, UnscoredObjective):
             raise CompositionError(objective.why)
+        if objective.by_query and qid is None:
+            raise CompositionError(why_needed(objective.name))
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
     if procedure is not None and not is_one(request.members):
@@ -339,7 +344,7 @@ class _Kept:
     """What an audit keeps beside the scores: the reported importance, numbers of values, digests of model and rows."""
 
     def __init__(self, request: Request, warn: bool) -> None:
-        self._request, self._warn = request, warn and request.blocks is None
+        self._request, self._warn = request, warn and request.blocks is None and request.qid is None
         self.fingerprints = Fingerprints()
         self.n_values: NDArray[np.int64] | None = None
         self.near_duplicates: tuple[NearDuplicates, ...] | None = None

@@ -53,6 +53,7 @@ def compare(
     sample_weight: Any = None,
     level: str | None = None,
     feature_names: Sequence[str] | None = None,
+    qid: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
     progress: Progress = "auto",
@@ -61,7 +62,7 @@ def compare(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, seed, n_jobs, progress
+    model, X, y, rows, train, sample_weight, level, feature_names, qid, seed, n_jobs, progress
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
@@ -110,6 +111,7 @@ def compare(
         sample_weight=sample_weight,
         level=level,
         feature_names=feature_names,
+        qid=qid,
         seed=seed,
         n_jobs=n_jobs,
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "level", "feature_names", "blocks", "n_jobs")
+OF_CONTRIBUTIONS = ("rows", "train", "sample_weight", "level", "feature_names", "blocks", "qid", "n_jobs")
 """Arguments of an audit that contributions have too."""
 
 

@@ -221,6 +221,11 @@ def score_data(request: Request, scorer: DataScorer, engine: Engine) -> Scores:
 
 def score_refits(request: Request, scorer: RefitScorer, engine: Engine) -> Scores:
     """Score with a meta-method, which refits the model."""
+    if any(member.ensemble.objective.by_query for member in request.members):
+        raise CompositionError(
+            f"{scorer.name} refits the model, and a ranker cannot be refitted: its queries are not passed on. Use a "
+            "scorer that does not refit, such as mdi_oob"
+        )
     observed = score_trees(replace(request, params=None), innermost(scorer))
     experiment = Experiment.of(request, observed, engine)
     values, details = figures_of(scorer, scorer.score(experiment), experiment)
@@ -377,7 +382,9 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
     if scorer.name == DEPENDENCE:  # it makes fits on training rows
         return _can_test_dependence(prepared)
     needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
-    return not needs_loss or prepared.ensemble.averaged or prepared.rows.can_run_loss
+    ensemble = prepared.ensemble
+    of_averaged = ensemble.averaged and not ensemble.objective.compares_rows
+    return not needs_loss or of_averaged or prepared.rows.can_run_loss
 
 
 def _can_test_dependence(prepared: Prepared) -> bool:

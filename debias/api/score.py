@@ -44,6 +44,7 @@ def score(
     level: str | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
+    qid: Any = None,
     test: str | None = None,
     params: Any = None,
     seed: int | None = None,
@@ -82,9 +83,10 @@ def score(
         - "held-out": rows the model has not seen.
         - "train": training rows, used as they are. Such scores are biased.
         - "auto": "oob" if this can be proven; otherwise "held-out", with an error if the rows look like training rows.
-    train : (X, y) or (X, y, weight), optional
+    train : (X, y), (X, y, weight) or (X, y, weight, qid), optional
         Training rows, passed in addition to held-out rows, for scorers that need in-bag sums that the model does not
-        store. `weight` is the weight of each row in training (sample weight times class weight).
+        store. `weight` is the weight of each row in training (sample weight times class weight), or None. A ranker
+        needs the query of each training row too.
     sample_weight : array-like of shape (n_rows,), or str, optional
         Weights of the evaluation rows, or the name of their column. A meta-method that refits the model on these rows
         uses them as training weights too.
@@ -108,6 +110,10 @@ def score(
     blocks : array-like of shape (n_rows,), optional
         A label for each row. Rows with the same label depend on one another (repeated measurements, neighbours in
         time). A row is then out of bag for a tree only if its whole block is.
+    qid : array-like of shape (n_rows,), optional
+        The query of each row, for rankers, which need it. Rows of a query need not be together. From the sizes of
+        groups it is ``np.repeat(np.arange(len(group)), group)``. Queries are the blocks of a test, unless `blocks` has
+        larger ones.
     test : {None, "auto", "permutation", "conservative", "naive", "combined"}
         How to test the scores, as in :func:`audit` with its defaults; None, the default: no test. "combined", which
         "auto" chooses for ``honest_effects``, tests linear effects together with the splits of the model.
@@ -179,6 +185,7 @@ def score(
         level=level,
         feature_names=feature_names,
         blocks=blocks,
+        qid=qid,
         params=params,
         seed=seed,
         n_jobs=n_jobs,
@@ -204,6 +211,7 @@ def contributions(
     level: str | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
+    qid: Any = None,
     n_jobs: int | None = None,
     progress: Progress = "auto",
 ) -> pd.DataFrame:
@@ -214,7 +222,7 @@ def contributions(
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, level, feature_names, blocks, n_jobs, progress
+    model, X, y, rows, train, sample_weight, level, feature_names, blocks, qid, n_jobs, progress
         As for :func:`score`.
     scorer : str or Scorer
         ``mdi_oob``, or another scorer whose score is a sum over rows.
@@ -257,6 +265,7 @@ def contributions(
         level=level,
         feature_names=feature_names,
         blocks=blocks,
+        qid=qid,
         n_jobs=n_jobs,
     )
     chosen = read_scorer(scorer)
@@ -288,12 +297,15 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
     """
     procedure = None if test is None else Procedure(test)
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
-    if request.in_batches and (needs_all_rows or request.blocks is not None or request.base_margin is not None):
+    of_rows = (request.blocks, request.qid, request.base_margin)
+    if request.in_batches and (needs_all_rows or any(argument is not None for argument in of_rows)):
         raise CompositionError(
             f"{scorer.name} needs all rows at once: pass X and y in memory, not as a source of rows"
             if needs_all_rows
-            else "blocks and base_margin need all rows at once: pass X and y in memory"
+            else "blocks, qid and base_margin need all rows at once: pass X and y in memory"
         )
+    if request.qid is not None and needs_all_rows:
+        raise CompositionError(f"{scorer.name} takes no queries, so it cannot score a ranker with them: leave qid out")
     if isinstance(scorer, RefitScorer):
         if procedure is not None or request.blocks is not None or request.base_margin is not None:
             raise CompositionError(

@@ -37,6 +37,7 @@ class Source:
     target: str
     weight: str | None
     blocks: str | None
+    qid: str | None
     groups: str | None
     level: str | None
     drop: tuple[str, ...]
@@ -69,7 +70,9 @@ class Source:
             "n_jobs": self.jobs,
         }
         if self.train is not None:
-            options["train"] = self._columns(self.train, training=True)[:2]
+            train_X, train_y, of_training = self._columns(self.train, training=True)
+            with_queries = () if self.qid is None else (None, of_training["qid"])
+            options["train"] = (train_X, train_y, *with_queries)
         return None if self.data is None else self._load(), X, y, options
 
     def _load(self) -> Any:
@@ -92,14 +95,15 @@ class Source:
     def _columns(
         self, path: str, training: bool = False
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, pd.Series | None]]:
-        """Return X, y, and weights and blocks of a table; training rows need not have the columns of these."""
+        """Return X, y, and weights, blocks and queries of a table; training rows need queries only."""
         frame = _read(path, self.separator, self.decimal)
-        of_rows = {"sample_weight": self.weight, "blocks": self.blocks}
+        of_rows = {"sample_weight": self.weight, "blocks": self.blocks, "qid": self.qid}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
-        _refuse_absent(path, frame, [self.target] if training else named)
+        needed = [column for column in (self.target, self.qid) if column is not None] if training else named
+        _refuse_absent(path, frame, needed)
         X = frame.drop(columns=[column for column in dict.fromkeys(named) if column in frame.columns])
-        found = {name: None if column is None or training else frame[column] for name, column in of_rows.items()}
-        return X, frame[self.target], found
+        read = {name: column for name, column in of_rows.items() if column in needed}
+        return X, frame[self.target], {name: frame[read[name]] if name in read else None for name in of_rows}
 
 
 def read_mapping(path: str, what: str) -> dict[str, Any]:

@@ -92,6 +92,12 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 "no feature.",
             ),
             click.option(
+                "--qid",
+                metavar="COLUMN",
+                help="Column of DATA with the query of each row, for rankers; FILE of --train has it too. It is no "
+                "feature.",
+            ),
+            click.option(
                 "--groups",
                 type=click.Path(exists=True, dir_okay=False),
                 help="JSON or TOML file with groups of columns that are scored as one: names, and lists of columns.",

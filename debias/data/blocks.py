@@ -26,7 +26,7 @@ LARGEST_BLOCK, SHARE_OF_MASS = 10, 0.05
 """A value of more rows than both, ten and this share of all, is a point mass of its column, not a sign of a block."""
 
 
-def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
+def encode_blocks(blocks: Any, n_rows: int, name: str = "blocks", unit: str = "block") -> NDArray[np.int64] | None:
     """Return the blocks as numbers from 0.
 
     Parameters
@@ -34,6 +34,8 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     blocks : array-like of shape (n_rows,), or None
         A label for each row.
     n_rows : int
+    name, unit : str
+        What the argument and one block are called in errors.
 
     Returns
     -------
@@ -51,14 +53,14 @@ def encode_blocks(blocks: Any, n_rows: int) -> NDArray[np.int64] | None:
     try:
         labels = np.asarray(blocks)
     except ValueError:
-        raise RowsError("blocks must have one label per row; its entries have different lengths") from None
+        raise RowsError(f"{name} must have one label per row; its entries have different lengths") from None
     if labels.shape != (n_rows,):
-        raise RowsError(f"blocks has shape {labels.shape} for {n_rows} rows: pass one label per row")
+        raise RowsError(f"{name} has shape {labels.shape} for {n_rows} rows: pass one label per row")
     codes = pd.factorize(labels)[0].astype(np.int64)
     if (codes < 0).any():
-        raise RowsError(f"blocks has no label in row {int(np.argmax(codes < 0))}: every row must belong to a block")
+        raise RowsError(f"{name} has no label in row {int(np.argmax(codes < 0))}: every row must belong to a {unit}")
     if codes.max() < 1:
-        raise RowsError("all rows are in one block: standard errors and p-values need at least two blocks")
+        raise RowsError(f"all rows are in one {unit}: standard errors and p-values need at least two")
     return codes
 
 

@@ -266,6 +266,11 @@ class Data:
             raise RowsError(f"sample_weight has shape {weight.shape} for {len(frame)} rows")
         classification = None
         if ensemble is not None:
+            if not ensemble.objective.predicts_response:
+                raise CompositionError(
+                    "scorers of data take y as numbers or classes to be predicted, and this model was trained for "
+                    f"another kind of response ({ensemble.objective.name})"
+                )
             frame = _aligned(frame, ensemble, has_names=hasattr(X, "columns") or hasattr(X, "column_names"))
             classification = ensemble.classes is not None
         return cls(

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.queries import why_needed
 from debias.errors import CompositionError, RowsError
+from debias.trees.interval_objective import AftObjective
+from debias.trees.joint_objectives import CoxObjective, JointObjective
 from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
@@ -30,10 +33,11 @@ class Response:
     codes : array of int64 of shape (n_rows,), or None
         Class of each row; None in regression.
     values : array of float64 of shape (n_rows, n_outputs), or None
-        The values that node sums add: y minus the ensemble's `centre`, or r_0 of a boosted model. None for averaged
-        classifiers, whose one-hot response is never written out.
+        The values that node sums add: y minus the ensemble's `centre`, or r_0 of a boosted model or of an objective
+        that compares rows. None for averaged classifiers, whose one-hot response is never written out.
     target : array of float64 of shape (n_rows, n_outputs), or None
-        The response in the loss of a boosted model; None for averaged ensembles.
+        The response in the loss of a boosted model, or of an objective that compares rows, which may have other columns
+        (times and events); None for other averaged ensembles.
     margin : array of float64 of shape (n_rows, n_outputs), or None
         The margin of each row before any tree, if the user gave one; otherwise it is the ensemble's `base`.
     """
@@ -42,6 +46,11 @@ class Response:
     values: NDArray[np.float64] | None
     target: NDArray[np.float64] | None = None
     margin: NDArray[np.float64] | None = None
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there are `codes` or `values`, which scores are computed from."""
+        return True
 
     @property
     def n_rows(self) -> int:
@@ -61,7 +70,7 @@ class Response:
 
 
 class UnscoredResponse(Response):
-    """The response of a model whose objective gives rows no gradient: y itself for metrics, and no `values`."""
+    """The response of rows that have no gradient: y itself for metrics, and no `values`."""
 
     _why: str
 
@@ -73,6 +82,11 @@ class UnscoredResponse(Response):
     def values(self) -> NDArray[np.float64]:
         """Raise a CompositionError that says why there are none, and which scorers need none."""
         raise CompositionError(self._why)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether there are `values`: never."""
+        return False
 
     @property
     def n_rows(self) -> int:
@@ -93,7 +107,13 @@ def as_passed(response: Response, ensemble: TreeEnsemble) -> NDArray[Any]:
 
 
 def encode(
-    y: Any, ensemble: TreeEnsemble, n_rows: int, log: WarningLog | None = None, base_margin: Any = None
+    y: Any,
+    ensemble: TreeEnsemble,
+    n_rows: int,
+    log: WarningLog | None = None,
+    base_margin: Any = None,
+    weight: NDArray[np.float64] | None = None,
+    query: NDArray[np.int64] | None = None,
 ) -> Response:
     """Encode y for an ensemble.
 
@@ -108,6 +128,10 @@ def encode(
         Gets a warning about labels that may differ from those the model was trained on.
     base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
         The margin from which a boosted model starts, for each row.
+    weight : array of shape (n_rows,), optional
+        Evaluation weights, for objectives that compare rows; ones by default.
+    query : array of int64 of shape (n_rows,), optional
+        Query of each row, numbered from 0, for rankers.
 
     Returns
     -------
@@ -118,6 +142,7 @@ def encode(
     RowsError
         `y` has another length, missing values, or labels that the model never saw; or `base_margin` does not fit.
     """
+    _refuse_fields(y, ensemble)
     array = _columns(y, ensemble.n_responses)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
@@ -128,6 +153,13 @@ def encode(
         return _encode_label_sets(array, ensemble.class_sets, ensemble)
     numbers = _numbers(array, ensemble)
     numbers = numbers if numbers.ndim == 2 else numbers[:, None]
+    if isinstance(ensemble.objective, JointObjective):
+        return _joint(
+            ensemble, ensemble.objective, numbers, margin, np.ones(n_rows) if weight is None else weight, query
+        )
+    if isinstance(ensemble.objective, AftObjective):
+        ensemble.objective.check(numbers)
+        return _boosted(ensemble, None, numbers, margin)
     if not ensemble.averaged:
         numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
@@ -198,6 +230,23 @@ def _boosted(
     return Response(codes=codes, values=values, target=target, margin=margin)
 
 
+def _joint(
+    ensemble: TreeEnsemble,
+    objective: JointObjective,
+    target: NDArray[np.float64],
+    margin: NDArray[np.float64] | None,
+    weight: NDArray[np.float64],
+    query: NDArray[np.int64] | None,
+) -> Response:
+    """Return the response of an objective that compares rows. It needs all rows, so parts are made afterwards."""
+    objective.check(target)
+    if objective.by_query and query is None:
+        return UnscoredResponse(why_needed(objective.name), target, margin)
+    start = np.broadcast_to(ensemble.base if margin is None else margin, (len(target), ensemble.n_outputs))
+    values = objective.joint_response(target, start, weight, query)
+    return Response(codes=None, values=values, target=target, margin=margin)
+
+
 def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.float64]:
     if ensemble.averaged:
         raise RowsError(f"base_margin is for boosted models only, and this is a {ensemble.source}; leave it out")
@@ -235,12 +284,40 @@ def _columns(y: Any, n_responses: int) -> NDArray[Any]:
             array = np.asarray(y.to_pylist() if hasattr(y, "to_pylist") else y)
         except ValueError:
             raise RowsError("y must have one value per row; its rows have different lengths") from None
+    if array.dtype.names is not None:
+        array = _time_and_event(array)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != (1 if n_responses == 1 else 2) or array.shape[1:] not in ((), (n_responses,)):
         wanted = "one value" if n_responses == 1 else f"{n_responses} values"
         raise RowsError(f"y must have {wanted} per row; it has shape {array.shape}")
     return array
+
+
+def _refuse_fields(y: Any, ensemble: TreeEnsemble) -> None:
+    """Refuse a structured array for models of other responses than times and events in two columns."""
+    objective = ensemble.objective
+    if getattr(getattr(y, "dtype", None), "names", None) is None:
+        return
+    how = ""
+    if isinstance(objective, CoxObjective):
+        if not objective.signed:
+            return
+        how = ". For times and events, np.where(event, time, -time) makes them"
+    raise RowsError(f"y is an array with fields, and this {ensemble.source} takes plain numbers or labels{how}")
+
+
+def _time_and_event(y: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the columns time and event of a structured array, in which the event is the field of booleans."""
+    names = y.dtype.names or ()
+    events = [name for name in names if y.dtype[name].kind == "b"]
+    if len(names) != 2 or len(events) != 1 or y.ndim != 1:
+        raise RowsError(
+            f"y has the fields {', '.join(names)}. A response with fields must have two: a boolean, which is True for "
+            "an event, and the time of the event or of censoring"
+        )
+    time = names[1 - names.index(events[0])]
+    return np.column_stack([y[time], y[events[0]]]).astype(np.float64)
 
 
 def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]:
@@ -253,11 +330,12 @@ def _numbers(array: NDArray[Any], ensemble: TreeEnsemble) -> NDArray[np.float64]
             else "is a regression"
         )
         raise RowsError(f"y is not numeric (dtype {array.dtype}), but this {ensemble.source} {reason}") from None
-    finite = np.isfinite(numbers)
+    is_interval = isinstance(ensemble.objective, AftObjective)  # its upper bounds may be infinite
+    finite = ~np.isnan(numbers) if is_interval else np.isfinite(numbers)
     wrong = np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
     if wrong.size:
         raise RowsError(f"y is missing or infinite in {wrong.size} rows, the first at position {wrong[0]}; drop them")
-    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size else 0.0
+    spread = float(np.ptp(numbers, axis=0).max()) if numbers.size and not is_interval else 0.0
     if spread and not SMALLEST_SPREAD < spread < 1 / SMALLEST_SPREAD:
         raise RowsError(
             f"y spans {spread:.3g}. Scores grow with its square and their variances with its fourth power, which is "

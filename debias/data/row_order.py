@@ -23,7 +23,7 @@ def refuse_other_order(X: Any, train: Any = None, **beside: Any) -> None:
     Parameters
     ----------
     X : array or data frame of shape (n_rows, n_features)
-    train : (X, y) or (X, y, weight), optional
+    train : (X, y), (X, y, weight) or (X, y, weight, qid), optional
         Training rows, whose parts are compared with each other.
     **beside : array-like of shape (n_rows,) or (n_rows, any), or None
         Arguments to compare with X, by the name that the user knows.
@@ -33,8 +33,9 @@ def refuse_other_order(X: Any, train: Any = None, **beside: Any) -> None:
     RowsError
         The message names the argument, and says how to put it in order.
     """
-    if isinstance(train, (tuple, list)) and len(train) in (2, 3):
-        parts_of_train = dict(zip(("the y of train", "the weight of train"), train[1:], strict=False))
+    if isinstance(train, (tuple, list)) and len(train) in (2, 3, 4):
+        names = ("the y of train", "the weight of train", "the qid of train")
+        parts_of_train = dict(zip(names, train[1:], strict=False))
         _refuse(train[0], "the X of train", parts_of_train)
     _refuse(X, "X", beside)
 

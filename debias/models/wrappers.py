@@ -318,7 +318,7 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
         return made
 
     seen = apply(inner.transform, X, "X"), apply(inner.response, y, "y")
-    if isinstance(train, (tuple, list)) and len(train) in (2, 3):
+    if isinstance(train, (tuple, list)) and len(train) in (2, 3, 4):
         train = (apply(inner.transform, train[0], "train"), apply(inner.response, train[1], "train"), *train[2:])
     return *seen, train
 

@@ -87,6 +87,7 @@ class NodeSums(NodeTotals):
         from debias.models.wrappers import extract
 
         super().__init__(model if isinstance(model, TreeEnsemble) else extract(model))
+        self.ensemble.refuse_parts()
         self.model = None if isinstance(model, TreeEnsemble) else model
         self.n_jobs = threads(n_jobs)
         self.notes = WarningLogOnce(self.ensemble.notes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from debias.data.blocks import encode_blocks, refuse_no_block_out
 from debias.data.dataset import Data, as_frame
+from debias.data.queries import blocks_of_queries, encode_queries
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
@@ -79,16 +80,17 @@ def prepare(
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return ensemble, None, log
     table, ensemble = _aligned(X, ensemble, log)
-    sample_weight, base_margin, blocks = (
+    sample_weight, base_margin, blocks, qid = (
         values if values is None or member.positions is None else np.asarray(values)[member.positions]
-        for values in (request.sample_weight, request.base_margin, request.blocks)
+        for values in (request.sample_weight, request.base_margin, request.blocks, request.qid)
     )
-    response = encode(member.y, ensemble, table.n_rows, log, base_margin)
+    weight = _weights(sample_weight, table.n_rows)
+    query = encode_queries(qid, ensemble, table.n_rows)
+    response = encode(member.y, ensemble, table.n_rows, log, base_margin, weight, query)
     if base_margin is not None and member.train is not None:
         raise RowsError(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
         )
-    weight = _weights(sample_weight, table.n_rows)
     weight_or_none = None if sample_weight is None else weight
     if known:
         kind = request.rows
@@ -104,7 +106,7 @@ def prepare(
         verify_prediction(ensemble, model, table)
         order = None if member.training_order is None else member.training_order(member.y)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log, order)
-        if kind == "held-out" and ensemble.objective.has_response:
+        if kind == "held-out" and response.is_scored:
             warn_of_another_response(ensemble, table, response, log)
             warn_of_shifted_response(ensemble, response, log)
     if kind == "train":
@@ -112,6 +114,8 @@ def prepare(
     if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
         _refuse_or_warn_of_tuning(member, request, log)
     block = encode_blocks(blocks, table.n_rows)
+    if query is not None:
+        block = blocks_of_queries(block, query)
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
@@ -232,14 +236,22 @@ def training_rows(
     known: bool,
     training_order: Callable[[Any], NDArray[np.int64]] | None = None,
 ) -> Rows:
-    """Encode training rows, passed as (X, y) or (X, y, weight), and prove them unless the model is `known`."""
-    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3):
-        raise RowsError("train must be (X_train, y_train) or (X_train, y_train, weight)")
-    X, y, *weights = train
+    """Encode training rows, passed as (X, y), (X, y, weight) or (X, y, weight, qid); prove them unless `known`."""
+    if not isinstance(train, (tuple, list)) or len(train) not in (2, 3, 4):
+        raise RowsError(
+            "train must be (X_train, y_train) or (X_train, y_train, weight), or of a ranker (X_train, y_train, weight "
+            "or None, qid)"
+        )
+    X, y, given_weight, qid = (*train, None, None)[:4]
     table = Table(X).aligned_to(ensemble, log)
-    response = encode(y, ensemble, table.n_rows, log)
-    weight = _weights(weights[0] if weights else None, table.n_rows)
-    weight_or_none = weight if weights else None
+    if ensemble.objective.by_query and qid is None:
+        raise RowsError(
+            "this is a ranker: pass train=(X_train, y_train, weight or None, qid), with the query of each row"
+        )
+    query = encode_queries(qid, ensemble, table.n_rows, "the fourth entry of train=")
+    weight = _weights(given_weight, table.n_rows)
+    response = encode(y, ensemble, table.n_rows, log, weight=weight, query=query)
+    weight_or_none = None if given_weight is None else weight
     if known:
         in_bag, provenance = known_bags(ensemble, model, response, weight_or_none), _KNOWN
     else:

@@ -31,7 +31,7 @@ class Request:
 
     Parameters
     ----------
-    model, X, y, rows, train, sample_weight, base_margin, groups, level, blocks, params
+    model, X, y, rows, train, sample_weight, base_margin, groups, level, blocks, qid, params
         As for :func:`debias.score`.
     feature_names : tuple of str, or None
         Names of the columns of X, for an X without names.
@@ -51,6 +51,7 @@ class Request:
     level: str | None = None
     feature_names: tuple[str, ...] | None = None
     blocks: Any = None
+    qid: Any = None
     params: Mapping[str, Any] | None = None
     seed: int | None = None
     n_jobs: int = 1
@@ -74,7 +75,7 @@ class Request:
             the number of threads is not a whole number.
         """
         refuse_library_rows(X)
-        one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks")}
+        one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks", "qid")}
         refuse_other_order(X, passed.get("train"), y=y, **one_value_per_row)
         if passed.get("level") not in LEVELS:
             raise RowsError(

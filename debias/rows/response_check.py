@@ -62,13 +62,14 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
         assert response.codes is not None
         values = np.eye(ensemble.n_outputs)[response.codes[rows]]
     numbers = ensemble.classes is None and ensemble.class_sets is None
-    if numbers and ensemble.objective.name not in ONE_SIDED:
+    objective = ensemble.objective
+    if numbers and objective.name not in ONE_SIDED and not objective.compares_rows:
         if ensemble.averaged:
             error = values - predicted
         else:
             assert response.target is not None
             start = ensemble.base if response.margin is None else response.margin[rows]
-            error = ensemble.objective.response(response.target[rows], start + predicted)
+            error = objective.response(response.target[rows], start + predicted)
         if (np.abs(error.mean(axis=0)) > FAR * error.std(axis=0)).any():
             log.warn(
                 "y does not look like the response the model was trained on: nearly all predictions for these rows are "

@@ -96,12 +96,14 @@ class EvaluationRows(ABC):
         objective = self.ensemble.objective
         if isinstance(objective, UnscoredObjective):
             raise CompositionError(objective.why)
+        if not objective.has_loss:
+            raise CompositionError(
+                f"oob_loss needs the loss of each row of this {self.ensemble.source}, and {objective.no_loss}: use "
+                "mdi_oob"
+            )
         raise CompositionError(
             "oob_loss is not defined on the out-of-bag rows of an additive model, because no row is out of every bag. "
             "Pass rows the model has not seen, with rows='held-out', or use mdi_oob"
-            if self.in_bag is not None
-            else f"oob_loss needs the loss of this {self.ensemble.source}, and a custom objective gives only its "
-            "gradient: use mdi_oob"
         )
 
     @property

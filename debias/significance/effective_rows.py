@@ -73,6 +73,8 @@ def is_constant(rows: Rows) -> bool:
     evaluated = paths.evaluated
     used = paths.order[np.any(evaluated, axis=0)]
     codes, target, values = rows.response.codes, rows.response.target, rows.response.values
+    if rows.ensemble.objective.compares_rows:
+        target = None  # rows with different y may have the same gradient
     response = codes if codes is not None else target if target is not None else values
     assert response is not None
     return bool((response[used] == response[used[0]]).all())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import ExtractionError
+from debias.errors import CompositionError, ExtractionError
 from debias.parallel import over_parts
 
 if TYPE_CHECKING:
@@ -289,9 +289,17 @@ class TreeEnsemble:
         """Number of columns of y."""
         if self.class_sets is not None:
             return len(self.class_sets)
-        # These models may have several outputs for one column of y.
-        one_response = self.is_classifier or self.objective.name in ("quantile", "expectile")
-        return 1 if one_response else self.n_outputs
+        if self.is_classifier:
+            return 1
+        return self.objective.n_response_columns or self.n_outputs
+
+    def refuse_parts(self) -> None:
+        """Raise a CompositionError if rows in batches have no response, because it depends on all rows together."""
+        if self.objective.compares_rows:
+            raise CompositionError(
+                f"the loss of this {self.source}, {self.objective.name}, compares rows with each other, so all rows "
+                "are needed at once: pass X and y in memory, not in batches"
+            )
 
     @property
     def is_classifier(self) -> bool:

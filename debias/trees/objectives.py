@@ -74,9 +74,34 @@ class Objective:
         return True
 
     @property
-    def has_response(self) -> bool:
-        """Whether each row has a gradient of its own, and so a response that scores are computed from."""
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y, so that they can be compared with it."""
         return True
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether the gradient of a row depends on other rows (:mod:`debias.trees.joint_objectives`)."""
+        return False
+
+    @property
+    def by_query(self) -> bool:
+        """Whether only the rows of one query are compared, so that the query of each row must be known."""
+        return False
+
+    @property
+    def n_response_columns(self) -> int | None:
+        """Number of columns of y; None if there is one for each output."""
+        return 1 if self.name in ("quantile", "expectile") else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers of scores must know about the response of this objective."""
+        return ()
+
+    @property
+    def no_loss(self) -> str:
+        """Why the loss of a row is not known, if it is not; part of a sentence about the model."""
+        return "a custom objective gives only its gradient"
 
     @property
     def curvature_needs_response(self) -> bool:
@@ -267,8 +292,8 @@ class UnscoredObjective(Objective):
         return False
 
     @property
-    def has_response(self) -> bool:
-        """Whether each row has a gradient of its own: never."""
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y: not for all such objectives."""
         return False
 
     @property

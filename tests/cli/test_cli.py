@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import xgboost
 from click.testing import CliRunner
 
 import debias
@@ -196,6 +197,33 @@ def test_blocks_groups_and_level_are_those_of_the_library(files, tmp_path):
     np.testing.assert_array_equal(audit.main.p_value, expected.main.p_value)
     assert audit.main.details["test"]["blocks"]
     assert "left out: spare" in done.stderr
+
+
+def test_queries_are_a_column_of_both_tables(tmp_path):
+    def table(seed):
+        X, y = simulated.rows(200, names="abc", seed=seed)
+        return X.assign(relevance=(y > y.median()).astype(int), query=np.arange(200) // 10)
+
+    train, test = table(0), table(1)
+    ranker = xgboost.XGBRanker(n_estimators=5, n_jobs=1)
+    ranker.fit(train[list("abc")], train["relevance"], qid=train["query"]).save_model(tmp_path / "model.ubj")
+    for name, rows in (("train", train), ("test", test), ("bare", train.drop(columns="query"))):
+        rows.to_parquet(tmp_path / f"{name}.parquet")
+    given = ("score", tmp_path / "model.ubj", tmp_path / "test.parquet", "--target", "relevance", "--rows", "held-out")
+    given += ("--scorer", "ufi", "--format", "json")
+    done = run(*given, "--qid", "query", "--train", tmp_path / "train.parquet")
+    scores = debias.Scores.from_json(done.stdout)
+    expected = debias.score(
+        ranker, test[list("abc")], test["relevance"], "ufi", rows="held-out", qid=test["query"],
+        train=(train[list("abc")], train["relevance"], None, train["query"]),
+    )  # fmt: skip
+    np.testing.assert_array_equal(scores.values, expected.values)
+    for more, said in (
+        ((), "pass --qid, the query of each row"),
+        (("--qid", "query", "--train", tmp_path / "bare.parquet"), "has no column 'query'"),
+    ):
+        done = run(*given, *more)
+        assert (done.exit_code, said in done.stderr) == (2, True), done.stderr
 
 
 def test_an_interrupt_is_no_failed_gate(files, monkeypatch):

@@ -8,7 +8,7 @@ from debias.cli.wording import in_options
 
 HOME = Path(__file__).parents[2]
 ARGUMENT = re.compile(
-    r"\b(rows|train|test|main|scorers|level|groups|blocks|params|seed|n_jobs)=|sample_weight|n_permutations"
+    r"\b(rows|train|test|main|scorers|level|groups|blocks|qid|params|seed|n_jobs)=|sample_weight|n_permutations"
 )
 NOT_OF_COMMANDS = (
     "test='word' is not one of",  # --test and --seed are checked before
@@ -62,6 +62,9 @@ def test_no_message_speaks_of_arguments():
             "--test none. Audit again with --test auto, the default",
         ),
         ("leave blocks and base_margin out", "leave --blocks out"),
+        ("blocks, qid and base_margin need all rows", "--blocks and --qid need all rows"),
+        ("pass train=(X_train, y_train, weight or None, qid)", "pass --train FILE"),
+        ("qid is for rankers: leave qid out", "--qid is for rankers: leave --qid out"),
         ("pass blocks= of 50 consecutive rows", "pass --blocks of 50 consecutive rows"),
         ("sample_weight must be finite", "--weight must be finite"),
         ("X has 3 features", "DATA has 3 features"),

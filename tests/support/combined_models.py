@@ -74,9 +74,7 @@ def boosted(params: dict[str, Any], **data: Any) -> Callable[[Any, Any], Any]:
 
 
 def with_bounds(X, y):
-    matrix = xgboost.DMatrix(X)
-    matrix.set_float_info("label_lower_bound", y)
-    matrix.set_float_info("label_upper_bound", y)
+    matrix = xgboost.DMatrix(X, label_lower_bound=y[:, 0], label_upper_bound=y[:, 1])
     return xgboost.train({"objective": "survival:aft", "max_depth": 3, "nthread": 1}, matrix, 10)
 
 
@@ -237,7 +235,7 @@ MODELS: dict[str, Model] = {
     "xgboost.Booster": Model(boosted({}), "numbers"),
     "xgboost.Booster, binary": Model(boosted({"objective": "binary:logistic"}), "0/1"),
     "xgboost.Booster, softmax": Model(boosted({"objective": "multi:softprob", "num_class": 3}), "three classes"),
-    "xgboost.Booster, survival:aft": Model(with_bounds, "positive"),
+    "xgboost.Booster, survival:aft": Model(with_bounds, "bounds of times"),
     # LightGBM
     "LGBMRegressor": Model(fitting(lightgbm.LGBMRegressor, **LGB), "numbers"),
     "LGBMClassifier": Model(fitting(lightgbm.LGBMClassifier, **LGB), "0/1"),

@@ -57,6 +57,7 @@ TARGETS: dict[str, Callable[[Any], Any]] = {
     "two labels": lambda z: np.column_stack([cut(z, 0), cut(z, 1)]),
     "classes of two kinds": lambda z: np.column_stack([cut(z, 0), cut(z, -1, 1)]),
     "grades in groups": lambda z: cut(z, -2, 0, 2),
+    "bounds of times": lambda z: np.column_stack([np.exp(z / 2), np.where(z > 1, np.inf, np.exp(z / 2))]),
     "constant": lambda z: np.ones(len(z)),
     "one class": lambda z: np.ones(len(z), dtype=int),
     "dates": lambda z: pd.Timestamp("2024-01-01") + pd.to_timedelta(np.round(1000 * z), unit="min"),

@@ -118,6 +118,8 @@ class Treelite:
         import treelite
 
         return treelite.sklearn.import_model(forest().fit(X, y))
+
+
 class FlamlSearch:
     """FLAML's search, here among forests."""
 

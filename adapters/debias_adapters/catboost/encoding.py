@@ -25,7 +25,7 @@ from debias.errors import DebiasWarning, ExtractionError, RowsError
 from debias.text import listed
 from debias.trees.routing import REPORT
 from debias_adapters.catboost.category_statistics import bins_of_keys
-from debias_adapters.catboost.reading import as_text, from_document
+from debias_adapters.catboost.reading import as_text, from_document, margins
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -220,8 +220,8 @@ class Encoding:
         """Raise an ExtractionError if the numeric model predicts otherwise than the user's model does."""
         with np.errstate(over="ignore"):  # CatBoost reads values that are too large as infinite, too
             numbers = self.numbers(columns.astype(np.float32))
-        ours = self.numeric.predict(numbers, prediction_type="RawFormulaVal")
-        theirs = model.predict(frame, prediction_type="RawFormulaVal")
+        ours = margins(self.numeric, numbers)
+        theirs = margins(model, frame)
         if not np.allclose(ours, theirs, rtol=1e-9, atol=1e-9 * (1 + np.abs(theirs).max())):
             raise ExtractionError(
                 f"the model predicts otherwise than its splits on categories do (largest gap "

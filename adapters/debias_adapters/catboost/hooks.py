@@ -18,7 +18,7 @@ from debias_adapters import CATBOOST
 from debias_adapters.catboost import refit
 from debias_adapters.catboost.encoding import Encoded, encoding_of
 from debias_adapters.catboost.objectives import OF_CLASSES, OF_SEVERAL_RESPONSES, objective_of
-from debias_adapters.catboost.reading import Nodes, as_text, from_document, trees
+from debias_adapters.catboost.reading import Nodes, as_text, from_document, margins, trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,8 +90,7 @@ def debias_predict_raw(model: Any, X: NDArray[np.floating[Any]]) -> NDArray[np.f
     if not _is_mine(model):
         return None
     numeric, numbers = _numeric(model, X)
-    raw = np.asarray(numeric.predict(numbers, prediction_type="RawFormulaVal"), dtype=np.float64)
-    return raw.reshape(len(X), -1)
+    return margins(numeric, numbers).reshape(len(X), -1)
 
 
 @debias.hookimpl
@@ -99,8 +98,7 @@ def debias_predict_native(model: Any, X: Any) -> NDArray[np.float64] | None:
     """Return margins, with one thread; None for a model with categories, whose encoder compares them."""
     if not _is_catboost(model):
         return None
-    raw = model.predict(X, prediction_type="RawFormulaVal", thread_count=1)
-    return np.asarray(raw, dtype=np.float64).reshape(X.shape[0], -1)
+    return margins(model, X, thread_count=1).reshape(X.shape[0], -1)
 
 
 @debias.hookimpl

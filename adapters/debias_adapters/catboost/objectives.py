@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.trees.joint_objectives import CoxObjective
 from debias.trees.objectives import Objective, UnscoredObjective, expit
+from debias.trees.ranking_objectives import Deviation, Pairwise, RankingObjective
 
 OF_CLASSES = ("Logloss", "MultiClass", "MultiClassOneVsAll")
 """Objectives of one label. The response of the others is a number or several; for CrossEntropy a probability."""
@@ -34,27 +36,27 @@ LOSSES: dict[str, tuple[str, str | None, str]] = {
 
 _OF_GROUPS = "it compares rows of one group with each other"
 _UNKNOWN = "debias has no formula for its loss"
+_PAIRS = ("pairs of the user, which the model does not keep: all pairs of a query with different y are used",)
 UNSCORED = {
     **dict.fromkeys(
         (
-            "YetiRank",
-            "YetiRankPairwise",
-            "PairLogit",
-            "PairLogitPairwise",
             "LambdaMart",
             "StochasticRank",
-            "QueryRMSE",
-            "QuerySoftMax",
             "QueryCrossEntropy",
         ),
         _OF_GROUPS,
     ),
-    "Cox": "it compares each row with the rows at risk at its time",
     **dict.fromkeys(("SurvivalAft", "Lq", "LogCosh", "LogLinQuantile", "Focal"), _UNKNOWN),
     "PythonUserDefinedPerObject": "it is a function of the user, which the model does not keep",
 }
 """CatBoost's names of losses that give rows no gradient that debias knows: the reason."""
-_LINKS: dict[str, Any] = {"Cox": np.exp, "SurvivalAft": np.exp, "LogLinQuantile": np.exp, "Focal": expit}
+_RANKING: dict[str, RankingObjective] = {
+    "QueryRMSE": Deviation("QueryRMSE"),
+    "QuerySoftMax": Deviation("QuerySoftMax"),
+    "PairLogit": Pairwise("PairLogit", left_out=_PAIRS),
+    "PairLogitPairwise": Pairwise("PairLogitPairwise", left_out=_PAIRS),
+}
+_LINKS: dict[str, Any] = {"SurvivalAft": np.exp, "LogLinQuantile": np.exp, "Focal": expit}
 
 
 def objective_of(model: Any) -> tuple[str, Objective]:
@@ -73,6 +75,13 @@ def objective_of(model: Any) -> tuple[str, Objective]:
         )
     text = str(model.get_all_params().get("loss_function", "an objective function"))
     name, _, options = text.partition(":")
+    settings = dict(option.split("=", 1) for option in options.split(";") if option)
+    if name == "Cox":
+        return name, CoxObjective(link=np.exp)
+    if name in ("YetiRank", "YetiRankPairwise"):
+        return name, _yeti_rank(name, settings)
+    if name in _RANKING:
+        return name, _RANKING[name]
     if name in UNSCORED:
         return name, UnscoredObjective(name, reason=UNSCORED[name], link=_LINKS.get(name))
     if name not in LOSSES:
@@ -81,6 +90,13 @@ def objective_of(model: Any) -> tuple[str, Objective]:
     if parameter is None:
         # LOSSES of debias.trees.objectives: margins of "poisson" are taken as they are, which is 0 added to them.
         return name, Objective(loss, (0.0,)) if loss == "poisson" else Objective(loss)
-    settings = dict(option.split("=", 1) for option in options.split(";") if option)
     values = settings.get(parameter, default).split(",")
     return name, Objective(loss, tuple(float(value) for value in values))
+
+
+def _yeti_rank(name: str, settings: dict[str, str]) -> Objective:
+    mode = settings.get("mode", "Classic")
+    if mode != "Classic":
+        reason = f"debias has no formula for its mode {mode}, only for Classic"
+        return UnscoredObjective(name, reason=reason)
+    return Deviation(name, decay=float(settings.get("decay", 0.85)))

@@ -6,11 +6,14 @@ import json
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Split = tuple[int, float, bool]
 """Feature, border, whether missing values go left."""
@@ -76,6 +79,14 @@ def from_document(document: dict[str, Any]) -> Any:
         path = Path(folder, "model.json")
         path.write_text(json.dumps(document), encoding="utf-8")
         return catboost.CatBoost().load_model(str(path), format="json")
+
+
+def margins(model: Any, X: Any, **settings: Any) -> NDArray[np.float64]:
+    """Return the margins of a model, which ``predict`` of a CatBoostRanker cannot be asked for."""
+    import catboost
+
+    raw = catboost.CatBoost.predict(model, X, prediction_type="RawFormulaVal", **settings)
+    return np.asarray(raw, dtype=np.float64)
 
 
 def trees(stored: dict[str, Any]) -> list[Nodes]:

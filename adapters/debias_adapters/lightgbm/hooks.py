@@ -93,7 +93,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         gain=trees.gain,
         cover=None if leaves_changed else trees.count.astype(np.float64),
         count=None if leaves_changed else trees.count,
-        notes=(changed_leaves.NOTE,) if leaves_changed else (),
+        notes=((changed_leaves.NOTE,) if leaves_changed else ()) + objective.notes,
         trees_a_round=text.n_outputs,
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),

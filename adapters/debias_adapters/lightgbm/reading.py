@@ -14,6 +14,7 @@ import numpy as np
 
 from debias.errors import UnsupportedModelError
 from debias.trees.objectives import Objective, UnscoredObjective
+from debias.trees.ranking_objectives import CrossEntropyNdcg, Ndcg
 from debias_adapters.lightgbm.decimals import read_lines
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ PARAMETERS = {
     "tweedie": "tweedie_variance_power",
 }
 UNSCORED = {
-    "lambdarank": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
-    "rank_xendcg": "a ranking loss compares rows of one query, so a row has no gradient of its own",
     "cross_entropy_lambda": "row weights are part of its link, and the model does not keep them",
 }
 MISSING_NONE, MISSING_ZERO = 0, 1
@@ -126,6 +125,10 @@ class ModelText:
         if name in UNSCORED:
             link = (lambda margin: np.log1p(np.exp(margin))) if name == "cross_entropy_lambda" else None
             return UnscoredObjective(name, reason=UNSCORED[name], link=link)
+        if name == "rank_xendcg":
+            return CrossEntropyNdcg()
+        if name == "lambdarank":
+            return self._lambdarank(source)
         if name in ("custom", "none"):
             return None
         if name not in OBJECTIVES or ("sqrt" in words and name != "regression"):
@@ -141,6 +144,20 @@ class ModelText:
                 )
             return Objective(OBJECTIVES[name], (float(self.settings[setting]),))
         return Objective(OBJECTIVES[name], tuple(sigmoid) or (1.0,), root="sqrt" in words)
+
+    def _lambdarank(self, source: str) -> Objective:
+        if "lambdarank_truncation_level" not in self.settings:
+            raise UnsupportedModelError(
+                f"the text of this {source} does not contain 'lambdarank_truncation_level', a parameter of its "
+                "objective"
+            )
+        gains = tuple(float(gain) for gain in self.settings.get("label_gain", "").split(",") if gain)
+        return Ndcg(
+            "lambdarank",
+            gains=gains or None,
+            truncation=int(self.settings["lambdarank_truncation_level"]),
+            normalised=self.settings.get("lambdarank_norm", "1") == "1",
+        )
 
     def category_labels(self) -> dict[int, NDArray[Any]]:
         """Return the labels of each categorical column of the training frame, by feature."""

@@ -1,4 +1,4 @@
-"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of every objective with a gradient for each single row."""
+"""Hooks for XGBoost: scikit-learn wrappers and Boosters, of every objective of XGBoost."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         # Covers of such losses depend on the response and weights: only all training rows together can be recognised.
         uniform_rows=not objective.curvature_needs_response,
         positive_weight=float(learner["objective"].get("reg_loss_param", {}).get("scale_pos_weight", 1.0)),
-        notes=(*refit.notes(booster), *_notes(model, booster), *objective_notes),
+        notes=(*refit.notes(booster), *_notes(model, booster), *objective_notes, *objective.notes),
         **trees.sets,
     )
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
-from debias.trees.objectives import Objective, UnscoredObjective
+from debias.trees.interval_objective import AftObjective
+from debias.trees.joint_objectives import CoxObjective
+from debias.trees.objectives import Objective
+from debias.trees.ranking_objectives import AveragePrecision, Ndcg, Pairwise, RankingObjective
 from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:
@@ -39,13 +42,11 @@ PARAMETERS = {
     "count:poisson": ("poisson_regression_param", "max_delta_step"),
     "reg:tweedie": ("tweedie_regression_param", "tweedie_variance_power"),
 }
-UNSCORED = {
-    "rank:": "a ranking loss compares rows of one query, so a row has no gradient of its own at a constant margin",
-    "survival:cox": "the partial likelihood compares rows at risk, so a row has no gradient of its own",
-    "survival:aft": "its response is an interval, and y has one number for each row",
-}
-LOG_LINKS = ("survival:cox", "survival:aft")
-"""Such objectives whose margins are logs of predictions."""
+RANKING: dict[str, type[Pairwise]] = {"rank:pairwise": Pairwise, "rank:ndcg": Ndcg, "rank:map": AveragePrecision}
+UNSET, FIRST_RANKS = 2**32 - 1, 32
+"""XGBoost's number of pairs if it was not set, and the number of first ranks that it then takes."""
+LOG_LINKS = ("poisson", "gamma", "tweedie", "cox", "aft")
+"""Objectives whose margins are logs of predictions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
 
 
 def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Objective:
-    """Return the objective. Refuse one without a gradient for a single row at a constant margin.
+    """Return the objective.
 
     XGBoost grows trees for the absolute error and for quantiles with hessians of 1 until 3.3, and for smooth losses
     close to them from 3.4 on. The model does not say which: it has the version that wrote it, not the one that trained
@@ -130,9 +131,14 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     gradient of the absolute error or quantile loss itself in both cases.
     """
     name = learner["objective"]["name"]
-    for prefix, reason in UNSCORED.items():
-        if name.startswith(prefix):
-            return UnscoredObjective(name, reason=reason, link=np.exp if name in LOG_LINKS else None)
+    if name == "survival:cox":
+        return CoxObjective(link=np.exp)
+    if name == "survival:aft":
+        settings = learner["objective"]["aft_loss_param"]
+        scale = float(settings["aft_loss_distribution_scale"])
+        return AftObjective(parameter=(scale,), distribution=settings["aft_loss_distribution"])
+    if name in RANKING:
+        return _ranking(name, learner["objective"]["lambdarank_param"])
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"this {source} has objective {name!r}; supported are {', '.join(sorted(OBJECTIVES))}"
@@ -144,6 +150,24 @@ def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Object
     whole = np.array_equal(trees.cover, np.round(trees.cover))
     smoothed = name in ("reg:absoluteerror", "reg:quantileerror") and not whole
     return Objective(OBJECTIVES[name], parameter, smoothed=smoothed)
+
+
+def _ranking(name: str, settings: dict[str, str]) -> RankingObjective:
+    """Return the objective of a ranker. Settings that its response does not have are listed."""
+    n_pairs, by_rank = int(settings["lambdarank_num_pair_per_sample"]), settings["lambdarank_pair_method"] == "topk"
+    left_out = [] if by_rank else ["sampled pairs (lambdarank_pair_method='mean'): all pairs are used"]
+    if settings.get("lambdarank_unbiased") == "1":
+        left_out.append("the estimate of position bias (lambdarank_unbiased)")
+    more: dict[str, Any] = {}
+    if name == "rank:ndcg":
+        more["linear"] = settings.get("ndcg_exp_gain", "1") == "0"
+    return RANKING[name](
+        name,
+        truncation=(FIRST_RANKS if n_pairs == UNSET else n_pairs) if by_rank else None,
+        normalised=by_rank and settings.get("lambdarank_normalization", "1") == "1",
+        left_out=tuple(left_out),
+        **more,
+    )
 
 
 def objective_notes(learner: dict[str, Any], trees: Trees, source: str) -> tuple[str, ...]:
@@ -183,7 +207,7 @@ def read_base(learner: dict[str, Any], objective: Objective, source: str) -> NDA
         if score.min() <= 0 or score.max() >= 1:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on a single class")
         score = np.log(score) - np.log1p(-score)
-    elif objective.name in ("poisson", "gamma", "tweedie", *LOG_LINKS):
+    elif objective.name in LOG_LINKS:
         if score.min() <= 0:
             raise UnsupportedModelError(f"this {source} has base_score {base_score}: it was trained on zeros only")
         score = np.log(score)

@@ -100,7 +100,10 @@ def refit_booster(
     )
     if user_params.get("missing") is not None:
         matrix_settings["missing"] = user_params["missing"]
-    data = xgboost.DMatrix(X, y, weight=sample_weight, enable_categorical=True, **matrix_settings)
+    response: dict[str, Any] = {"label": y}
+    if settings["objective"] == "survival:aft":
+        response = dict(zip(("label_lower_bound", "label_upper_bound"), np.asarray(y, np.float64).T, strict=True))
+    data = xgboost.DMatrix(X, **response, weight=sample_weight, enable_categorical=True, **matrix_settings)
     return xgboost.train(settings, data, num_boost_round=rounds)
 
 

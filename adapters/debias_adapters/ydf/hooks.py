@@ -15,7 +15,7 @@ from debias.trees.objectives import Objective
 from debias_adapters import YDF
 from debias_adapters.ydf import bags, refit
 from debias_adapters.ydf.columns import columns_of, dictionary
-from debias_adapters.ydf.objectives import margins_of, objective_of
+from debias_adapters.ydf.objectives import LOSSES, margins_of, objective_of
 from debias_adapters.ydf.reading import Trees
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _of_boosted(model: Any, trees: Trees, source: str) -> dict[str, Any]:
         "base": base,
         "averaged": False,
         "objective": objective,
-        "classes": _classes(model) if objective.has_response and model.task().name == "CLASSIFICATION" else None,
+        "classes": _classes(model) if name in LOSSES and model.task().name == "CLASSIFICATION" else None,
         "trees_a_round": base.size,
         "uniform_rows": bool(plain),
     }

@@ -106,10 +106,11 @@ def ablation(
     check_procedure(error, alpha)
     X = rows.table.matrix(ensemble)
     refuse_seen_rows(rows, "ablation", ". On out-of-bag rows, use mdi_oob")
-    if measure == "loss" and not ensemble.objective.has_loss:
-        raise CompositionError(
-            "ablation(measure='loss') needs the loss, and a custom objective gives only its gradient: leave measure out"
-        )
+    objective = ensemble.objective
+    if objective.compares_rows:
+        raise CompositionError(f"ablation needs the gradient of each row at any margin, and {objective.no_loss}")
+    if measure == "loss" and not objective.has_loss:
+        raise CompositionError(f"ablation(measure='loss') needs the loss, and {objective.no_loss}: leave measure out")
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
     figures, saved, n_dependent = _figures(ensemble, rows, X, group, measure, least_correlation)

@@ -124,6 +124,11 @@ def conditional_importance(
     _check_options(statistic, n_draws, sampler)
     check_procedure(error, alpha)
     refuse_seen_rows(rows, "conditional_importance")
+    if not ensemble.objective.predicts_response:
+        raise CompositionError(
+            "conditional_importance compares predictions with y, and those of this model are not on the scale of y "
+            f"({ensemble.objective.name})"
+        )
     grouping = Grouping.of(together, ensemble.feature_names)
     group, size = grouping.index, np.bincount(grouping.index)
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if rows.seed is None else int(rows.seed)

@@ -38,7 +38,7 @@ class Metric:
 
     def __init__(self, metric: str | Callable[..., float] | None, ensemble: TreeEnsemble, rows: Rows) -> None:
         self.ensemble = ensemble
-        if metric is None and not ensemble.objective.has_response:
+        if metric is None and not ensemble.objective.predicts_response:
             raise CompositionError(
                 f"this {ensemble.source} with objective {ensemble.objective.name!r} has no metric by default: "
                 "pass metric=, a function (estimator, X, y) -> number, higher is better, or the name of a scikit-learn "

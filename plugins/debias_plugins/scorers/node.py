@@ -230,6 +230,8 @@ def oob_loss(
     """
     if not isinstance(p_values, (bool, np.bool_)):
         raise CompositionError(f"p_values must be True or False, not {p_values!r}")
+    if ensemble.objective.compares_rows:
+        rows.refuse_running_loss()
     tested = _loss_by_rows(ensemble, rows, alpha, error) if p_values else {}
     if not ensemble.averaged:
         saved = rows.running_loss
