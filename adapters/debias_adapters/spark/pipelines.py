@@ -110,6 +110,7 @@ class LabelsOf:
     as_text: bool
 
     def __call__(self, y: Any) -> NDArray[Any]:
+        """Return labels or codes of shape (n_rows,)."""
         values = column_values(one_column(y)[:, None], 0)
         codes = codes_of(values, self.labels)
         if (codes < 0).any():
@@ -154,7 +155,7 @@ class Features:
         if len(self.layout.names) != self._width:
             raise UnsupportedModelError(
                 f"the stages of this Spark pipeline make {len(self.layout.names)} columns, but its trees were trained "
-                f"on {self._width}: some column of the frame is a vector, and no stage says of how many entries. {ALONE}"
+                f"on {self._width}: some column of the frame is a vector, and no stage says how long. {ALONE}"
             )
 
     def encode(self, X: Any) -> NDArray[np.float64]:
@@ -240,8 +241,8 @@ class _UserRows:
             missing = [name for name in features.columns if name not in names]
             if missing:
                 raise RowsError(
-                    f"X does not have all columns that the pipeline reads; missing: {listed(missing)}. Pass the columns "
-                    "that the pipeline was fitted to, with their names"
+                    f"X does not have all columns that the pipeline reads; missing: {listed(missing)}. Pass the "
+                    "columns that the pipeline was fitted to, with their names"
                 )
             self._place = {name: names.index(name) for name in features.columns}
         elif np.ndim(self._X) != 2 or np.shape(self._X)[1] != len(features.columns):

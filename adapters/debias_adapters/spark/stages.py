@@ -319,11 +319,13 @@ OF_ONE_COLUMN: dict[str, Callable[[Stage, int, Part], Part]] = {
 
 
 def _assembled(stage: Stage, parts: list[Part]) -> Part:
-    handles, values, names, sources = stage.params["handleInvalid"], [], [], []
+    values: list[NDArray[np.float64]] = []
+    names: list[str] = []
+    sources: list[int] = []
     for name, part in zip(stage.inputs, parts, strict=True):
         numbers = _numbers(stage, part)
-        if handles != "keep":
-            _refuse(stage, part, np.isnan(numbers).any(axis=1), "a missing value")
+        if stage.params["handleInvalid"] != "keep":
+            _refuse(stage, part, np.asarray(np.isnan(numbers).any(axis=1)), "a missing value")
         values.append(numbers)
         names += [f"{name}_{entry}" for entry in part.names] if part.is_vector else [name]
         sources += part.sources

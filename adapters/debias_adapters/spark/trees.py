@@ -194,12 +194,7 @@ class SparkTrees:
 
     def _counts_are_distinct(self) -> bool:
         """Whether a tree counts each training row at most once, and not as often as a bootstrap sample draws it."""
-        drawn_often = self.kind.startswith("RandomForest") and self.params.get("bootstrap", True)
-        return self.nodes.raw_count is not None and not (drawn_often and self._bags_differ())
-
-    def _bags_differ(self) -> bool:
-        """Whether Spark drew samples: it draws none for a forest of one tree."""
-        return self.tree_weights.size > 1 or float(self.params.get("subsamplingRate", 1.0)) < 1
+        return not (self.kind.startswith("RandomForest") and self.params.get("bootstrap", True))
 
     def _objective(self) -> Objective:
         loss = self.params.get("lossType", "squared")
