@@ -131,7 +131,7 @@ class SparkTrees:
             count=count,
             impurity=nodes.impurity,
             gain=np.where(is_leaf, 0.0, nodes.gain * weight) if self.boosted else None,
-            n_train=int(count[0]) if count is not None and self.params.get("subsamplingRate", 1.0) == 1 else None,
+            n_train=None if count is None or self.boosted or self._sampled() else int(count[0]),
             notes=(UNCOMPARED,) if self.live is None else (),
             source=self.source,
             version=self.version,
@@ -195,6 +195,10 @@ class SparkTrees:
     def _counts_are_distinct(self) -> bool:
         """Whether a tree counts each training row at most once, and not as often as a bootstrap sample draws it."""
         return not (self.kind.startswith("RandomForest") and self.params.get("bootstrap", True))
+
+    def _sampled(self) -> bool:
+        """Whether a tree saw a part of the training rows."""
+        return float(self.params.get("subsamplingRate", 1.0)) < 1
 
     def _objective(self) -> Objective:
         loss = self.params.get("lossType", "squared")
