@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+MOST = 1 << 24
+"""Largest number of categories of a feature, and of features. Spark needs memory for each in training."""
+
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
@@ -150,6 +153,7 @@ def _check_splits(nodes: Nodes) -> None:
     for wrong, fault in (
         ((nodes.left >= 0) & ~by_category & (lengths != 1), "splits on a number without one threshold"),
         (by_category & (has_wrong_category | (lengths == 0)), "splits on categories that do not exist"),
+        (by_category & (nodes.n_categories > MOST), f"splits on more than {MOST:,} categories"),
         (~np.isfinite(nodes.stats).all(axis=1), "has statistics that are not finite"),
     ):
         if wrong.any():

@@ -12,6 +12,7 @@ from debias.errors import UnsupportedModelError
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR, Objective
 from debias_adapters import SPARK
+from debias_adapters.spark.nodes import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,6 +186,8 @@ class SparkTrees:
             raise UnsupportedModelError(
                 f"this {self.source} is damaged: its nodes have {self.nodes.stats.shape[1]} statistics, not {wanted}"
             )
+        if not 0 < self.n_features <= MOST:
+            raise UnsupportedModelError(f"this {self.source} is damaged: it has {self.n_features} features")
         if (self.weight <= 0).any():
             raise UnsupportedModelError(f"this {self.source} has nodes without training weight")
         if self.nodes.start.size != self.tree_weights.size + 1 or not np.isfinite(self.tree_weights).all():
