@@ -128,7 +128,9 @@ def brute_force(name, n_features):
             value = [s / total for s in stats] if name == "forest" else [factor * weight * (node["prediction"] - start)]
             rule = () if node["leftChild"] < 0 else (node["split"]["featureIndex"], goes_left(node))
             children = {"left": node["leftChild"], "right": node["rightChild"]}
-            nodes.append(oracle.Node(value, total, *rule, **children, weight=total, impurity=node["impurity"]))
+            # Spark stores an impurity of -1 at leaves that it could not split.
+            impurity = 1 - sum(v**2 for v in value) if name == "forest" else stats[2] / total - (stats[1] / total) ** 2
+            nodes.append(oracle.Node(value, total, *rule, **children, weight=total, impurity=impurity))
         trees.append(oracle.Tree(nodes))
     loss, classes = ("logistic", ["no", "yes"]) if name == "odds" else ("squared_error", None)
     classes = ["no", "yes"] if name == "forest" else classes

@@ -348,7 +348,7 @@ def test_xgboost_on_spark(task, spark, tmp_path):
     from xgboost.spark import SparkXGBClassifier, SparkXGBRegressor
 
     kind, label = (SparkXGBClassifier, "label") if task == "classification" else (SparkXGBRegressor, "price")
-    X, frame = rows(1), framed(spark, rows(0))
+    X, frame = rows(1), spark.createDataFrame(rows(0))
     pipeline = Pipeline(stages=[*prepared(), kind(label_col=label, features_col="features", **XGB)]).fit(frame)
     y = X[response(kind.__name__)]
     (member,) = unwrap(pipeline, X, y)
@@ -370,7 +370,7 @@ def test_xgboost_on_spark_with_columns_by_name(spark, tmp_path):
     from xgboost.spark import SparkXGBRegressor
 
     known, X = ["a", "b", "floors"], rows(1)
-    frame = framed(spark, rows(0).astype({"floors": float}))
+    frame = spark.createDataFrame(rows(0).astype({"floors": float}))
     model = SparkXGBRegressor(features_col=known, label_col="price", **XGB).fit(frame)
     path = str(tmp_path / "model")
     model.write().save(path)

@@ -28,7 +28,7 @@ class Nodes:
         The nodes of tree ``t`` are ``start[t]:start[t + 1]``.
     left, right, feature : array of int64 of shape (n_nodes,)
         Children and split feature; -1 at leaves.
-    prediction, impurity, gain : array of float64 of shape (n_nodes,)
+    prediction, gain : array of float64 of shape (n_nodes,)
     stats : array of float64 of shape (n_nodes, n_stats)
         In-bag weight of each class; or, of numbers, the weight, the weighted sum and the weighted sum of squares.
     raw_count : array of int64 of shape (n_nodes,), or None
@@ -46,7 +46,6 @@ class Nodes:
     right: NDArray[np.int64]
     feature: NDArray[np.int64]
     prediction: NDArray[np.float64]
-    impurity: NDArray[np.float64]
     gain: NDArray[np.float64]
     stats: NDArray[np.float64]
     raw_count: NDArray[np.int64] | None
@@ -80,7 +79,7 @@ def joined(tree: NDArray[np.int64], columns: Mapping[str, Any]) -> Nodes:
     tree : array of int64 of shape (n_nodes,)
         The tree of each record.
     columns : mapping
-        ``id``, ``leftChild``, ``rightChild``, ``featureIndex``, ``prediction``, ``impurity``, ``gain``, ``rawCount``
+        ``id``, ``leftChild``, ``rightChild``, ``featureIndex``, ``prediction``, ``gain``, ``rawCount``
         (or None) and ``numCategories`` of each record, as arrays. ``impurityStats`` and ``leftCategoriesOrThreshold``
         are pairs of arrays: the length of each list, and the values of all.
 
@@ -107,7 +106,6 @@ def joined(tree: NDArray[np.int64], columns: Mapping[str, Any]) -> Nodes:
         right=np.asarray(columns["rightChild"], dtype=np.int64)[order],
         feature=np.asarray(columns["featureIndex"], dtype=np.int64)[order],
         prediction=np.asarray(columns["prediction"], dtype=np.float64)[order],
-        impurity=np.asarray(columns["impurity"], dtype=np.float64)[order],
         gain=np.asarray(columns["gain"], dtype=np.float64)[order],
         stats=np.asarray(stats, dtype=np.float64).reshape(number.size, -1)[order],
         raw_count=None if raw_count is None else np.asarray(raw_count, dtype=np.int64)[order],
@@ -127,7 +125,7 @@ def from_records(trees: list[list[dict[str, Any]]]) -> Nodes:
         "impurityStats": [record["impurityStats"] for record in records],
         "leftCategoriesOrThreshold": [split["leftCategoriesOrThreshold"] for split in splits],
     }
-    plain = ("id", "leftChild", "rightChild", "prediction", "impurity", "gain", "rawCount")
+    plain = ("id", "leftChild", "rightChild", "prediction", "gain", "rawCount")
     columns: dict[str, Any] = {name: [record[name] for record in records] for name in plain}
     columns |= {name: [split[name] for split in splits] for name in ("featureIndex", "numCategories")}
     for name, values in lists.items():

@@ -180,7 +180,7 @@ def _nodes(table: Any) -> Nodes:
     return joined(trees, columns)
 
 
-PLAIN = ("id", "leftChild", "rightChild", "prediction", "impurity", "gain", "rawCount", "featureIndex", "numCategories")
+PLAIN = ("id", "leftChild", "rightChild", "prediction", "gain", "rawCount", "featureIndex", "numCategories")
 
 
 def _array(column: Any) -> NDArray[Any]:

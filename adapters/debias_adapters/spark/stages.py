@@ -43,7 +43,7 @@ class Stage:
     @property
     def inputs(self) -> list[str]:
         """Names of the columns that it reads."""
-        return self._names("inputCol")
+        return self._names("inputCol") or [self.params["featuresCol"]]  # which selectors of columns have
 
     @property
     def outputs(self) -> list[str]:

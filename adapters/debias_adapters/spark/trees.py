@@ -84,6 +84,17 @@ class SparkTrees:
         return self.nodes.stats.sum(axis=1) if of_classes else self.nodes.stats[:, 0]
 
     @property
+    def impurity(self) -> NDArray[np.float64]:
+        """In-bag impurity of each node, from its statistics: Spark stores -1 at leaves that it could not split."""
+        if not self.n_classes or self.boosted:
+            _, total, of_squares = self.nodes.stats.T
+            return np.maximum((of_squares - total**2 / self.weight) / self.weight, 0.0)
+        shares = self.nodes.stats / self.weight[:, None]
+        if self.params["impurity"] == "entropy":
+            return 0.0 - np.sum(shares * np.log2(shares, out=np.zeros_like(shares), where=shares > 0), axis=1)
+        return np.asarray(1 - (shares**2).sum(axis=1))
+
+    @property
     def value(self) -> NDArray[np.float64]:
         """Output of each tree at each node, shape (n_nodes, width): class shares, means, or steps of the margin."""
         if self.n_classes and not self.boosted:
@@ -130,7 +141,7 @@ class SparkTrees:
             mean_values=not self.boosted,
             weight=weight,
             count=count,
-            impurity=nodes.impurity,
+            impurity=self.impurity,
             gain=np.where(is_leaf, 0.0, nodes.gain * weight) if self.boosted else None,
             n_train=None if count is None or self.boosted or self._sampled() else int(count[0]),
             notes=(UNCOMPARED,) if self.live is None else (),
@@ -186,6 +197,8 @@ class SparkTrees:
             raise UnsupportedModelError(
                 f"this {self.source} is damaged: its nodes have {self.nodes.stats.shape[1]} statistics, not {wanted}"
             )
+        if self.params.get("impurity") not in ("gini", "entropy", "variance"):
+            raise UnsupportedModelError(f"this {self.source} has impurity={self.params.get('impurity')!r}")
         if not 0 < self.n_features <= MOST:
             raise UnsupportedModelError(f"this {self.source} is damaged: it has {self.n_features} features")
         if (self.weight <= 0).any():
