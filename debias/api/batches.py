@@ -15,7 +15,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
 from debias.errors import CompositionError, InBagUnavailableError, RowsError
-from debias.models.wrappers import is_wrapper, unwrap, warn_of_version
+from debias.models.wrappers import is_wrapper, unwrap, warn_of_version, without_shells
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
 from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
@@ -196,7 +196,8 @@ class Stream:
                 response_checked, self.response_warnings = True, _response_warnings(rows)
 
     def _encoder(self, ensemble: TreeEnsemble) -> _Encoder:
-        return _Encoder(self.request.model, self.number, self.member.model, ensemble, self.request.n_jobs)
+        outer = without_shells(self.request.model)
+        return _Encoder(outer, self.number, self.member.model, ensemble, self.request.n_jobs)
 
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Yield the rows of each batch, encoded."""

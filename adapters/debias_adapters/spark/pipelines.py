@@ -14,7 +14,7 @@ from debias.data.user_columns import column_values
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.text import listed
-from debias_adapters.spark.stages import Part, Stage, applied, codes_of, vector_width
+from debias_adapters.spark.stages import ALONE, Part, Stage, applied, codes_of, refuse_hidden_columns, vector_width
 from debias_adapters.spark.trees import SparkTrees
 
 if TYPE_CHECKING:
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Reader = Callable[[str, int | None], Part]
-
-ALONE = (
-    "Let Spark transform the rows, and score the last model alone (pipeline.stages[-1]) with the entries of its vector "
-    "as columns"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +144,8 @@ class Features:
     def __init__(self, stages: tuple[Stage, ...], position: int) -> None:
         self._stages, self._position = stages, position
         self._width = n_features_of(stages[position].model)
+        for stage in stages[:position]:
+            refuse_hidden_columns(stage)
         register = _Register()
         self.layout = self._made(register)
         self.columns, self.vector = tuple(register.columns), register.vector

@@ -18,6 +18,11 @@ from debias.text import listed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+ALONE = (
+    "Let Spark transform the rows, and score the last model alone (pipeline.stages[-1]) with the entries of its vector "
+    "as columns"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Stage:
@@ -43,7 +48,8 @@ class Stage:
     @property
     def inputs(self) -> list[str]:
         """Names of the columns that it reads."""
-        return self._names("inputCol") or [self.params["featuresCol"]]  # which selectors of columns have
+        of_selectors = [self.params["featuresCol"]] if "featuresCol" in self.params else []
+        return self._names("inputCol") or of_selectors
 
     @property
     def outputs(self) -> list[str]:
@@ -143,13 +149,20 @@ def applied(stage: Stage, number: int, parts: list[Part]) -> Part:
     if stage.kind == "VectorAssembler":
         return _assembled(stage, parts)
     if stage.kind not in OF_ONE_COLUMN:
-        known = listed([*OF_ONE_COLUMN, "VectorAssembler"])
         raise UnsupportedModelError(
-            f"the pipeline makes column {stage.outputs[number] if stage.outputs else '?'!r} by a {stage.kind}, which "
-            f"debias cannot repeat. It knows {known}. Let Spark transform the rows, and score the last model alone "
-            "(pipeline.stages[-1]) with the entries of its vector as columns"
+            f"the pipeline makes column {stage.outputs[number]!r} by a {stage.kind}, which debias cannot repeat. "
+            f"{KNOWN}. {ALONE}"
         )
     return OF_ONE_COLUMN[stage.kind](stage, number, parts[0])
+
+
+def refuse_hidden_columns(stage: Stage) -> None:
+    """Raise an UnsupportedModelError if a stage may change any columns: it does not name those that it makes."""
+    if not stage.outputs and stage.kind not in OF_ONE_COLUMN:
+        raise UnsupportedModelError(
+            f"the pipeline has a {stage.kind} before its trees, which debias cannot repeat: it does not say which "
+            f"columns it makes. {KNOWN}. {ALONE}"
+        )
 
 
 def vector_width(stage: Stage) -> int | None:
@@ -316,6 +329,7 @@ OF_ONE_COLUMN: dict[str, Callable[[Stage, int, Part], Part]] = {
     "VarianceThresholdSelectorModel": _selected,
 }
 """What a stage makes of one of its columns."""
+KNOWN = f"debias knows {listed([*OF_ONE_COLUMN, 'VectorAssembler'])}"
 
 
 def _assembled(stage: Stage, parts: list[Part]) -> Part:
