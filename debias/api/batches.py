@@ -84,8 +84,7 @@ def prepared_batches(
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, request, member.ensemble)
         else:
-            named = member.ensemble.named and not is_wrapper(request.model)
-            wanted = member.ensemble.feature_names if named else None
+            wanted = _columns_read(request.model, member)
             source = source_of(X, request.y, request.sample_weight, wanted, log)
         sums = X if isinstance(X, NodeSums) else None
         streams.append(Stream(source, sums, member, number, request, log))
@@ -99,6 +98,13 @@ def prepared_batches(
     for stream in streams:
         rows = stream.rows(running_loss_needed(scorers))
         yield stream.member, rows, stream.evidence_of(rows), stream.log
+
+
+def _columns_read(model: Any, member: Member) -> tuple[str, ...] | None:
+    """Return the columns of X that a model reads; None if it does not know them by name."""
+    if member.layers and member.named:
+        return member.sources
+    return member.ensemble.feature_names if member.ensemble.named and not is_wrapper(model) else None
 
 
 def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble) -> None:

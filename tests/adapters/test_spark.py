@@ -296,15 +296,32 @@ def test_the_best_model_of_a_search(spark, tmp_path):
     np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_a_model_on_a_connect_server_is_refused_with_what_to_do(spark_sessions, fitted, tmp_path):
-    from pyspark.ml.classification import RandomForestClassificationModel
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_a_model_on_a_connect_server_is_refused_with_what_to_do(spark_sessions, monkeypatch, tmp_path):
+    from pyspark.ml import Pipeline
+    from pyspark.ml.feature import VectorAssembler
 
-    remote = SimpleNamespace(ref_id="1")
-    model = RandomForestClassificationModel.__new__(RandomForestClassificationModel)
-    model.__dict__.update(fitted("RandomForestClassifier").stages[-1].__dict__, _java_obj=remote)
-    with pytest.raises(debias.UnsupportedModelError, match=r"Spark Connect.*write\(\)\.save\(path\)"):
-        debias.score(model, np.zeros((5, 8)), np.zeros(5))
-    model._java_obj = None  # nothing of Java is to be freed
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    X, path = rows(1), str(tmp_path / "model")
+    stages = [VectorAssembler(inputCols=["a", "floors"], outputCol="features"), estimator("GBTRegressor")]
+    model = Pipeline(stages=stages).fit(spark_sessions[1].createDataFrame(rows(0)))
+    for each in (model, model.stages[-1]):
+        with pytest.raises(debias.UnsupportedModelError, match=r"Spark Connect.*write\(\)\.save\(path\)"):
+            debias.score(each, X, X["price"], rows="held-out")
+    model.write().save(path)
+    assert debias.score(debias.load_model(path), X, X["price"], rows="held-out").feature_names == ("a", "floors")
+
+
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "GBTRegressor"])
+def test_a_fitted_pipeline_scores_a_spark_frame(name, fitted, spark_sessions):
+    pytest.importorskip("debias.data.spark_rows")
+    X, column = rows(1).assign(day=pd.Timestamp("2020-01-01")), response(name)  # a column that the model does not read
+    expected = debias.score(fitted(name), X, X[column], rows="held-out")
+    for session in spark_sessions:
+        found = debias.score(fitted(name), session.createDataFrame(X), column, rows="held-out")
+        assert found.feature_names == expected.feature_names
+        np.testing.assert_allclose(found.values, expected.values, rtol=0, atol=1e-12)
 
 
 def test_fitted_models_are_unwrapped_to_what_other_processes_can_read(fitted):
