@@ -62,7 +62,9 @@ def read() -> dict[tuple[str, str], str]:
 if __name__ == "__main__":
     outcomes = Outcomes()
     PAGE.unlink(missing_ok=True)  # without a page the tests record what they find
-    status = pytest.main(["-q", "-p", "no:cacheprovider", str(ROOT / "tests/adapters/test_support.py")], [outcomes])
+    status = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "-m", "not slow", str(ROOT / "tests/adapters/test_support.py")], [outcomes]
+    )
     if status == 0:
         PAGE.write_text(page(outcomes.cells))
     sys.exit(status)
