@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.data.response import one_column
-from debias.data.table import names_of_columns
 from debias.data.user_columns import column_values
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
@@ -106,7 +104,10 @@ class LabelsOf:
 
     def __call__(self, y: Any) -> NDArray[Any]:
         """Return labels or codes of shape (n_rows,)."""
-        values = column_values(one_column(y)[:, None], 0)
+        columns = np.asarray(y, dtype=object).reshape(len(y), -1)
+        if columns.shape[1] != 1:
+            raise RowsError(f"y must have one value per row; it has {columns.shape[1]} columns")
+        values = column_values(columns, 0)
         codes = codes_of(values, self.labels)
         if (codes < 0).any():
             row = int((codes < 0).argmax())
@@ -232,7 +233,7 @@ class _UserRows:
             raise RowsError("X is a lazy frame; collect() it first")
         self._frame = frame if isinstance(frame, nw.DataFrame) else None
         self._X = X.toarray() if hasattr(X, "tocsr") else X
-        self._columns, names = features.columns, names_of_columns(X)
+        self._columns, names = features.columns, None if self._frame is None else self._frame.columns
         self._place = {name: k for k, name in enumerate(features.columns)}
         if names is not None and features.vector is None:
             missing = [name for name in features.columns if name not in names]
