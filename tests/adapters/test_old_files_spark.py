@@ -232,3 +232,19 @@ def test_a_label_of_y_that_the_pipeline_never_saw(saved):
     X, y = rows("forest")
     with pytest.raises(debias.RowsError, match=r"the label 'maybe' \(row 0\), which the pipeline never saw"):
         debias.score(saved("forest"), X, ["maybe", *y[1:]], rows="held-out")
+
+
+def test_numbers_are_looked_up_by_value():
+    from debias_adapters.spark.pipelines import LabelsOf
+    from debias_adapters.spark.stages import codes_of
+
+    numbers = np.array([0.0, 1.0, 1e7, np.nan, 2.0])
+    np.testing.assert_array_equal(codes_of(numbers, ["1.0", "0.0", "1.0E7", "none"]), [1, 0, 2, -1, -1])
+    np.testing.assert_array_equal(codes_of(np.array([1.0, 0.0]), ["false", "true"]), [1, 0])
+    np.testing.assert_array_equal(codes_of(np.array(["b", None, "c"], dtype=object), ["a", "b"]), [1, -1, -1])
+    with pytest.raises(debias.RowsError, match="stand for one number"):
+        codes_of(numbers, ["1", "1.0"])
+    assert LabelsOf(("1", "0"), as_text=True)(pd.Series([0, 1])).tolist() == ["0", "1"]
+    assert LabelsOf(("yes", "no"), as_text=False)(["no", "yes"]).tolist() == [1, 0]
+    with pytest.raises(debias.RowsError, match="one value per row; it has 2 columns"):
+        LabelsOf(("1", "0"), as_text=True)(np.zeros((2, 2)))
