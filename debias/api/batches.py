@@ -15,7 +15,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
 from debias.errors import CompositionError, InBagUnavailableError, RowsError
-from debias.models.wrappers import is_wrapper, unwrap, warn_of_version
+from debias.models.wrappers import is_wrapper, unwrap, warn_of_version, without_shells
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
 from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
@@ -84,8 +84,7 @@ def prepared_batches(
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, request, member.ensemble)
         else:
-            named = member.ensemble.named and not is_wrapper(request.model)
-            wanted = member.ensemble.feature_names if named else None
+            wanted = _columns_read(request.model, member)
             source = source_of(X, request.y, request.sample_weight, wanted, log)
         sums = X if isinstance(X, NodeSums) else None
         streams.append(Stream(source, sums, member, number, request, log))
@@ -99,6 +98,13 @@ def prepared_batches(
     for stream in streams:
         rows = stream.rows(running_loss_needed(scorers))
         yield stream.member, rows, stream.evidence_of(rows), stream.log
+
+
+def _columns_read(model: Any, member: Member) -> tuple[str, ...] | None:
+    """Return the columns of X that a model reads; None if it does not know them by name."""
+    if member.layers and member.named:
+        return member.sources
+    return member.ensemble.feature_names if member.ensemble.named and not is_wrapper(model) else None
 
 
 def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble) -> None:
@@ -198,7 +204,8 @@ class Stream:
                 response_checked, self.response_warnings = True, _response_warnings(rows)
 
     def _encoder(self, ensemble: TreeEnsemble) -> _Encoder:
-        return _Encoder(self.request.model, self.number, self.member.model, ensemble, self.request.n_jobs)
+        outer = without_shells(self.request.model)
+        return _Encoder(outer, self.number, self.member.model, ensemble, self.request.n_jobs)
 
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Yield the rows of each batch, encoded."""

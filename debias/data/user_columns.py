@@ -46,6 +46,17 @@ def column_values(X: Any, position: int) -> NDArray[Any]:
     array of shape (n_rows,)
         float64 with NaN where missing, if all other values are numbers, and the column is not one of categories; else
         objects, with None where missing.
+
+    Raises
+    ------
+    IndexError
+        There is no such column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column_values(np.array([["Bonn", 3], [None, 4]], dtype=object), 0)
+    array(['Bonn', None], dtype=object)
     """
     import narwhals.stable.v2 as nw
 

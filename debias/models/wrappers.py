@@ -265,6 +265,33 @@ def is_wrapper(model: Any) -> bool:
     return model is not None and plugin_manager().hook.debias_unwrap(model=model) is not None
 
 
+def without_shells(model: Any) -> Any:
+    """Return the model inside wrappers that change nothing: not X, not its columns, not y.
+
+    It is what other processes need of a model. A fitted model of Spark, for example, holds objects of Java, which
+    cannot be sent; the model inside has its trees as data.
+
+    Parameters
+    ----------
+    model : object
+
+    Returns
+    -------
+    object
+        The model itself, if it is not such a wrapper.
+    """
+    from debias.hooks.registry import plugin_manager
+
+    while True:
+        unwrapped = plugin_manager().hook.debias_unwrap(model=model)
+        if unwrapped is None or len(unwrapped.inner) != 1:
+            return model
+        (inner,) = unwrapped.inner
+        if any(each is not None for each in (inner.transform, inner.response, inner.columns, inner.resampled)):
+            return model
+        model = inner.model
+
+
 def names_of(members: list[Member]) -> list[str]:
     """Return a unique name for each member of a model: its names below the shared path, the innermost first."""
     paths = [member.path[1::2] for member in members]

@@ -14,7 +14,7 @@ from support import families
 ROOT = Path(__file__).parents[2]
 ROOMS = sorted(folder for folder in (ROOT / "adapters/debias_adapters").iterdir() if (folder / "__init__.py").exists())
 CORE = sorted(path for path in (ROOT / "debias").rglob("*.py") if "benchmarks" not in path.parts)
-NOT_OF_MODELS = {"numpy", "scipy", "pandas", "narwhals", "joblib"}
+NOT_OF_MODELS = {"numpy", "scipy", "pandas", "narwhals", "joblib", "pyarrow", "pyspark", "spark"}
 """Libraries that adapters and the core use alike."""
 OF_MODELS = {"model", "estimator", "booster", "forest"}
 FORMATS = {"debias/models/files.py": {"sklearn", "xgboost", "lightgbm"}}

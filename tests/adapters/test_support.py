@@ -19,7 +19,8 @@ PAGE = support_table.read()
 def fitted(family, **columns):
     X, y = families.rows(0, **columns)
     response = families.response(family, y)
-    return families.FAMILIES[family]().fit(X, response), X, response
+    made = {**families.FAMILIES, **families.ON_SPARK}[family]()
+    return made.fit(X, response), X, response
 
 
 def fresh_rows(family, **columns):
@@ -87,8 +88,12 @@ CAPABILITIES = {
 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")  # of columns in another order
 @pytest.mark.parametrize("capability", support_table.CAPABILITIES)
-@pytest.mark.parametrize("family", families.FAMILIES)
-def test_the_table_of_support_holds(family, capability, record_property):
+@pytest.mark.parametrize(
+    "family", [*families.FAMILIES, *(pytest.param(each, marks=pytest.mark.integration) for each in families.ON_SPARK)]
+)
+def test_the_table_of_support_holds(family, capability, record_property, request):
+    if family in families.ON_SPARK:
+        request.getfixturevalue("spark")
     record_property("family", family)
     record_property("capability", capability)
     if lacks := lacking(family, capability):
@@ -112,6 +117,8 @@ def test_the_table_of_support_holds(family, capability, record_property):
 
 def lacking(family, capability):
     """Return what the installed version of the library lacks, so that debias must refuse; None if nothing."""
+    if family in families.ON_SPARK:
+        return None
     of_booster = family.startswith(("Hist", "Gradient", "XGBoost", "LightGBM", "CatBoost"))
     if capability == "missing" and not IN_FORESTS and not of_booster:
         return f"scikit-learn {version('scikit-learn')}: {WHY}"

@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeRegressor
 
+import debias
 from support import simulated
 from support.versions import at_least
 
@@ -150,6 +151,31 @@ class AutoGluonPredictor:
             )
 
 
+class Spark:
+    """A pipeline of Spark ML, saved and loaded. It needs the session of the fixture `spark`."""
+
+    def __init__(self, **settings):
+        self.settings = settings
+
+    def fit(self, X, y):
+        from pyspark.ml import Pipeline, feature, regression
+        from pyspark.sql import SparkSession
+
+        texts, numbers = list(X.select_dtypes("category")), list(X.select_dtypes("number"))
+        frame = X.astype(dict.fromkeys(texts, str)).assign(y=y)
+        codes, whole = [f"{name}_code" for name in texts], [f"{name}_whole" for name in numbers]
+        stages = [
+            feature.Imputer(inputCols=numbers, outputCols=whole),
+            *([feature.StringIndexer(inputCols=texts, outputCols=codes, handleInvalid="keep")] if texts else []),
+            feature.VectorAssembler(inputCols=whole + codes, outputCol="features"),
+            getattr(regression, self.settings["kind"])(labelCol="y", seed=0, maxDepth=4, **self.settings["size"]),
+        ]
+        fitted = Pipeline(stages=stages).fit(SparkSession.active().createDataFrame(frame).coalesce(1))
+        with tempfile.TemporaryDirectory() as folder:
+            fitted.write().save(folder + "/model")
+            return debias.load_model(folder + "/model")
+
+
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
 FAMILIES = {
     "RandomForest": forest,
@@ -193,6 +219,12 @@ FAMILIES = {
     "VotingRegressor": lambda: ensemble.VotingRegressor([("one", piped()), ("two", piped())], weights=[1, 2]),
     "StackingRegressor": lambda: ensemble.StackingRegressor([("one", piped())], LinearRegression(), cv=2),
 }
+
+ON_SPARK = {
+    "Spark ML random forest": lambda: Spark(kind="RandomForestRegressor", size={"numTrees": 5}),
+    "Spark ML boosted trees": lambda: Spark(kind="GBTRegressor", size={"maxIter": 5}),
+}
+"""Families that need the fixture `spark`: their tests are marked integration."""
 
 
 UNNAMED = {"treelite"}

@@ -67,7 +67,9 @@ if __name__ == "__main__":
     for (family, capability), cell in read().items():
         before.setdefault(family, {})[capability] = cell
     PAGE.unlink(missing_ok=True)  # without a page the tests record what they find
-    status = pytest.main(["-q", "-p", "no:cacheprovider", str(ROOT / "tests/adapters/test_support.py")], [outcomes])
+    status = pytest.main(
+        ["-q", "-p", "no:cacheprovider", "-m", "not slow", str(ROOT / "tests/adapters/test_support.py")], [outcomes]
+    )
     if status == 0:
         not_installed = {family: before[family] for family in NOT_ALWAYS_INSTALLED & before.keys()}
         PAGE.write_text(page({**not_installed, **outcomes.cells}))
