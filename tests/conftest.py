@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRegressor
 
 from debias import _cython_shared
+from support.spark import sessions
 
 CHECKOUT = Path(__file__).parent.parent
 ROOMS = ("debias", "adapters/debias_adapters", "plugins/debias_plugins")
@@ -54,3 +55,16 @@ def models():
         return kinds[library][task](**({"n_estimators": 40, "random_state": 0, "n_jobs": 1} | settings))
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark_sessions(tmp_path_factory):
+    """A classic and a Connect session of Spark, which starts once; skipped without Spark or Java."""
+    with sessions(tmp_path_factory.mktemp("spark")) as both:
+        yield both
+
+
+@pytest.fixture
+def spark(spark_sessions):
+    """The classic session of Spark."""
+    return spark_sessions[0]
