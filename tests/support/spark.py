@@ -64,7 +64,17 @@ def sessions(folder, master=f"local[{PARTITIONS}]", **settings):
             yield classic, connect
             connect.stop()
         finally:
-            classic.stop()
+            _stop(classic)
+
+
+def _stop(classic):
+    """Stop Spark and its Java process, which pyspark would leave to the end of Python."""
+    gateway = classic.sparkContext._gateway
+    classic.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    type(classic.sparkContext)._gateway = type(classic.sparkContext)._jvm = None
 
 
 def _free_port():
