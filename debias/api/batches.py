@@ -166,7 +166,15 @@ class Stream:
         if self.member.train is not None:
             model, passed = self.member.model, self.member.train
             train = training_rows(sums.ensemble, model, passed, request.n_jobs, self.log, known=False)
-        return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed)
+        digest = self._digest(sums)
+        return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed, digest)
+
+    def _digest(self, sums: NodeSums) -> str:
+        """Return a digest of the rows after the first pass; without a pass, one of the sums."""
+        if self.first_pass is not None:
+            return self.first_pass[1]
+        known = sums.state()["totals"] if self.first_parts is None else self.first_parts
+        return blake3(known.tobytes()).hexdigest()
 
     def evidence_of(self, rows: SummedRows) -> EvidenceOf:
         """Return a function that makes the evidence of a test, with another pass over the rows."""
@@ -202,10 +210,10 @@ class Stream:
             return None
         if self.first_parts is not None and (self.first_parts != total.digest).any():
             raise RowsError(
-                f"the frame gave other rows in a later pass than in the first ({total.digest[0]} and "
-                f"{self.first_parts[0]} rows, with other values): it is computed anew for each pass, and not in the same "
-                "way, as after sample() or rand() without a seed. Write it to a file and read that, or keep it in memory "
-                "(.cache() of Spark, .persist() of Dask)"
+                f"the frame gave other rows in a later pass than in the first ({total.digest[0]} instead of "
+                f"{self.first_parts[0]} rows, or other values): it is computed anew for each pass, and differs, as after "
+                "sample() or rand() without a seed. Write it to a file and read that, or keep it in memory (.cache() of "
+                "Spark, .persist() of Dask)"
             )
         self.first_parts = total.digest
         self.response_warnings = self.response_warnings or total.response_warnings or ()
@@ -250,8 +258,8 @@ class Stream:
         if not isinstance(self.source, Source):
             if rows == "oob":
                 raise RowsError(
-                    "rows='oob' needs the training rows in training order, and the rows of a Spark frame have no order: "
-                    f"pass rows the model has not seen, or the training rows in memory or as a file"
+                    "rows='oob' needs the training rows in training order, and the rows of a Spark frame have none: "
+                    "pass rows the model has not seen, or the training rows in memory or as a file"
                 )
             return None
         if self.source.once:
@@ -346,10 +354,10 @@ def _response_warnings(rows: Rows) -> tuple[str, ...]:
 def _partial_moments(shared: tuple[_Encoder, Steps], batches: Iterable[Batch]) -> _Part:
     """Return the sums of powers of contributions over one partition."""
     encoder, steps = shared
-    moments, digest = np.float64(0.0), np.zeros(2, dtype=np.uint64)
+    moments, digest = steps.moments([]), np.zeros(2, dtype=np.uint64)
     for batch in batches:
         rows = encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)
-        moments = moments + steps.moments([rows])
+        moments += steps.moments([rows])
         digest += unordered_digest(rows)
     return _Part(moments, digest, [])
 

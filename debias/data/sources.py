@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of
 from debias.data.dask_rows import DaskRows, is_dask
-from debias.data.spark_rows import SparkRows, is_spark
+from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def is_source(X: Any, y: Any) -> bool:
     X, y
         As for :func:`debias.score`.
     """
-    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X) or is_spark(X):
+    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X) or isinstance(X, SparkFrame):
         return True
     if y is not None or not isinstance(X, Iterable) or any(hasattr(X, name) for name in ("shape", "__dataframe__")):
         return False
@@ -44,7 +44,7 @@ def source_of(
 
     Parameters
     ----------
-    X : str, Path, pyarrow dataset, Dask data frame or array, Spark frame, or iterable of (X, y) or (X, y, weight)
+    X : str, Path, pyarrow dataset, Dask data frame or array, SparkFrame, or iterable of (X, y) or (X, y, weight)
     y, sample_weight : str, Dask collection or None
         For a file, dataset or Spark frame, the names of the columns with the response and the weights. For Dask, such
         names or collections. Otherwise None.
@@ -66,11 +66,16 @@ def source_of(
         return _Columns(X, "the dataset", y, sample_weight, wanted, log)
     if is_dask(X):
         return DaskRows(X, y, sample_weight, wanted, log)
-    if is_spark(X):
-        return SparkRows(X, y, sample_weight, wanted, log)
+    if isinstance(X, SparkFrame):
+        return SparkRows(X.frame, y, sample_weight, wanted, log)
     if sample_weight is not None:
         raise RowsError("rows in batches must contain their weights: yield (X, y, weight), and leave out sample_weight")
     return _Batches(X)
+
+
+def in_memory(X: Any) -> str:
+    """Return the advice to pass rows in memory, in words for the user of this source."""
+    return f"pass rows in memory, {SAMPLE}" if isinstance(X, SparkFrame) else "pass X and y in memory"
 
 
 class _Columns:

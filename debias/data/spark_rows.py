@@ -1,8 +1,8 @@
 """Rows of a Spark data frame: its workers compute node sums of its partitions, and only sums come back.
 
-A task reads the partition in Arrow batches and returns one row: the number of the partition, and its sum as bytes. Later
-tasks add these in groups, always in the same order, so that the same frame gives the same numbers, also after a task
-was repeated. Spark plans and runs all tasks, in this process, on a cluster, or behind Spark Connect.
+A task reads its partition in Arrow batches and returns one row: the number of the partition, and its sum as bytes.
+Later tasks add these in groups, always in the same order, so that the same frame gives the same numbers, also after a
+task was repeated. Spark plans and runs all tasks, on this machine, on a cluster, or behind Spark Connect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
-import numpy as np
 from blake3 import blake3
 
 from debias.data.batches import ROWS_AT_ONCE, Batch, features_of
@@ -47,12 +46,38 @@ def is_spark(X: Any) -> bool:
     return _is_connect(X) or _is(X, "pyspark.sql", "DataFrame") or _is(X, "pyspark.pandas", "DataFrame")
 
 
+def refuse_spark(X: Any) -> None:
+    """Raise a RowsError if X is a Spark frame, where rows in memory are needed."""
+    if is_spark(X) or isinstance(X, SparkFrame):
+        raise RowsError(
+            f"X is a Spark frame, and this needs all rows in memory: pass a sample, {SAMPLE}. debias.score and "
+            "debias.audit take Spark frames, for scorers that need only sums at the nodes, such as mdi_oob"
+        )
+
+
+class SparkFrame:
+    """A Spark frame behind an object of its own: a frame of Spark Connect seems to have every attribute.
+
+    Parameters
+    ----------
+    frame : DataFrame of Spark, Spark Connect or pandas on Spark
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame.to_spark() if _is(frame, "pyspark.pandas", "DataFrame") else frame
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.frame.columns)
+
+
 class SparkRows:
     """The rows of a Spark data frame.
 
     Parameters
     ----------
-    X : pyspark DataFrame
+    X : DataFrame of Spark or Spark Connect
     y, sample_weight : str
         Names of columns of X; `sample_weight` may be None.
     wanted : tuple of str, or None
@@ -69,8 +94,6 @@ class SparkRows:
     once = False
 
     def __init__(self, X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog) -> None:
-        if _is(X, "pyspark.pandas", "DataFrame"):
-            X = X.to_spark()
         if X.isStreaming:
             raise RowsError(
                 "a streaming frame of Spark has no end. Add its rows up in foreachBatch, with debias.NodeSums, or pass "

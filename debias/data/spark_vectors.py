@@ -51,7 +51,9 @@ def names_in_vector(field: Any) -> list[str] | None:
     by_kind = field.metadata.get("ml_attr", {}).get("attrs", {})
     attributes = sorted((each for of_kind in by_kind.values() for each in of_kind), key=lambda each: each["idx"])
     names = [each.get("name") for each in attributes]
-    complete = [each["idx"] for each in attributes] == list(range(field.metadata.get("ml_attr", {}).get("num_attrs", 0)))
+    complete = [each["idx"] for each in attributes] == list(
+        range(field.metadata.get("ml_attr", {}).get("num_attrs", 0))
+    )
     return names if names and complete and None not in names else None
 
 
