@@ -211,9 +211,9 @@ class Stream:
         if self.first_parts is not None and (self.first_parts != total.digest).any():
             raise RowsError(
                 f"the frame gave other rows in a later pass than in the first ({total.digest[0]} instead of "
-                f"{self.first_parts[0]} rows, or other values): it is computed anew for each pass, and differs, as after "
-                "sample() or rand() without a seed. Write it to a file and read that, or keep it in memory (.cache() of "
-                "Spark, .persist() of Dask)"
+                f"{self.first_parts[0]} rows, or other values): it is computed anew for each pass, and differs, as "
+                "after sample() or rand() without a seed. Write it to a file and read that, or keep it in memory "
+                "(.cache() of Spark, .persist() of Dask)"
             )
         self.first_parts = total.digest
         self.response_warnings = self.response_warnings or total.response_warnings or ()

@@ -48,13 +48,11 @@ def names_in_vector(field: Any) -> list[str] | None:
     ----------
     field : pyspark StructField
     """
-    by_kind = field.metadata.get("ml_attr", {}).get("attrs", {})
-    attributes = sorted((each for of_kind in by_kind.values() for each in of_kind), key=lambda each: each["idx"])
-    names = [each.get("name") for each in attributes]
-    complete = [each["idx"] for each in attributes] == list(
-        range(field.metadata.get("ml_attr", {}).get("num_attrs", 0))
-    )
-    return names if names and complete and None not in names else None
+    about = field.metadata.get("ml_attr", {})
+    attributes = [each for of_kind in about.get("attrs", {}).values() for each in of_kind]
+    name_of = {each["idx"]: each["name"] for each in attributes if "name" in each}
+    complete = name_of and sorted(name_of) == list(range(about.get("num_attrs", 0)))
+    return [name_of[k] for k in sorted(name_of)] if complete else None
 
 
 def _of_equal_length(lists: Any) -> NDArray[np.float64]:
