@@ -32,7 +32,7 @@ def vectors(column: Any) -> NDArray[np.float64]:
     column = column.combine_chunks()
     if column.null_count:
         raise RowsError("the column of vectors has missing ones: leave out these rows")
-    if not hasattr(column.type, "field"):  # lists of numbers
+    if not hasattr(column, "field"):  # lists of numbers
         return _of_equal_length(column)
     stored = {name: column.field(name) for name in ("type", "size", "indices", "values")}
     dense = stored["type"].to_numpy() == 1
