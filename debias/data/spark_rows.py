@@ -37,7 +37,8 @@ TAKEN = ("double", "float", "long", "integer", "short", "byte", "boolean", "stri
 """Types of columns that are taken as they are."""
 TO_NUMBERS = ("decimal", "void")
 """Types of columns that are converted to float64."""
-VECTORS = ("vector", "array")
+VECTORS = ("vectorudt", "array")
+"""Types of columns that may hold all features of a row."""
 SAMPLE = "for example rows = df.sample(fraction=0.01, seed=0).limit(20_000).toPandas()"
 
 
