@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -107,6 +108,9 @@ class SparkRows:
                 raise RowsError(f"the Spark frame has no column {column!r} for {argument}; it has {listed(X.columns)}")
         if y == sample_weight:
             raise RowsError(f"column {y!r} of the Spark frame cannot be both the response and the weights")
+        twice = sorted(name for name, times in Counter(X.columns).items() if times > 1)
+        if twice:
+            raise RowsError(f"the Spark frame has columns of the same name: {listed(twice)}")
         features = features_of(X.columns, {y, sample_weight}, wanted, "the Spark frame", log)
         types = {field.name: field.dataType.typeName().split("(")[0].split(" ")[0] for field in X.schema.fields}
         self._columns = _Columns(features, y, sample_weight)

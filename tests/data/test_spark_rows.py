@@ -196,6 +196,7 @@ def test_wrong_use_is_refused(spark, frame, on_spark):
         (df.withColumn("d", F.array(F.array("a"))).withColumn("c", F.lit("x")), r"d \(array\)"),
         (df.withColumn("number", F.expr("nullif(number, number)")), "y is missing or infinite in"),
         (df.filter("a > 1e9"), "no evaluation rows"),
+        (df.select("*", "a"), "columns of the same name: a"),
         (spark.readStream.format("rate").load(), "streaming frame of Spark has no end"),
     ):
         with pytest.raises(debias.RowsError, match=match):
