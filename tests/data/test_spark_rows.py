@@ -216,7 +216,7 @@ def test_wrong_use_is_refused(spark, frame, on_spark):
             with pytest.raises(debias.DebiasError, match=r"df\.sample\(fraction=0\.01, seed=0\)"):
                 call()
     with pytest.raises(debias.ProvenanceError):
-        debias.score(forest, spark.createDataFrame(train[[*NUMBERS, "number"]]), "number", rows="held-out")
+        debias.score(forest, spark.createDataFrame(train[[*NUMBERS, "number"]]), "number")
     labels = RandomForestClassifier(5, random_state=0).fit(train[NUMBERS], train["two"])
     with pytest.raises(debias.RowsError, match=r"partition . of the Spark frame: .*maybe"):
         debias.score(labels, df.withColumn("two", F.lit("maybe")), "two")

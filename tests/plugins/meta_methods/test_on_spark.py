@@ -9,7 +9,10 @@ from debias.benchmarks.simulate import loh
 
 joblibspark = pytest.importorskip("joblibspark")
 
-pytestmark = pytest.mark.integration
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.filterwarnings("ignore:Spark local mode doesn't support stage-level:UserWarning"),  # of joblibspark
+]
 
 
 def test_spark_gives_the_numbers_of_a_serial_run(spark):
