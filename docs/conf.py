@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
 }
 
-RECIPES = ("mlflow", "selector", "large-data", "shell")
+RECIPES = ("mlflow", "selector", "large-data", "spark", "shell")
 """Pages of parts that may or may not be there; they go under Recipes."""
 
 

@@ -17,6 +17,7 @@ from debias.data.blocks import warn_of_repeats
 from debias.data.dataset import as_frame
 from debias.data.queries import why_needed
 from debias.data.similar_columns import MOST_ROWS, near_duplicates
+from debias.data.sources import in_memory
 from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
@@ -29,6 +30,7 @@ from debias.results.audit import Audit
 from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
+from debias.rows.rows import SummedRows
 from debias.significance.procedure import Procedure
 from debias.spread import spread
 from debias.trees.fingerprint import feed, feed_trees
@@ -198,7 +200,7 @@ def audit(
     if request.params is not None and not refit_scorers:
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:
-        raise RowsError("an audit needs all rows at once: pass X and y in memory; debias.score takes rows in batches")
+        _refuse_in_batches(request, chosen)
     for member in request.members:
         objective = member.ensemble.objective
         if isinstance(objective, UnscoredObjective):
@@ -251,11 +253,11 @@ def audit(
 
 
 def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates, ...] | None:
-    """Return the informative features whose columns are nearly the same; None if the scores were not tested.
+    """Return the informative features whose columns are nearly the same; None if scores are untested or rows gone.
 
     A group of several columns is not compared.
     """
-    if scores.selected is None:
+    if scores.selected is None or isinstance(prepared.rows, SummedRows):
         return None
     ensemble, grouping, table = prepared.ensemble, prepared.grouping, prepared.rows.table
     single = scores.selected & (np.bincount(grouping.index, minlength=len(grouping.names)) == 1)
@@ -267,6 +269,15 @@ def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates
     columns = column_of[features]
     X = table.matrix(ensemble, spread(table.n_rows, MOST_ROWS))[:, columns]
     return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, _category_columns(ensemble)))
+
+
+def _refuse_in_batches(request: Request, scorers: list[Scorer]) -> None:
+    """Refuse what needs all rows at once."""
+    needing = [each.name for each in scorers if isinstance(each, DataScorer | RefitScorer)]
+    if request.blocks is not None or request.base_margin is not None:
+        needing = ["an audit with blocks or base_margin"]
+    if needing:
+        raise CompositionError(f"{needing[0]} needs all rows at once: {in_memory(request.X)}, not as a source of rows")
 
 
 def _category_columns(ensemble: TreeEnsemble) -> list[int]:
@@ -354,6 +365,16 @@ class _Kept:
     @contextmanager
     def beside(self, prepared: Prepared) -> Iterator[None]:
         """Collect what the audit needs from a prepared member while its scorers run."""
+        member, grouping = prepared.member, prepared.grouping
+        with self._beside_sums(prepared) if isinstance(prepared.rows, SummedRows) else self._beside_rows(prepared):
+            yield
+        if len(self._request.members) == 1:
+            importance = plugin_manager().hook.debias_reported_importance(model=member.model)
+            if importance is not None:
+                self.reported, self.kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+
+    @contextmanager
+    def _beside_rows(self, prepared: Prepared) -> Iterator[None]:
         member, ensemble, rows, grouping = prepared.member, prepared.ensemble, prepared.rows, prepared.grouping
         matrix = rows.table.matrix(ensemble)
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
@@ -365,10 +386,12 @@ class _Kept:
             if self._warn and member.X is self._request.X:  # transformers may make repeated rows
                 warn_of_repeats(rows.table, prepared.log)
             yield
-        if len(self._request.members) == 1:
-            importance = plugin_manager().hook.debias_reported_importance(model=member.model)
-            if importance is not None:
-                self.reported, self.kind = grouping.sum(np.asarray(importance[0], dtype=np.float64)), importance[1]
+
+    @contextmanager
+    def _beside_sums(self, prepared: Prepared) -> Iterator[None]:
+        """Collect what sums over the rows tell; the rows came in batches and are gone."""
+        self.fingerprints.add_digest(prepared.ensemble, prepared.rows.digest)
+        yield
 
 
 def _count_in_X(request: Request, names: tuple[str, ...], n_values: NDArray[np.int64]) -> None:
@@ -396,10 +419,18 @@ class Fingerprints:
 
     def add(self, ensemble: TreeEnsemble, rows: Rows, X: NDArray[np.floating[Any]]) -> None:
         """Add a model and its rows: X as the library of the model compares it, y as it was encoded, and the weights."""
-        self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
-        feed_trees(self._model, ensemble)
+        self._add_model(ensemble)
         for array in (X, rows.response.codes, rows.response.values, rows.response.target, rows.weight):
             feed(self._data, array)
+
+    def add_digest(self, ensemble: TreeEnsemble, digest: str) -> None:
+        """Add a model, and the digest of rows that came in batches. It depends on how they came."""
+        self._add_model(ensemble)
+        self._data.update(digest.encode())
+
+    def _add_model(self, ensemble: TreeEnsemble) -> None:
+        self._model.update("\0".join(ensemble.feature_names).encode("utf-8", "surrogatepass"))
+        feed_trees(self._model, ensemble)
 
     def to_dict(self) -> dict[str, str]:
         """Return both as hexadecimal text."""

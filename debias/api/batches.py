@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from blake3 import blake3
 
-from debias.data.dask_rows import DaskRows
+from debias.data.batches import Partitioned, Source
 from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
@@ -23,6 +23,7 @@ from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, of_res
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
+from debias.rows.unordered_digest import unordered_digest
 from debias.significance.streamed import EvidenceInBatches, Steps
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLog, WarningLogOnce
@@ -30,7 +31,7 @@ from debias.warning_log import WarningLog, WarningLogOnce
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.data.batches import Batch, Source
+    from debias.data.batches import Batch
     from debias.data.groups import Grouping
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
@@ -124,7 +125,7 @@ def _refuse_other_sums(sums: NodeSums, request: Request, ensemble: TreeEnsemble)
 class Stream:
     """The rows of one member of a model, which can be read once or several times."""
 
-    source: Source | None
+    source: Source | Partitioned | None
     sums: NodeSums | None
     member: Member
     number: int
@@ -132,6 +133,8 @@ class Stream:
     log: WarningLog
     first_pass: tuple[int, str] | None = None
     """Number of rows and their digest in the first full pass; later passes must have the same."""
+    first_parts: NDArray[np.uint64] | None = None
+    """The same for rows in partitions: a digest that does not depend on the order."""
     response_warnings: tuple[str, ...] = ()
     """Warnings about y if the rows are held out, from the first batch with enough rows to check it."""
 
@@ -171,7 +174,15 @@ class Stream:
             train = training_rows(
                 sums.ensemble, model, passed, request.n_jobs, self.log, False, self.member.training_order
             )
-        return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed)
+        digest = self._digest(sums)
+        return SummedRows(sums, self.member.model, kind, provenance, in_bag, train, request.seed, digest)
+
+    def _digest(self, sums: NodeSums) -> str:
+        """Return a digest of the rows after the first pass; without a pass, one of the sums."""
+        if self.first_pass is not None:
+            return self.first_pass[1]
+        known = sums.state()["totals"] if self.first_parts is None else self.first_parts
+        return blake3(known.tobytes()).hexdigest()
 
     def evidence_of(self, rows: SummedRows) -> EvidenceOf:
         """Return a function that makes the evidence of a test, with another pass over the rows."""
@@ -182,19 +193,16 @@ class Stream:
 
     def _moments_over(self, rows: SummedRows) -> Callable[[Steps], NDArray[np.float64]]:
         """Return a function that reads the rows again and sums ``steps.moments`` over them."""
-        if isinstance(self.source, DaskRows) and rows.in_bag is None:
+        if isinstance(self.source, Partitioned) and rows.in_bag is None:
             source, encoder = self.source, self._encoder(rows.ensemble)
-            return lambda steps: source.reduced(_partial_moments, (encoder, steps), np.add)
+            return lambda steps: self._of_partitions(source, _partial_moments, (encoder, steps))
         return lambda steps: steps.moments(self._batches(rows.ensemble, rows.in_bag))
 
     def _add_up(self, sums: NodeSums, in_bag: InBag | None) -> None:
-        if isinstance(self.source, DaskRows) and in_bag is None:
-            total = self.source.reduced(_partial_sums, (self._encoder(sums.ensemble), sums.empty()), _added)
-            if total is not None:
-                state, texts = total
+        if isinstance(self.source, Partitioned) and in_bag is None:
+            state = self._of_partitions(self.source, _partial_sums, (self._encoder(sums.ensemble), sums.empty()))
+            if state is not None:
                 sums.merge(state)
-                for text in texts:
-                    self.log.warn(text)
             return
         response_checked = in_bag is not None
         for rows in self._batches(sums.ensemble, in_bag):
@@ -203,13 +211,31 @@ class Stream:
             if not response_checked and rows.table.n_rows >= ROWS_AT_LEAST:
                 response_checked, self.response_warnings = True, _response_warnings(rows)
 
+    def _of_partitions(self, source: Partitioned, function: Callable[..., _Part], shared: Any) -> Any:
+        """Return the sum of the results of a function over all partitions; None if there are no rows."""
+        total = source.reduced(function, shared, _added)
+        if total is None:
+            return None
+        if self.first_parts is not None and (self.first_parts != total.digest).any():
+            raise RowsError(
+                f"the frame gave other rows in a later pass than in the first ({total.digest[0]} instead of "
+                f"{self.first_parts[0]} rows, or other values): it is computed anew for each pass, and differs, as "
+                "after sample() or rand() without a seed. Write it to a file and read that, or keep it in memory "
+                "(.cache() of Spark, .persist() of Dask)"
+            )
+        self.first_parts = total.digest
+        self.response_warnings = self.response_warnings or total.response_warnings or ()
+        for text in total.texts:
+            self.log.warn(text)
+        return total.sums
+
     def _encoder(self, ensemble: TreeEnsemble) -> _Encoder:
         outer = without_shells(self.request.model)
         return _Encoder(outer, self.number, self.member.model, ensemble, self.request.n_jobs)
 
     def _batches(self, ensemble: TreeEnsemble, in_bag: InBag | None = None) -> Iterator[Rows]:
         """Yield the rows of each batch, encoded."""
-        assert self.source is not None
+        assert isinstance(self.source, Source)
         begin, encoder, digest = 0, self._encoder(ensemble), blake3()
         for batch in self.source:
             in_bag_of_batch = None
@@ -238,6 +264,13 @@ class Stream:
         """Prove that the rows are the training rows in training order; return None if they may be others."""
         assert self.source is not None
         rows = self.request.rows
+        if not isinstance(self.source, Source):
+            if rows == "oob":
+                raise RowsError(
+                    "rows='oob' needs the training rows in training order, and the rows of a Spark frame have none: "
+                    "pass rows the model has not seen, or the training rows in memory or as a file"
+                )
+            return None
         if self.source.once:
             if rows == "oob":
                 raise RowsError(f"rows='oob' needs two passes over the rows, and {REPEATABLE}")
@@ -294,14 +327,31 @@ class _Encoder:
         return batch_rows(self.model, self.ensemble, *columns, log, self.n_jobs, verify, in_bag, self.compared)
 
 
-def _partial_sums(shared: tuple[_Encoder, NodeSums], batch: Batch) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return the state of the sums over one partition, and its warnings."""
-    encoder, log = shared[0], WarningLogOnce(quiet=True)
-    sums = shared[1].empty()
-    rows = encoder.rows(batch, log, verify=True)
-    sums.ensemble = rows.ensemble
-    sums.add_rows(rows)
-    return sums.state(), log.texts
+@dataclass(frozen=True)
+class _Part:
+    """Sums over one partition or several, and what was noticed there."""
+
+    sums: Any
+    """An array, or the state of node sums."""
+    digest: NDArray[np.uint64]
+    texts: list[str]
+    """Warnings."""
+    response_warnings: tuple[str, ...] | None = None
+    """Warnings about y if the rows are held out; None if no batch had enough rows to check it."""
+
+
+def _partial_sums(shared: tuple[_Encoder, NodeSums], batches: Iterable[Batch]) -> _Part:
+    """Return the state of the sums over one partition."""
+    encoder, log = replace(shared[0], compared=set()), WarningLogOnce(quiet=True)
+    sums, digest, response_warnings = shared[1].empty(), np.zeros(2, dtype=np.uint64), None
+    for number, batch in enumerate(batches):
+        rows = encoder.rows(batch, log, verify=not number)
+        encoder.ensemble = sums.ensemble = rows.ensemble
+        sums.add_rows(rows)
+        digest += unordered_digest(rows)
+        if response_warnings is None and rows.table.n_rows >= ROWS_AT_LEAST:
+            response_warnings = _response_warnings(rows)
+    return _Part(sums.state(), digest, log.texts, response_warnings)
 
 
 def _response_warnings(rows: Rows) -> tuple[str, ...]:
@@ -310,13 +360,25 @@ def _response_warnings(rows: Rows) -> tuple[str, ...]:
     return tuple(log.texts)
 
 
-def _added(one: Any, other: Any) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    return added(one[0], other[0]), list(dict.fromkeys((*one[1], *other[1])))
-
-
-def _partial_moments(shared: tuple[_Encoder, Steps], batch: Batch) -> NDArray[np.float64]:
+def _partial_moments(shared: tuple[_Encoder, Steps], batches: Iterable[Batch]) -> _Part:
+    """Return the sums of powers of contributions over one partition."""
     encoder, steps = shared
-    return steps.moments([encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)])
+    moments, digest = steps.moments([]), np.zeros(2, dtype=np.uint64)
+    for batch in batches:
+        rows = encoder.rows(batch, WarningLogOnce(quiet=True), verify=False)
+        moments += steps.moments([rows])
+        digest += unordered_digest(rows)
+    return _Part(moments, digest, [])
+
+
+def _added(one: _Part, other: _Part) -> _Part:
+    """Return the sum of two parts, which a total may be already."""
+    return _Part(
+        one.sums + other.sums if isinstance(one.sums, np.ndarray) else added(one.sums, other.sums),
+        one.digest + other.digest,
+        list(dict.fromkeys((*one.texts, *other.texts))),
+        other.response_warnings if one.response_warnings is None else one.response_warnings,
+    )
 
 
 def _add_to(digest: Any, rows: Rows) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.score import scores_of
+from debias.data.sources import in_memory
 from debias.data.table import Table
 from debias.errors import CompositionError, UnsupportedModelError
 from debias.hooks.contracts import DataScorer
@@ -115,6 +116,8 @@ def compare(
         seed=seed,
         n_jobs=n_jobs,
     )
+    if request.in_batches:
+        raise CompositionError(f"compare needs all rows at once: {in_memory(request.X)}, not as a source of rows")
     member = _only_member(request)
     engine = Engine(n_jobs=request.n_jobs)
     scores = {}

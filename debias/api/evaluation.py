@@ -22,6 +22,7 @@ from debias.results.scores import DEPENDENCE, Scores
 from debias.results.untested import unless_tested
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data
+from debias.rows.rows import SummedRows
 from debias.significance.contributions import contributions
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.verdict import significance
@@ -390,6 +391,8 @@ def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
 def _can_test_dependence(prepared: Prepared) -> bool:
     """Return whether there are training rows, and warn if an audit leaves the test out because they are too many."""
     rows = prepared.rows
+    if isinstance(rows, SummedRows):
+        return False
     if rows.kind != "oob" and (rows.kind != "held-out" or rows.train is None):
         return False
     n_routed = prepared.ensemble.n_trees * (rows.n_rows if rows.kind == "oob" else rows.n_rows + rows.train.n_rows)

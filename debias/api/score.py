@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.api.evaluation import prepared_members, score_data, score_refits, score_trees
+from debias.data.sources import in_memory
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer
 from debias.hooks.expressions import scorer as read_scorer
@@ -64,11 +65,12 @@ def score(
     X : array, sparse matrix or data frame of shape (n_rows, n_features), list of texts, or a source of rows
         Evaluation rows, as the model takes them (a list or Series of texts for a pipeline that begins with a
         vectorizer). None is allowed for scorers that use no rows (``mdi``, ``gain``, ``cover``, ``split_count``).
-        Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a Dask data
-        frame or array, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
+        Rows need not be in memory (docs/large-data.md): pass a Parquet or Feather file, a pyarrow dataset, a data frame
+        of Spark or Dask, an iterable of (X, y) or (X, y, weight) batches, or :class:`debias.NodeSums` of this model.
         Scorers that need only data take categories (pandas categories, text) and missing values.
     y : array-like of shape (n_rows,), or str
-        Response of the rows, as the model was trained on; or the name of its column in a file, dataset or Dask frame.
+        Response of the rows, as the model was trained on; or the name of its column in a file, dataset or frame of
+        Spark or Dask.
         Rows are matched by position. A pandas Series whose index has the labels of X in another order is refused, also
         as weights or `blocks`: ``y.loc[X.index]`` puts it in the order of X.
     scorer : str or Scorer
@@ -270,7 +272,7 @@ def contributions(
     )
     chosen = read_scorer(scorer)
     if request.in_batches:
-        raise RowsError("contributions need all rows at once: pass X and y in memory")
+        raise RowsError(f"contributions need all rows at once: {in_memory(request.X)}")
     total: NDArray[np.float64] | None = None
     for prepared in prepared_members(request, [chosen]):
         part = prepared.member.weight * prepared.contributions(chosen)
@@ -300,9 +302,8 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
     of_rows = (request.blocks, request.qid, request.base_margin)
     if request.in_batches and (needs_all_rows or any(argument is not None for argument in of_rows)):
         raise CompositionError(
-            f"{scorer.name} needs all rows at once: pass X and y in memory, not as a source of rows"
-            if needs_all_rows
-            else "blocks, qid and base_margin need all rows at once: pass X and y in memory"
+            f"{scorer.name if needs_all_rows else 'a call with blocks, qid or base_margin'} needs all rows at once: "
+            f"{in_memory(request.X)}, not as a source of rows"
         )
     if request.qid is not None and needs_all_rows:
         raise CompositionError(f"{scorer.name} takes no queries, so it cannot score a ranker with them: leave qid out")

@@ -1,9 +1,15 @@
-"""Rows in batches: the interface between streaming and the sources of rows."""
+"""Rows in batches: the interfaces between streaming and the sources of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from debias.warning_log import WarningLog
+
+Part = TypeVar("Part")
+ROWS_AT_ONCE = 65536
 
 
 class Batch(NamedTuple):
@@ -14,6 +20,7 @@ class Batch(NamedTuple):
     weight: Any = None
 
 
+@runtime_checkable
 class Source(Protocol):
     """An object that yields rows in batches."""
 
@@ -30,3 +37,59 @@ class Source(Protocol):
     def __iter__(self) -> Iterator[Batch]:
         """Yield the rows, in order."""
         ...
+
+
+@runtime_checkable
+class Partitioned(Protocol):
+    """Rows that lie in partitions, on which workers compute where they are."""
+
+    @property
+    def once(self) -> bool:
+        """Whether the rows can be read only once."""
+        ...
+
+    def reduced(
+        self,
+        function: Callable[[Any, Iterable[Batch]], Part],
+        shared: Any,
+        add: Callable[[Part, Part], Part],
+    ) -> Part | None:
+        """Return the sum of ``function(shared, batches)`` over all partitions; None if there are no rows.
+
+        Parameters
+        ----------
+        function : callable
+            Called with the batches of one partition. Each has rows, and there is at least one.
+        shared : object
+            Sent to each worker once.
+        add : callable
+            ``add(total, part)`` returns the sum of two results of `function`.
+        """
+        ...
+
+
+def features_of(
+    columns: Iterable[str], others: set[str | None], wanted: tuple[str, ...] | None, where: str, log: WarningLog
+) -> list[str]:
+    """Return the columns that are features.
+
+    Parameters
+    ----------
+    columns : iterable of str
+        All columns of a source.
+    others : set of str
+        Columns that are not features, such as the response.
+    wanted : tuple of str, or None
+        Columns that the model knows, if it knows names; others are left out.
+    where : str
+        Name of the source.
+    log : WarningLog
+        Gets a warning about columns that are left out.
+    """
+    features = [name for name in columns if name not in others]
+    if wanted is None or not set(wanted) <= set(features):
+        return features
+    unused = [str(name) for name in features if name not in wanted]
+    if unused:
+        log.warn(f"columns of {where} that the model does not know are left out: {', '.join(unused)}")
+    return list(wanted)

@@ -7,11 +7,11 @@ threads of this process, or a cluster.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from debias.data.batches import Batch
+from debias.data.batches import Batch, features_of
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
@@ -63,16 +63,9 @@ class DaskRows:
         self._columns = {field: value for field, value in by_field.items() if isinstance(value, str)}
         self._features: list[Any] | None = None
         if hasattr(X, "columns"):
-            not_features = set(self._columns.values())
-            features = [name for name in X.columns if name not in not_features]
-            if wanted is not None and set(wanted) <= set(features):
-                unused = [str(name) for name in features if name not in wanted]
-                if unused:
-                    log.warn(f"columns of X that the model does not know are left out: {', '.join(unused)}")
-                features = list(wanted)
-            self._features = features
+            self._features = features_of(X.columns, {*self._columns.values()}, wanted, "X", log)
             # One selection reads all columns of a file together.
-            X = X[list(dict.fromkeys([*features, *self._columns.values()]))]
+            X = X[list(dict.fromkeys([*self._features, *self._columns.values()]))]
         collections = {
             field: value for field, value in by_field.items() if field not in self._columns and value is not None
         }
@@ -100,17 +93,10 @@ class DaskRows:
         from_collections = dict(zip(self._fields_of_collections, others, strict=True))
         return Batch(X if self._features is None else X[self._features], **from_columns, **from_collections)
 
-    def reduced(self, function: Callable[..., Any], shared: Any, add: Callable[[Any, Any], Any]) -> Any:
-        """Return the sum of ``function(shared, batch)`` over all partitions; None if there are no rows.
-
-        Parameters
-        ----------
-        function : callable
-        shared : object
-            Sent to each worker once.
-        add : callable
-            ``add(total, part)`` returns the sum of two results of `function`.
-        """
+    def reduced(
+        self, function: Callable[[Any, Iterable[Batch]], Any], shared: Any, add: Callable[[Any, Any], Any]
+    ) -> Any:
+        """See :meth:`debias.data.batches.Partitioned.reduced`."""
         from dask import delayed
 
         sent = _sent(shared)
@@ -150,7 +136,7 @@ def _sent(shared: Any) -> Any:
 
 
 def _apply(function: Callable[..., Any], shared: Any, to_batch: Callable[..., Batch], *parts: Any) -> Any:
-    return function(shared, to_batch(*parts)) if len(parts[0]) else None
+    return function(shared, [to_batch(*parts)]) if len(parts[0]) else None
 
 
 def _add(add: Callable[[Any, Any], Any], parts: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from debias.data.chosen_rows import originals, permuted_response, row_positions,
 from debias.data.pairing import require_pairs
 from debias.data.response import one_column, refuse_missing
 from debias.data.row_order import refuse_other_order
+from debias.data.spark_rows import refuse_spark
 from debias.data.table import column_order, rows_and_columns, warn_of_unknown
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer
@@ -296,6 +297,7 @@ def as_frame(X: Any) -> pd.DataFrame:
         if len(repeated):
             raise RowsError(f"X has columns of the same name: {', '.join(map(str, repeated))}")
         return X
+    refuse_spark(X)
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise RowsError("X is a lazy frame; collect() it first")

@@ -1,4 +1,4 @@
-"""Sources of rows that are not all in memory at once: files, datasets, Dask collections and batches."""
+"""Sources of rows that are not all in memory at once: files, datasets, Dask and Spark frames, and batches."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.data.batches import Batch, Source
+from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of
 from debias.data.dask_rows import DaskRows, is_dask
+from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
 from debias.errors import RowsError
 
 if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
-ROWS_AT_ONCE = 65536
 ENDINGS = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
 """Endings of files that are read in batches, and Arrow's names of their formats."""
 
 
 def is_source(X: Any, y: Any) -> bool:
-    """Whether X is a source of rows and not a table: a path, a dataset, a Dask collection, or batches without a y.
+    """Whether X is a source of rows and not a table: a path, a dataset, a frame of Dask or Spark, or batches without y.
 
     Parameters
     ----------
     X, y
         As for :func:`debias.score`.
     """
-    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X):
+    if isinstance(X, (str, Path)) or _is_dataset(X) or is_dask(X) or isinstance(X, SparkFrame):
         return True
     if y is not None or not isinstance(X, Iterable) or any(hasattr(X, name) for name in ("shape", "__dataframe__")):
         return False
@@ -37,15 +37,17 @@ def is_source(X: Any, y: Any) -> bool:
     return not isinstance(X, (dict, set, frozenset, bytes))
 
 
-def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog) -> Source:
+def source_of(
+    X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None, log: WarningLog
+) -> Source | Partitioned:
     """Return the batches of a source.
 
     Parameters
     ----------
-    X : str, Path, pyarrow dataset, Dask data frame or array, or iterable of (X, y) or (X, y, weight)
+    X : str, Path, pyarrow dataset, Dask data frame or array, SparkFrame, or iterable of (X, y) or (X, y, weight)
     y, sample_weight : str, Dask collection or None
-        For a file or dataset, the names of the columns with the response and the weights. For Dask, such names or
-        collections. Otherwise None.
+        For a file, dataset or Spark frame, the names of the columns with the response and the weights. For Dask, such
+        names or collections. Otherwise None.
     wanted : tuple of str, or None
         Columns that the model knows, if it knows names; others are left out.
     log : WarningLog
@@ -64,9 +66,16 @@ def source_of(X: Any, y: Any, sample_weight: Any, wanted: tuple[str, ...] | None
         return _Columns(X, "the dataset", y, sample_weight, wanted, log)
     if is_dask(X):
         return DaskRows(X, y, sample_weight, wanted, log)
+    if isinstance(X, SparkFrame):
+        return SparkRows(X.frame, y, sample_weight, wanted, log)
     if sample_weight is not None:
         raise RowsError("rows in batches must contain their weights: yield (X, y, weight), and leave out sample_weight")
     return _Batches(X)
+
+
+def in_memory(X: Any) -> str:
+    """Return the advice to pass rows in memory, in words for the user of this source."""
+    return f"pass rows in memory, {SAMPLE}" if isinstance(X, SparkFrame) else "pass X and y in memory"
 
 
 class _Columns:
@@ -89,13 +98,7 @@ class _Columns:
                 raise RowsError(f"the rows come from {name}: pass the name of the column with the response, y='...'")
             if column is not None and (not isinstance(column, str) or column not in all_columns):
                 raise RowsError(f"{name} has no column {column!r} for {argument}; it has {', '.join(all_columns)}")
-        not_features = {y, sample_weight, *index}
-        features = [column for column in all_columns if column not in not_features]
-        if wanted is not None and set(wanted) <= set(features):
-            unused = [column for column in features if column not in wanted]
-            if unused:
-                log.warn(f"columns of {name} that the model does not know are left out: {', '.join(unused)}")
-            features = list(wanted)
+        features = features_of(all_columns, {y, sample_weight, *index}, wanted, name, log)
         if y == sample_weight:
             raise RowsError(f"column {y!r} of {name} cannot be both the response and the weights")
         self._dataset, self._name = dataset, name

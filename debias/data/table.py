@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest
 from debias.parallel import over_parts
 from debias.text import listed
@@ -51,6 +52,7 @@ class Table:
     def __init__(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
 
+        refuse_spark(X)
         self._order: list[int] | None = None
         self._codes: dict[int, NDArray[np.float64]] = {}
         self.special_labels: dict[tuple[int, Any], int] = {}
@@ -511,7 +513,7 @@ def is_one_column(X: Any) -> bool:
     """Whether X is one column of texts or other objects: a list, a Series or an array of one dimension."""
     if isinstance(X, (list, tuple)):
         return bool(X) and isinstance(X[0], (str, dict))
-    return len(getattr(X, "shape", ())) == 1
+    return not is_spark(X) and len(getattr(X, "shape", ())) == 1
 
 
 def refuse_library_rows(X: Any) -> None:

@@ -29,6 +29,7 @@ from debias.warning_log import WarningLogOnce
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import IO
 
     from numpy.typing import NDArray
 
@@ -176,7 +177,58 @@ class NodeSums(NodeTotals):
             Path of the file. Its format is numpy's ``.npz``, without pickles and with a digest of its contents. An old
             file is replaced when the new one is complete.
         """
-        write(path, self)
+        with replacing(path) as file:
+            write(file, self)
+
+    def to_bytes(self) -> bytes:
+        """Return the sums as bytes, from which :meth:`from_bytes` reads them back for the same model.
+
+        Returns
+        -------
+        bytes
+            The content of the file that :meth:`save` would write, for a message queue, a database, or a column of a
+            table. It holds no pickle.
+
+        Examples
+        --------
+        >>> import debias
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> forest = RandomForestRegressor(random_state=0).fit(X[:300], y[:300])
+        >>> sums = debias.NodeSums(forest)
+        >>> sums.update(X[300:], y[300:])
+        >>> debias.NodeSums.from_bytes(sums.to_bytes(), forest).n_rows
+        142
+        """
+        file = io.BytesIO()
+        write(file, self)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, model: Any, *, n_jobs: int | None = None) -> NodeSums:
+        """Read sums that :meth:`to_bytes` returned; more rows can be added to them.
+
+        Parameters
+        ----------
+        data : bytes, bytearray or memoryview
+        model : estimator, Booster or TreeEnsemble
+            The model whose sums these are.
+        n_jobs : int, optional
+            As for the class.
+
+        Returns
+        -------
+        NodeSums
+
+        Raises
+        ------
+        RowsError
+            The bytes are not node sums of this model, were written by another version, or are damaged.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise RowsError(f"data is a {type(data).__name__}: pass the bytes that to_bytes returned")
+        return cls._from_file(io.BytesIO(data), "data", model, n_jobs)
 
     @classmethod
     def load(cls, path: str | Path, model: Any, *, n_jobs: int | None = None) -> NodeSums:
@@ -201,8 +253,13 @@ class NodeSums(NodeTotals):
         OSError
             The file cannot be read.
         """
+        with open(path, "rb") as file:
+            return cls._from_file(file, str(path), model, n_jobs)
+
+    @classmethod
+    def _from_file(cls, file: IO[bytes], name: str, model: Any, n_jobs: int | None) -> NodeSums:
         sums = cls(model, n_jobs=n_jobs)
-        about, state = read(path, sums)
+        about, state = read(file, name, sums)
         if about["running_loss"]:
             sums._drop = np.zeros(sums.ensemble.n_features + 1)
         sums.notes = WarningLogOnce(about["warnings"])
@@ -330,13 +387,12 @@ def added(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
     return total
 
 
-def write(path: str | Path, sums: NodeSums) -> None:
-    """Write node sums to a file.
+def write(file: IO[bytes], sums: NodeSums) -> None:
+    """Write node sums to a file that is open.
 
     Parameters
     ----------
-    path : str or Path
-        An old file is replaced when the new one is complete.
+    file : binary file
     sums : NodeSums
     """
     about = {
@@ -347,16 +403,17 @@ def write(path: str | Path, sums: NodeSums) -> None:
     }
     arrays = {name: np.asarray(array, order="C") for name, array in sums.state().items()}
     arrays["about"] = np.array(json.dumps(about))
-    with replacing(path) as file:
-        np.savez(file, **arrays, **{SEAL: np.array(_digest(arrays))})  # type: ignore[arg-type]
+    np.savez(file, **arrays, **{SEAL: np.array(_digest(arrays))})  # type: ignore[arg-type]
 
 
-def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(file: IO[bytes], name: str, sums: NodeSums) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read a file that :func:`write` wrote for sums of the same model.
 
     Parameters
     ----------
-    path : str or Path
+    file : binary file
+    name : str
+        What errors call the file.
     sums : NodeSums
         Empty sums of the model. They give the expected types and shapes.
 
@@ -367,38 +424,35 @@ def read(path: str | Path, sums: NodeSums) -> tuple[dict[str, Any], dict[str, ND
 
     Raises
     ------
-    OSError
-        There is no such file, or it cannot be read.
     RowsError
         The file does not hold node sums of this model, was written by another version, or is damaged.
     """
-    with open(path, "rb") as file:
-        try:
-            with ZipFile(file) as stored:
-                members = _members(stored)
-                about = _about(stored, members)
-                if about["format"] != FORMAT:
-                    raise RowsError(
-                        f"{path} holds node sums of format {about['format']!r}, and this version of debias reads "
-                        f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
-                        "file with the version that wrote it"
-                    )
-                if about["trees_digest"] != sums.trees_digest:
-                    raise RowsError(f"{path} holds node sums of another model, not of this {sums.ensemble.source}")
-                patterns = _patterns(sums, bool(about["running_loss"]))
-                _refuse_others(members, patterns)
-                state = {name: _array(stored, members[name], patterns[name]) for name in members if name in patterns}
-                seal = str(_array(stored, members[SEAL], (np.dtype("<U64"), ())))
-            sealed = {**state, "about": np.array(about.pop("line"))}
-            if _digest(sealed) != seal:
-                raise _Damage("its digest does not fit its contents")
-            _refuse_out_of_range(state, sums)
-        except RowsError:
-            raise
-        except _Damage as damage:
-            raise RowsError(f"{path} is damaged: {damage}. {_REMEDY}") from None
-        except Exception as error:  # reading a damaged archive may raise any error
-            raise RowsError(f"{path} was not written by debias.NodeSums, or it is damaged: {error}") from None
+    try:
+        with ZipFile(file) as stored:
+            members = _members(stored)
+            about = _about(stored, members)
+            if about["format"] != FORMAT:
+                raise RowsError(
+                    f"{name} holds node sums of format {about['format']!r}, and this version of debias reads "
+                    f"format {FORMAT}. Add the rows up again with debias.NodeSums(model).update(X, y), or read the "
+                    "file with the version that wrote it"
+                )
+            if about["trees_digest"] != sums.trees_digest:
+                raise RowsError(f"{name} holds node sums of another model, not of this {sums.ensemble.source}")
+            patterns = _patterns(sums, bool(about["running_loss"]))
+            _refuse_others(members, patterns)
+            state = {key: _array(stored, members[key], patterns[key]) for key in members if key in patterns}
+            seal = str(_array(stored, members[SEAL], (np.dtype("<U64"), ())))
+        sealed = {**state, "about": np.array(about.pop("line"))}
+        if _digest(sealed) != seal:
+            raise _Damage("its digest does not fit its contents")
+        _refuse_out_of_range(state, sums)
+    except RowsError:
+        raise
+    except _Damage as damage:
+        raise RowsError(f"{name} is damaged: {damage}. {_REMEDY}") from None
+    except Exception as error:  # reading a damaged archive may raise any error
+        raise RowsError(f"{name} was not written by debias.NodeSums, or it is damaged: {error}") from None
     return about, state
 
 

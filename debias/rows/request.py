@@ -10,6 +10,7 @@ import numpy as np
 
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import is_source
+from debias.data.spark_rows import SparkFrame, is_spark
 from debias.data.table import is_one_column, names_of_columns, refuse_library_rows, repeated
 from debias.errors import RowsError
 from debias.models.refitting import with_params
@@ -74,6 +75,7 @@ class Request:
             cannot read; there is no such level; `feature_names` are not names of columns without names; or the seed or
             the number of threads is not a whole number.
         """
+        X = SparkFrame(X) if is_spark(X) else X
         refuse_library_rows(X)
         one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks", "qid")}
         refuse_other_order(X, passed.get("train"), y=y, **one_value_per_row)

@@ -302,6 +302,8 @@ class SummedRows(EvaluationRows):
         Sums over all rows.
     model, kind, provenance, in_bag, train, seed
         As for :class:`EvaluationRows`.
+    digest : str
+        A digest of the rows, or of the sums if there is none.
     """
 
     def __init__(
@@ -313,6 +315,7 @@ class SummedRows(EvaluationRows):
         in_bag: InBag | None,
         train: Rows | None,
         seed: int | None,
+        digest: str,
     ) -> None:
         super().__init__(
             ensemble=sums.ensemble,
@@ -324,7 +327,7 @@ class SummedRows(EvaluationRows):
             seed=seed,
             n_jobs=sums.n_jobs,
         )
-        self.sums = sums
+        self.sums, self.digest = sums, digest
 
     @property
     def n_rows(self) -> int:

@@ -251,6 +251,59 @@ def test_node_sums_of_other_models_are_told_apart(frame, fitted, tmp_path):
         debias.NodeSums.load(tmp_path / "pickled.npz", one)
 
 
+def test_an_audit_of_a_file_has_the_figures_of_memory(frame, fitted, tmp_path):
+    forest, target = fitted("forest of numbers")
+    fresh = frame.loc[N_TRAIN:, [*"abcde", target]]
+    fresh.to_parquet(tmp_path / "fresh.parquet")
+    found = debias.audit(forest, tmp_path / "fresh.parquet", target)
+    expected = debias.audit(forest, fresh[list("abcde")], fresh[target], test="naive")
+    pd.testing.assert_frame_equal(found.table, expected.table, rtol=1e-10)
+    assert found.verdict == expected.verdict
+    assert found.n_values is None
+    assert found.near_duplicates is None
+    assert found.fingerprints["model_blake3"] == expected.fingerprints["model_blake3"]
+    again = debias.audit(forest, tmp_path / "fresh.parquet", target)
+    assert again.fingerprints == found.fingerprints
+    fresh.assign(**{target: fresh[target] + 0.5}).to_parquet(tmp_path / "fresh.parquet")
+    other = debias.audit(forest, tmp_path / "fresh.parquet", target)
+    assert other.fingerprints["data_blake3"] != found.fingerprints["data_blake3"]
+    assert found.summary()
+    assert found.to_html()
+
+
+def test_an_audit_refuses_what_needs_all_rows_at_once(frame, fitted, tmp_path):
+    forest, target = fitted("forest of numbers")
+    frame.loc[N_TRAIN:, [*"abcde", target]].to_parquet(tmp_path / "fresh.parquet")
+    for settings in ({"scorers": ["guide"]}, {"scorers": ["response_permutation(mdi)"]}, {"blocks": np.arange(5)}):
+        with pytest.raises(debias.CompositionError, match="needs all rows at once: pass X and y in memory"):
+            debias.audit(forest, tmp_path / "fresh.parquet", target, **settings)
+
+
+def test_node_sums_as_bytes(frame, fitted, tmp_path):
+    forest, target = fitted("forest of numbers")
+    sums = debias.NodeSums(forest)
+    sums.update(frame[N_TRAIN:][list("abcde")], frame[target][N_TRAIN:])
+    data = sums.to_bytes()
+    sums.save(tmp_path / "sums.npz")
+    assert data == (tmp_path / "sums.npz").read_bytes()
+    for form in (bytes, bytearray, memoryview):
+        again = debias.NodeSums.from_bytes(form(data), forest)
+        assert all((array == again.state()[name]).all() for name, array in sums.state().items())
+    other = RandomForestRegressor(15, random_state=1).fit(frame[list("abcde")], frame["number"])
+    flipped = bytearray(data)
+    flipped[data.index(b"n.npy") + 400] ^= 1  # in the first sums
+    for wrong, model, match in (
+        (data, other, "data holds node sums of another model"),
+        (data[:-100], forest, "data was not written by debias.NodeSums, or it is damaged"),
+        (flipped, forest, "or it is damaged: Bad CRC"),
+        (b"", forest, "data was not written by debias.NodeSums"),
+        ("text", forest, "data is a str: pass the bytes that to_bytes returned"),
+        (None, forest, "data is a NoneType"),
+    ):
+        with pytest.raises(debias.RowsError, match=match):
+            debias.NodeSums.from_bytes(wrong, model)
+
+
 @pytest.mark.parametrize(
     ("more", "error", "match"),
     [

@@ -107,10 +107,10 @@ def test_wrong_use_is_refused(frame):
 def test_a_cluster_of_two_workers_gives_the_numbers_of_one_machine(frame, tmp_path):
     distributed = pytest.importorskip("distributed")
 
-    def where(shared, batch):  # pickled by value: the workers cannot import this module
+    def where(shared, batches):  # pickled by value: the workers cannot import this module
         import os
 
-        return [(id(shared), os.getpid(), len(batch.X))]
+        return [(id(shared), os.getpid(), len(batch.X)) for batch in batches]
 
     train, fresh = frame[:N_TRAIN], frame[N_TRAIN:]
     boosted = XGBClassifier(n_estimators=12, random_state=0).fit(train[NAMES], train["two"])

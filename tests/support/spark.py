@@ -61,8 +61,10 @@ def sessions(folder, master=f"local[{PARTITIONS}]", **settings):
         classic = builder.getOrCreate()
         try:
             connect = remote.SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
-            yield classic, connect
-            connect.stop()
+            try:
+                yield classic, connect
+            finally:
+                connect.stop()
         finally:
             _stop(classic)
 
