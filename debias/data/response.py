@@ -96,7 +96,7 @@ class UnscoredResponse(Response):
 
 
 def as_passed(response: Response, ensemble: TreeEnsemble) -> NDArray[Any]:
-    """Return class codes, or the numbers that the user passed: (n_rows,) for one number a row, times and events (n_rows, 2)."""
+    """Return class codes, or the numbers that the user passed, of shape (n_rows,) for one number a row."""
     if response.codes is not None:
         return response.codes
     numbers = response.target
