@@ -22,6 +22,8 @@ from support.spark import PARTITIONS
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.filterwarnings("ignore::debias.DebiasWarning"),
+    # Of sockets that pyspark 4.0 leaves open.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 NUMBERS = list("abcd")
 N_TRAIN = 600

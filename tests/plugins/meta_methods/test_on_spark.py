@@ -11,7 +11,9 @@ joblibspark = pytest.importorskip("joblibspark")
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.filterwarnings("ignore:Spark local mode doesn't support stage-level:UserWarning"),  # of joblibspark
+    pytest.mark.filterwarnings(
+        "ignore::UserWarning", "ignore::DeprecationWarning"
+    ),  # of joblibspark and of joblib to it
 ]
 
 
