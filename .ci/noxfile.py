@@ -22,11 +22,22 @@ import nox
 
 ROOT = Path(__file__).parent.parent
 BUILT = ROOT / "build" / "nox"
-EXTRAS = ("test", "catboost", "imbalanced-learn", "quantile-forest", "ydf", "flaml", "mlflow", "skore")
+EXTRAS = (
+    "test",
+    "catboost",
+    "imbalanced-learn",
+    "quantile-forest",
+    "ydf",
+    "flaml",
+    "scikit-survival",
+    "mlflow",
+    "skore",
+)
 FURTHER = (
     "tests/adapters/test_further_libraries.py",
     "tests/adapters/test_ydf.py",
     "tests/adapters/test_flaml.py",
+    "tests/adapters/test_scikit_survival.py",
     "tests/plugins/integrations",
 )
 """Tests marked integration that need no browser, cluster or built documentation."""

@@ -255,6 +255,11 @@ class Data:
             X or y has a wrong shape, y has missing values, or X does not have the columns of the model.
         """
         refuse_other_order(X, y=y)
+        if ensemble is not None and not ensemble.objective.predicts_response:
+            raise CompositionError(
+                "scorers of data take y as numbers or classes to be predicted, and this model was trained for "
+                f"another kind of response ({ensemble.objective.name})"
+            )
         frame = as_frame(X)
         if frame.shape[0] == 0 or frame.shape[1] == 0:
             raise RowsError(f"X has shape {frame.shape}: there is nothing to score")
@@ -266,11 +271,6 @@ class Data:
             raise RowsError(f"sample_weight has shape {weight.shape} for {len(frame)} rows")
         classification = None
         if ensemble is not None:
-            if not ensemble.objective.predicts_response:
-                raise CompositionError(
-                    "scorers of data take y as numbers or classes to be predicted, and this model was trained for "
-                    f"another kind of response ({ensemble.objective.name})"
-                )
             frame = _aligned(frame, ensemble, has_names=hasattr(X, "columns") or hasattr(X, "column_names"))
             classification = ensemble.classes is not None
         return cls(

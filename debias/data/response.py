@@ -143,7 +143,7 @@ def encode(
         `y` has another length, missing values, or labels that the model never saw; or `base_margin` does not fit.
     """
     _refuse_fields(y, ensemble)
-    array = _columns(y, ensemble.n_responses)
+    array = _columns(y, ensemble.n_responses, ensemble.objective.columns_in_words)
     if len(array) != n_rows:
         raise RowsError(f"y has {len(array)} entries, but X has {n_rows} rows")
     margin = None if base_margin is None else _margin(base_margin, ensemble, n_rows)
@@ -266,7 +266,7 @@ def one_column(y: Any) -> NDArray[Any]:
     return _columns(y, 1)
 
 
-def _columns(y: Any, n_responses: int) -> NDArray[Any]:
+def _columns(y: Any, n_responses: int, in_words: str | None = None) -> NDArray[Any]:
     """Return y as an array of shape (n_rows,), or (n_rows, n_responses) if the model has several responses."""
     import narwhals.stable.v2 as nw
 
@@ -290,7 +290,8 @@ def _columns(y: Any, n_responses: int) -> NDArray[Any]:
         array = array[:, 0]
     if array.ndim != (1 if n_responses == 1 else 2) or array.shape[1:] not in ((), (n_responses,)):
         wanted = "one value" if n_responses == 1 else f"{n_responses} values"
-        raise RowsError(f"y must have {wanted} per row; it has shape {array.shape}")
+        described = f" ({in_words})" if in_words else ""
+        raise RowsError(f"y must have {wanted} per row{described}; it has shape {array.shape}")
     return array
 
 

@@ -150,9 +150,9 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     ----------
     model : object
         A model that ``debias_extract`` of this adapter accepts.
-    y : array of shape (n_rows,)
+    y : array of shape (n_rows,), or (n_rows, 2)
         The response that may be the training response, as class codes (classification) or numbers. Weights such as
-        ``balanced_subsample`` of scikit-learn depend on it.
+        ``balanced_subsample`` of scikit-learn depend on it. Of survival models: times, and 1 for events or 0.
     sample_weight : array of shape (n_rows,), or None
         Weights that the user passed with the rows. If the library uses weights in the nodes, they are training weights.
 

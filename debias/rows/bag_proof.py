@@ -7,7 +7,7 @@ what a failed proof means. For rows in batches, :func:`proof_of` takes leaves th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,8 @@ class Proof:
     telling : bool
         Whether the means at the roots identify y. They do not if labels are sorted by class, or if every bag is
         balanced: then the y of another sample gives the same means.
+    only_roots_prove : bool
+        Whether values are no means, and the adapter compared those at the roots with y.
     """
 
     n_trees: int
@@ -60,6 +62,15 @@ class Proof:
     columns: list[str]
     values_prove: bool
     telling: bool
+    only_roots_prove: bool = False
+
+    def with_response(self, fits: bool | None) -> Proof:
+        """Return the proof with what an adapter found out about y, if it did (`InBag.fits_response`)."""
+        if fits is None:
+            return self
+        return replace(
+            self, root_values=float(fits), values=float(fits), values_prove=True, telling=True, only_roots_prove=True
+        )
 
     @property
     def holds(self) -> bool:

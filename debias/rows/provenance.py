@@ -271,7 +271,7 @@ def prove_bags(
                 f"bags cannot be proven. {_HOLD_OUT} The adapter should give `count` and `weight` of every node in "
                 "debias_extract, or raise InBagUnavailableError in debias_in_bag."
             )
-        proof = prove_with(in_bag)
+        proof = prove_with(in_bag).with_response(in_bag.fits_response)
         if proof.holds:
             break
     return in_bag, proof
@@ -315,7 +315,8 @@ def proven(proof: Proof) -> Provenance:
     """Return the provenance of rows that the bags prove."""
     compared_nodes = f"at the roots and at every node of {proof.n_trees} trees"
     if proof.values_prove:
-        detail = f"the training rows in training order: counts and values agree {compared_nodes}"
+        agree = "counts agree {}, and values at the roots" if proof.only_roots_prove else "counts and values agree {}"
+        detail = f"the training rows in training order: {agree.format(compared_nodes)}"
         return Provenance("oob", "proven", detail)
     return Provenance(
         "oob",

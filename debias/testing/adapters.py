@@ -223,7 +223,7 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
             f"there are bags, but debias_extract returns no `{name}`: the {name} of the training rows at each node is "
             "needed to prove the bags",
         )
-    proof = prove(ensemble, bags, table, response)
+    proof = prove(ensemble, bags, table, response).with_response(bags.fits_response)
     require(
         proof.holds,
         "the bags do not reproduce what the nodes store about the training rows. The count agrees at "

@@ -40,6 +40,9 @@ class InBag:
         was drawn.
     bits : array of uint8 of shape (n_trees, ceil(n_rows / 8)), optional
         The rows in each bag, packed by ``np.packbits``, if they are known without drawing.
+    fits_response : bool, optional
+        Whether the response gives, for these bags, the values that the model stores at the roots. For models whose
+        values are no means, so that only their adapter can tell.
 
     Raises
     ------
@@ -63,12 +66,14 @@ class InBag:
         class_weight: NDArray[np.float64] | str | None = None,
         samples: Callable[[int], NDArray[np.float64]] | None = None,
         bits: NDArray[np.uint8] | None = None,
+        fits_response: bool | None = None,
     ) -> None:
         self._draw = draw
         self._multiplicity = draw if multiplicity is None else multiplicity
         self._samples = samples
         self.n_rows = n_rows
         self.n_trees = n_trees
+        self.fits_response = fits_response
         self.excluded = None if excluded is None else self._of_each_row("excluded", excluded, np.bool_)
         self.class_weight = (
             class_weight

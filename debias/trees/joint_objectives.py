@@ -140,16 +140,34 @@ class CoxObjective(JointObjective):
         """Number of columns of y."""
         return 1 if self.signed else 2
 
+    @property
+    def columns_in_words(self) -> str | None:
+        """What the columns of y are, for messages."""
+        if self.signed:
+            return None
+        return (
+            "a structured array with a boolean, True for an event, and a time, such as Surv.from_arrays of "
+            "scikit-survival makes; or two columns, the time and 1 for an event or 0 for a censored row"
+        )
+
     def check(self, y: Array) -> None:
-        """Raise a RowsError if the second column of two is not 0 or 1."""
-        if not self.signed and not np.isin(y[:, 1], (0, 1)).all():
+        """Raise a RowsError if the second of two columns is not 0 or 1, or the first has negative times."""
+        if self.signed:
+            return
+        if not np.isin(y[:, 1], (0, 1)).all():
             raise RowsError(
                 "y must have the time in its first column, and 1 for an event or 0 for a censored row in its second"
             )
+        if (y[:, 0] < 0).any():
+            raise RowsError(f"y has negative times, the first at position {np.flatnonzero(y[:, 0] < 0)[0]}")
+
+    def times_and_events(self, y: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the time of each row, and whether it had an event then or was censored."""
+        return (np.abs(y[:, 0]), y[:, 0] > 0) if self.signed else (y[:, 0], y[:, 1] > 0)
 
     def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
         """See :class:`JointObjective`."""
-        time, event = (np.abs(y[:, 0]), y[:, 0] > 0) if self.signed else (y[:, 0], y[:, 1] > 0)
+        time, event = self.times_and_events(y)
         if not (event & (weight > 0)).any():
             censored = "negative y are censored" if self.signed else "all are censored"
             raise RowsError(f"none of these rows has an event ({censored}), so nothing can be told: pass more rows")

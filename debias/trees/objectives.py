@@ -99,6 +99,11 @@ class Objective:
         return ()
 
     @property
+    def columns_in_words(self) -> str | None:
+        """What the columns of y are, for messages; None if there is one number for each output."""
+        return None
+
+    @property
     def no_loss(self) -> str:
         """Why the loss of a row is not known, if it is not; part of a sentence about the model."""
         return "a custom objective gives only its gradient"

@@ -78,8 +78,8 @@ def test_scores_of_cox_that_cannot_be_are_refused():
         debias.score(model, X, y, "conditional_importance", rows="held-out")
     with pytest.raises(debias.CompositionError, match="another kind of response"):
         debias.score(model, X, y, "guide")
-    with pytest.raises(debias.CompositionError, match="no metric by default"):
-        debias.score(model, X, y, "permutation", rows="held-out")
+    with pytest.raises(debias.CompositionError, match="use metric='concordance'"):
+        debias.score(model, X, y, "permutation(metric='r2')", rows="held-out")
     with pytest.raises(debias.CompositionError, match="all rows are needed at once"):
         debias.score(model, [(X, y)], rows="held-out")
     with pytest.raises(debias.RowsError, match="none of these rows has an event"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from contextlib import nullcontext
+from importlib import import_module
 from importlib.util import find_spec
 
 import lightgbm
@@ -150,6 +151,16 @@ class AutoGluonPredictor:
             )
 
 
+def survival(kind, module="sksurv.ensemble", **settings):
+    return lambda: getattr(import_module(module), kind)(random_state=0, **settings)
+
+
+SURVIVAL = {
+    "RandomSurvivalForest": survival("RandomSurvivalForest", n_estimators=5),
+    "ExtraSurvivalTrees": survival("ExtraSurvivalTrees", n_estimators=5),
+    "SurvivalTree": survival("SurvivalTree", "sksurv.tree"),
+    "GradientBoostingSurvivalAnalysis": survival("GradientBoostingSurvivalAnalysis", n_estimators=5),
+}
 SAMPLED = {"subsample": 0.6, "subsample_freq": 1}
 FAMILIES = {
     "RandomForest": forest,
@@ -183,6 +194,7 @@ FAMILIES = {
     **({"treelite": Treelite} if find_spec("treelite") else {}),
     **({"FLAML AutoML": FlamlSearch} if find_spec("flaml") else {}),
     **({"AutoGluon TabularPredictor": AutoGluonPredictor} if find_spec("autogluon") else {}),
+    **(SURVIVAL if find_spec("sksurv") else {}),
     "Pipeline with ColumnTransformer": piped,
     "GridSearchCV": lambda: GridSearchCV(piped(), {"randomforestregressor__max_depth": [3]}, cv=2),
     "CalibratedClassifierCV": lambda: CalibratedClassifierCV(
@@ -200,7 +212,10 @@ UNNAMED = {"treelite"}
 
 
 def response(family, y):
-    """Return the response in the form a family needs: labels for classifiers, two columns for several outputs."""
+    """Return the response as a family needs it: labels, two columns for several outputs, or events and times."""
     if family == "CalibratedClassifierCV":
         return np.where(y > 0, "yes", "no")
+    if family in SURVIVAL:
+        times = [(k % 4 != 0, time) for k, time in enumerate(np.exp(-y / y.std()))]  # a quarter is censored
+        return np.array(times, dtype=[("event", bool), ("time", float)])
     return np.column_stack([y, -y]) if family == "MultiOutputRegressor" else y

@@ -21,13 +21,17 @@ def drew_bags(model: Any) -> bool:
     return getattr(model, "_n_samples_bootstrap", getattr(model, "bootstrap", False) or None) is not None
 
 
-def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None) -> InBag:
+def of_forest(
+    model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | None, library: str = "scikit-learn"
+) -> InBag:
     """Return the bags of a forest, one tree at a time.
 
     Parameters
     ----------
     model, y, sample_weight
         As for the hook ``debias_in_bag``.
+    library : str
+        The library of the forest, for messages.
 
     Raises
     ------
@@ -36,12 +40,12 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
     """
     if not drew_bags(model):
         raise InBagUnavailableError(
-            f"this scikit-learn {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
+            f"this {library} {type(model).__name__} was grown without bootstrap, so every tree saw every row and "
             "none is out of bag. Pass rows the model has not seen, with rows='held-out'."
         )
     if not hasattr(model, "_n_samples") or not hasattr(model, "_n_samples_bootstrap"):
         raise InBagUnavailableError(
-            f"this scikit-learn {type(model).__name__} does not keep how many rows its bags were drawn from (a file of "
+            f"this {library} {type(model).__name__} does not keep how many rows its bags were drawn from (a file of "
             "an old version, or a forest put together by hand). Pass rows the model has not seen, with rows='held-out'."
         )
     indices, weighted_draws, compiled = _draw_of_forest(model)
@@ -52,7 +56,7 @@ def of_forest(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64] | 
         and (class_weight == "balanced_subsample" or not weighted_draws)
     ):
         raise InBagUnavailableError(
-            f"the bags of a scikit-learn {type(model).__name__} with several outputs and "
+            f"the bags of a {library} {type(model).__name__} with several outputs and "
             f"class_weight={class_weight!r} are not recovered. Pass rows the model has not seen, with rows='held-out'."
         )
     node_weight = None if weighted_draws else _node_weight(model, y, sample_weight)

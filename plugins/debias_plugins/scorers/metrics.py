@@ -9,6 +9,8 @@ import numpy as np
 
 from debias import CompositionError, RowsError
 from debias.errors import nearest
+from debias.trees.joint_objectives import CoxObjective
+from debias_plugins.scorers.concordance import concordance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +32,7 @@ class Metric:
     metric : str, callable or None
         The name of a scikit-learn scorer, or a scorer ``(estimator, X, y) -> float``. It gets an estimator with the
         predictions of the model (``predict`` and, for classes, ``predict_proba``), and an X without columns. None:
-        "accuracy" for classifiers, "neg_mean_squared_error" for regressors.
+        "accuracy" for classifiers, "neg_mean_squared_error" for regressors, "concordance" for models of survival.
     ensemble : TreeEnsemble
     rows : Rows
         Their response and weights are used. If all weights are equal, the metric gets none.
@@ -38,16 +40,25 @@ class Metric:
 
     def __init__(self, metric: str | Callable[..., float] | None, ensemble: TreeEnsemble, rows: Rows) -> None:
         self.ensemble = ensemble
-        if metric is None and not ensemble.objective.predicts_response:
+        of_survival = isinstance(ensemble.objective, CoxObjective)
+        if of_survival and isinstance(metric, str) and metric != "concordance":
+            raise CompositionError(
+                f"a {ensemble.source} predicts risks of censored times, which metric {metric!r} cannot compare: use "
+                "metric='concordance', the default, or a function (estimator, X, y) -> number, higher is better"
+            )
+        if metric is None and not of_survival and not ensemble.objective.predicts_response:
             raise CompositionError(
                 f"this {ensemble.source} with objective {ensemble.objective.name!r} has no metric by default: "
                 "pass metric=, a function (estimator, X, y) -> number, higher is better, or the name of a scikit-learn "
                 "metric"
             )
         if metric is None:
-            metric = "accuracy" if ensemble.is_classifier else "neg_mean_squared_error"
+            metric = (
+                "concordance" if of_survival else "accuracy" if ensemble.is_classifier else "neg_mean_squared_error"
+            )
         self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
-        self._scorer, self._is_callable = _scorer(metric), not isinstance(metric, str)
+        self._is_callable = not isinstance(metric, str)
+        self._scorer = None if of_survival and not self._is_callable else _scorer(metric)
         response = rows.response
         if ensemble.classes is not None:
             assert response.codes is not None
@@ -81,6 +92,8 @@ class Metric:
         if self.name == "neg_mean_squared_error" and not self.ensemble.is_classifier:
             error = self.ensemble.objective.mean(raw) - self._y[at].reshape(at.size, -1)
             return -np.average((error**2).mean(axis=2), axis=1, weights=weight)
+        if self._scorer is None:
+            return self._concordance(raw, at, weight)
         return np.array([self._by_scorer(output, self._y[at], weight) for output in raw])
 
     def row_losses(self, raw: NDArray[np.float64], at: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -119,6 +132,11 @@ class Metric:
     def require_row_losses(self) -> None:
         """Raise a CompositionError if the metric has no loss of each row."""
         of_numbers = ("neg_mean_squared_error", "neg_mean_absolute_error")
+        if isinstance(self.ensemble.objective, CoxObjective):
+            raise CompositionError(
+                f"metric {self.name!r} has no p-values by rows: it compares rows of survival times with each other, so "
+                "that no row has a loss by itself. Leave p_values out; debias.audit tests mdi_oob"
+            )
         possible = [name for name in ROW_LOSSES if (name not in of_numbers) == self.ensemble.is_classifier]
         if self._is_callable or self.name not in possible:
             raise CompositionError(
@@ -128,7 +146,22 @@ class Metric:
         if self.name in ("neg_log_loss", "neg_brier_score"):
             _require_shares(self.ensemble)
 
+    def _concordance(
+        self, raw: NDArray[np.float64], at: NDArray[np.int64], weight: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        objective = self.ensemble.objective
+        assert isinstance(objective, CoxObjective)
+        time, event = objective.times_and_events(self._y[at].reshape(at.size, -1))
+        values = concordance(time, event, raw[:, :, 0], weight)
+        if np.isnan(values).any():
+            raise RowsError(
+                f"no two of {at.size} rows can be compared by concordance, because too few have an event: pass more "
+                "rows, or a metric= that is defined there"
+            )
+        return values
+
     def _by_scorer(self, raw: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+        assert self._scorer is not None
         predicted = _predicted(self.ensemble, raw)
         empty = np.empty((len(raw), 0))
         try:

@@ -51,8 +51,9 @@ def permutation(
     Parameters
     ----------
     metric : str, callable or None
-        Any scikit-learn scorer. None: "accuracy" for classifiers, "neg_mean_squared_error" for regressors. A callable
-        gets an estimator with the predictions of the model or the tree, an X without columns, and y.
+        Any scikit-learn scorer. None: "accuracy" for classifiers, "neg_mean_squared_error" for regressors,
+        "concordance" (Harrell's index) for models of survival. A callable gets an estimator with the predictions of the
+        model or the tree, an X without columns, and y.
     n_repeats : int
         Number of permutations of each column.
     together : mapping of str to sequence of str, optional
