@@ -133,7 +133,7 @@ def test_a_ranker_is_loaded_and_says_which_scorers_work(tmp_path, data, ending):
     np.testing.assert_array_equal(
         debias.score(loaded, scorer="split_count").values, debias.score(model, scorer="split_count").values
     )
-    with pytest.raises(debias.CompositionError, match="a ranking loss compares rows"):
+    with pytest.raises(debias.CompositionError, match="compares the rows of one query: pass qid="):
         debias.audit(loaded, X, y, rows="held-out")
 
 

@@ -13,6 +13,18 @@ PAGE = ROOT / "docs" / "support.md"
 CAPABILITIES = ("out-of-bag", "held-out", "weights", "missing", "categories", "refit")
 NOT_ALWAYS_INSTALLED = {"AutoGluon TabularPredictor"}
 """Families whose library pins versions that the other tests do not: the session ``automl`` of .ci/noxfile.py."""
+LIBRARIES = (
+    "scikit-learn",
+    "xgboost",
+    "lightgbm",
+    "catboost",
+    "ydf",
+    "treelite",
+    "flaml",
+    "scikit-survival",
+    "pyspark",
+    "pandas",
+)
 MEANING = """\
 Written by `tests/support/support_table.py` from the tests in `tests/adapters/test_support.py`; the tests fail if a cell
 no longer holds. *yes*: ran, and its checks passed. *refused*: debias says why it does not. *no*: the library itself
@@ -43,7 +55,7 @@ class Outcomes:
 
 def page(cells: dict[str, dict[str, str]]) -> str:
     """Return the page as Markdown, with the rows of families whose library is not installed here as they were."""
-    ran = ", ".join(f"{name} {version(name)}" for name in ("scikit-learn", "xgboost", "lightgbm", "catboost", "pandas"))
+    ran = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     lines = ["| model | " + " | ".join(CAPABILITIES) + " |", "|---" * (1 + len(CAPABILITIES)) + "|"]
     for family, found in cells.items():
         lines.append(f"| {family} | " + " | ".join(found[each] for each in CAPABILITIES) + " |")
@@ -72,5 +84,5 @@ if __name__ == "__main__":
     )
     if status == 0:
         not_installed = {family: before[family] for family in NOT_ALWAYS_INSTALLED & before.keys()}
-        PAGE.write_text(page({**not_installed, **outcomes.cells}))
+        PAGE.write_text(page({**outcomes.cells, **not_installed}))
     sys.exit(status)
