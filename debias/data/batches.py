@@ -93,3 +93,26 @@ def features_of(
     if unused:
         log.warn(f"columns of {where} that the model does not know are left out: {', '.join(unused)}")
     return list(wanted)
+
+
+def with_whole_numbers(X: Any, table: Any) -> Any:
+    """Return features whose columns of whole numbers stay such where some are missing.
+
+    pandas makes them float64 otherwise, and what Spark imputes depends on the type.
+
+    Parameters
+    ----------
+    X : pandas DataFrame
+    table : pyarrow Table
+        The same rows; it has the columns of `X`, and perhaps others.
+    """
+    import pandas as pd
+    import pyarrow as pa
+
+    columns = {name: table.column(name) for name in X.columns}
+    whole = {
+        name: pd.array(column.cast(pa.int64()).to_numpy(), dtype="Int64")
+        for name, column in columns.items()
+        if column.null_count and pa.types.is_signed_integer(column.type)
+    }
+    return X.assign(**whole) if whole else X

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of
+from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of, with_whole_numbers
 from debias.data.dask_rows import DaskRows, is_dask
 from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
 from debias.errors import RowsError
@@ -107,11 +107,12 @@ class _Columns:
 
     def __iter__(self) -> Iterator[Batch]:
         columns = [*self._features, self._y, *([] if self._weight is None else [self._weight])]
-        for frame in self._frames(columns):
-            yield Batch(frame[self._features], frame[self._y], None if self._weight is None else frame[self._weight])
+        for frame, table in self._frames(columns):
+            X = with_whole_numbers(frame[self._features], table)
+            yield Batch(X, frame[self._y], None if self._weight is None else frame[self._weight])
 
-    def _frames(self, columns: list[str]) -> Iterator[Any]:
-        """Yield the rows as pandas frames; errors name the source."""
+    def _frames(self, columns: list[str]) -> Iterator[tuple[Any, Any]]:
+        """Yield the rows as pandas frames and as Arrow tables; errors name the source."""
         with _named(self._name):
             _refuse_lacking(self._dataset, self._name, columns)
             tables = _tables(self._dataset, columns)
@@ -123,8 +124,9 @@ class _Columns:
                 table.validate(full=True)  # with a damaged table pandas would read beyond its memory
             for begin in range(0, table.num_rows, ROWS_AT_ONCE):
                 with _named(self._name):
-                    frame = table.slice(begin, ROWS_AT_ONCE).to_pandas(ignore_metadata=True)
-                yield frame
+                    part = table.slice(begin, ROWS_AT_ONCE)
+                    frame = part.to_pandas(ignore_metadata=True)
+                yield frame, part
 
 
 class _Batches:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 from blake3 import blake3
 
-from debias.data.batches import ROWS_AT_ONCE, Batch, features_of
+from debias.data.batches import ROWS_AT_ONCE, Batch, features_of, with_whole_numbers
 from debias.data.spark_vectors import names_in_vector, vectors
 from debias.errors import DebiasError, RowsError
 from debias.text import listed
@@ -108,14 +108,16 @@ class SparkRows:
                 raise RowsError(f"the Spark frame has no column {column!r} for {argument}; it has {listed(X.columns)}")
         if y == sample_weight:
             raise RowsError(f"column {y!r} of the Spark frame cannot be both the response and the weights")
-        twice = sorted(name for name, times in Counter(X.columns).items() if times > 1)
-        if twice:
-            raise RowsError(f"the Spark frame has columns of the same name: {listed(twice)}")
+        _refuse_equal_names(X)
         features = features_of(X.columns, {y, sample_weight}, wanted, "the Spark frame", log)
+        if not features:
+            raise RowsError("the Spark frame has no columns besides the response and the weights")
         types = {field.name: field.dataType.typeName().split("(")[0].split(" ")[0] for field in X.schema.fields}
         self._columns = _Columns(features, y, sample_weight)
         if [types[name] for name in features] in ([kind] for kind in VECTORS):
-            self._columns = _Columns(features, y, sample_weight, True, names_in_vector(X.schema[features[0]]))
+            field = X.schema[features[0]]
+            _refuse_other_entries(field)
+            self._columns = _Columns(features, y, sample_weight, True, names_in_vector(field))
         _refuse_other_types({name: types[name] for name in self._columns.all}, self._columns)
         self._frame = X.selectExpr(*(_expression(name, types[name]) for name in self._columns.all))
 
@@ -173,7 +175,7 @@ class _Columns:
             frame = _to_pandas(table.select(range(1, table.num_columns)))
         else:
             frame = _to_pandas(table)
-            X = frame[self.features]
+            X = with_whole_numbers(frame[self.features], table)
         return Batch(X, frame[self.y], None if self.weight is None else frame[self.weight])
 
 
@@ -185,6 +187,28 @@ class _Work:
     shared: Any
     add: Callable[[Any, Any], Any]
     columns: _Columns
+
+
+def _refuse_equal_names(X: Any) -> None:
+    """Raise a RowsError if Spark cannot tell columns apart by their names."""
+    with_case = X.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    times = Counter(name if with_case else name.lower() for name in X.columns)
+    twice = sorted({name for name in X.columns if times[name if with_case else name.lower()] > 1})
+    if twice:
+        raise RowsError(
+            f"the Spark frame has columns of the same name: {listed(twice)}"
+            + ("" if with_case else " (Spark ignores case, unless spark.sql.caseSensitive is true)")
+            + ". Drop or rename all but one"
+        )
+
+
+def _refuse_other_entries(field: Any) -> None:
+    """Raise a RowsError for an array of something else than numbers."""
+    if field.dataType.typeName() != "array":
+        return
+    of = field.dataType.elementType.simpleString()
+    if of.split("(")[0] not in ("double", "float", "bigint", "int", "smallint", "tinyint", "boolean", "decimal"):
+        raise RowsError(f"column {field.name!r} of the Spark frame has arrays of {of}; they must be of numbers")
 
 
 def _refuse_other_types(types: dict[str, str], columns: _Columns) -> None:
@@ -259,10 +283,10 @@ def _sums_of_partition(work: _Work, arrow: Iterable[Any]) -> Iterator[Any]:
 
     part = TaskContext.get().partitionId()
     batches = map(work.columns.batch, _tables(arrow))
-    first = next(batches, None)
-    if first is None:
-        return
     try:
+        first = next(batches, None)
+        if first is None:
+            return
         found = work.function(work.shared, _chained(first, batches))
     except DebiasError as error:  # an error that is raised in a task would come back with the stack of Java
         found = type(error)(f"in partition {part} of the Spark frame: {error}")

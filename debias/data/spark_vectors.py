@@ -52,7 +52,8 @@ def names_in_vector(field: Any) -> list[str] | None:
     attributes = [each for of_kind in about.get("attrs", {}).values() for each in of_kind]
     name_of = {each["idx"]: each["name"] for each in attributes if "name" in each}
     complete = name_of and sorted(name_of) == list(range(about.get("num_attrs", 0)))
-    return [name_of[k] for k in sorted(name_of)] if complete else None
+    names = [name_of[k] for k in sorted(name_of)] if complete else []
+    return names if names and len(set(names)) == len(names) else None
 
 
 def _of_equal_length(lists: Any) -> NDArray[np.float64]:

@@ -1,15 +1,20 @@
 """What a Spark frame needs that works without Spark: vectors, errors, and a digest of rows in any order."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import debias
+from debias.data.batches import with_whole_numbers
+from debias.data.sources import source_of
 from debias.data.spark_rows import _added, _clear_errors, _sums_of_groups, _Work
 from debias.data.spark_vectors import names_in_vector, vectors
 from debias.rows.preparation import batch_rows
 from debias.rows.unordered_digest import unordered_digest
+from debias.warning_log import WarningLogOnce
 
 SPARSE, DENSE = 0, 1
 
@@ -123,3 +128,14 @@ def test_a_digest_of_rows_in_any_order():
     changed_y[3], changed_weight[3] = 1 - y[3], 1.5
     for changed in ((swapped, y, weight), (X, changed_y, weight), (X, y, changed_weight)):
         assert digest(*changed)[1] != of_all[1]
+
+
+def test_whole_numbers_stay_whole_where_some_are_missing(tmp_path):
+    table = pa.table({"k": pa.array([1, None, 3], pa.int16()), "n": [1, 2, 3], "x": [0.5, None, 1.5], "y": [0, 1, 2]})
+    X = with_whole_numbers(table.to_pandas()[["x", "k", "n"]], table)
+    assert [str(kind) for kind in X.dtypes] == ["float64", "Int64", "int64"]
+    assert X["k"].tolist() == [1, pd.NA, 3]
+    pq.write_table(table, tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", "y", None, None, WarningLogOnce(quiet=True))
+    (batch,) = source
+    assert str(batch.X["k"].dtype) == "Int64"

@@ -199,6 +199,11 @@ def test_wrong_use_is_refused(spark, frame, on_spark):
         (df.withColumn("number", F.expr("nullif(number, number)")), "y is missing or infinite in"),
         (df.filter("a > 1e9"), "no evaluation rows"),
         (df.select("*", "a"), "columns of the same name: a"),
+        (df.withColumnRenamed("two", "A"), r"columns of the same name: A, a \(Spark ignores case"),
+        (df.select("number"), "no columns besides the response"),
+        (df.selectExpr("array(string(a)) AS row", "number"), "arrays of string; they must be of numbers"),
+        (df.selectExpr("nullif(array(a), array(a)) AS row", "number"), r"partition \d of .* vectors has missing ones"),
+        (df.selectExpr("if(b > 0, array(b), array(b, b)) AS row", "number"), r"partition \d of .* from 1 to 2"),
         (spark.readStream.format("rate").load(), "streaming frame of Spark has no end"),
     ):
         with pytest.raises(debias.RowsError, match=match):
