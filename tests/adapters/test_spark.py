@@ -233,6 +233,73 @@ def test_stages_of_scales_buckets_and_selections(spark, tmp_path):
         assert set(member.columns.names) <= set(KNOWN)
 
 
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_spark_imputes_whole_numbers_in_whole_columns(spark):
+    from pyspark.ml import Pipeline
+    from pyspark.ml.feature import Imputer, VectorAssembler
+
+    rng = np.random.default_rng(5)
+    train, fresh = (
+        pd.DataFrame({"a": rng.normal(size=N), "k": pd.array(rng.integers(0, 6, N), "Int64")}) for _ in range(2)
+    )
+    for part in (train, fresh):
+        part["price"] = 10.0 * (part["k"] >= 3).astype(float) + part["a"]
+        part.loc[part["a"] > 0.8, "k"] = pd.NA
+    as_lists = [(a, None if k is pd.NA else int(k), price) for a, k, price in train.to_numpy(dtype=object)]
+    stages = [Imputer(inputCol="k", outputCol="whole"), VectorAssembler(inputCols=["a", "whole"], outputCol="features")]
+    df = spark.createDataFrame(as_lists, "a double, k int, price double")
+    model = Pipeline(stages=[*stages, estimator("DecisionTreeRegressor", maxDepth=2)]).fit(df)
+    assert 2.5 < model.stages[0].surrogateDF.first()["k"] < 3  # Spark imputes 2, on the other side of the split
+    as_lists = [(a, None if k is pd.NA else int(k), price) for a, k, price in fresh.to_numpy(dtype=object)]
+    df = spark.createDataFrame(as_lists, "a double, k int, price double")
+    of_spark = model.transform(df).select("features", "price")
+    expected = debias.score(model.stages[-1], of_spark, "price", rows="held-out").values
+    found = debias.score(model, df, "price", rows="held-out").values
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    X = fresh[["a", "k"]]
+    found = debias.score(model, X, fresh["price"], rows="held-out").values
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.warns(debias.DebiasWarning, match="it imputed 2: then pass the column as integers"):
+        debias.score(model, X.astype({"k": float}), fresh["price"], rows="held-out")
+
+
+@pytest.mark.parametrize("name", [name for name in TREES if "Classifier" in name])
+@pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
+def test_labels_of_an_indexer_that_keeps_unknown_ones(name, spark):
+    from pyspark.ml import Pipeline
+    from pyspark.ml.feature import StringIndexer, VectorAssembler
+
+    scores = []
+    for keeps in ("error", "keep"):
+        stages = [
+            StringIndexer(inputCol="sold", outputCol="label", handleInvalid=keeps),
+            VectorAssembler(inputCols=["a", "b", "floors"], outputCol="features"),
+            estimator(name, featureSubsetStrategy="all") if "Forest" in name else estimator(name),
+        ]
+        model, X = Pipeline(stages=stages).fit(framed(spark, rows(0))), rows(1)
+        scores.append(debias.score(model, X[["a", "b", "floors"]], X["sold"], rows="held-out").values)
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-12)
+
+
+def test_a_model_whose_spark_has_stopped_is_refused(fitted, monkeypatch):
+    from pyspark import SparkContext
+
+    model = fitted("GBTRegressor")
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    for each in (model, model.stages[-1]):
+        with pytest.raises(debias.UnsupportedModelError, match=r"has stopped: pass the model before spark\.stop"):
+            debias.score(each, rows(1)[KNOWN], rows(1)["price"])
+
+
+def test_an_estimator_is_not_a_model(spark):
+    from pyspark.ml import Pipeline
+
+    X = rows(0)
+    for unfitted in (estimator("GBTRegressor"), Pipeline(stages=prepared())):
+        with pytest.raises(debias.UnsupportedModelError, match=r"is not fitted: pass the model that its fit\(\)"):
+            debias.score(unfitted, X[["a", "b"]], X["price"])
+
+
 def test_a_stage_that_is_not_known_is_refused(spark):
     from pyspark.ml import Pipeline
     from pyspark.ml.feature import PCA, VectorAssembler

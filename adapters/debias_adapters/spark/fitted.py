@@ -31,6 +31,15 @@ def is_trees(model: Any) -> bool:
     return isinstance(model, kinds)
 
 
+def refuse_unfitted(model: Any) -> None:
+    """Raise an UnsupportedModelError for what Spark has not fitted yet."""
+    module = sys.modules.get("pyspark.ml.base")
+    if module is not None and isinstance(model, module.Estimator):
+        raise UnsupportedModelError(
+            f"this Spark {type(model).__name__} is not fitted: pass the model that its fit() returns"
+        )
+
+
 def is_pipeline(model: Any) -> bool:
     """Whether a model is a fitted pipeline of Spark ML."""
     module = sys.modules.get("pyspark.ml.pipeline")
@@ -49,12 +58,12 @@ def trees_of(model: Any) -> SparkTrees:
     Raises
     ------
     UnsupportedModelError
-        The model is on a server of Spark Connect.
+        The model is on a server of Spark Connect, or its Spark has stopped.
     """
     import pyspark
 
+    _refuse_out_of_reach(model)
     kind, params = type(model).__name__, _params(model)
-    _refuse_connect(model)
     return SparkTrees(
         kind=kind,
         nodes=_nodes(model),
@@ -78,9 +87,9 @@ def _stages(model: Any, booster_of: Callable[[Any], Any]) -> list[Stage]:
         if is_pipeline(stage):
             stages += _stages(stage, booster_of)
             continue
+        _refuse_out_of_reach(stage)
         trees = trees_of(stage) if is_trees(stage) else booster_of(stage)
         kind = type(stage).__name__
-        _refuse_connect(stage)
         data = _LEARNED[kind](stage) if kind in _LEARNED else {}
         stages.append(Stage(kind, _params(stage), data, trees))
     return stages
@@ -90,12 +99,19 @@ def _params(model: Any) -> dict[str, Any]:
     return {param.name: value for param, value in model.extractParamMap().items()}
 
 
-def _refuse_connect(model: Any) -> None:
+def _refuse_out_of_reach(model: Any) -> None:
+    from pyspark import SparkContext
+
     java = getattr(model, "_java_obj", None)
     if java is not None and not hasattr(java, "_target_id"):
         raise UnsupportedModelError(
             f"this Spark {type(model).__name__} is on a server of Spark Connect, which does not show its trees. Save "
             "it with model.write().save(path), copy the directory to this machine, and pass debias.load_model(path)"
+        )
+    if java is not None and SparkContext._active_spark_context is None:
+        raise UnsupportedModelError(
+            f"the Spark that holds this {type(model).__name__} has stopped: pass the model before spark.stop(), or "
+            "save it before with model.write().save(path), and pass debias.load_model(path)"
         )
 
 

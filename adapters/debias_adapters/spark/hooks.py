@@ -29,6 +29,7 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     """Return a fitted model as data that needs no Java; of a pipeline, the trees and the columns that they see."""
     if isinstance(model, SparkPipeline):
         return model.unwrapped()
+    fitted.refuse_unfitted(model)
     kind = type(model).__name__
     if fitted.is_trees(model):
         return Unwrapped(kind, (Inner(fitted.trees_of(model), "trees"),))

@@ -6,13 +6,14 @@ column of the user.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError, UnsupportedModelError
+from debias.errors import DebiasWarning, RowsError, UnsupportedModelError
 from debias.text import listed
 
 if TYPE_CHECKING:
@@ -231,9 +232,17 @@ def _one_hot(stage: Stage, number: int, part: Part) -> Part:
 def _imputed(stage: Stage, number: int, part: Part) -> Part:
     surrogate, missing = float(stage.data["surrogates"][stage.inputs[number]]), stage.number("missingValue")
     values = _numbers(stage, part)
+    is_missing = np.isnan(values) | (values == missing)
     if part.whole:
         surrogate = float(int(surrogate))  # Spark casts it to the type of the column
-    return replace(part, values=np.where(np.isnan(values) | (values == missing), surrogate, values))
+    elif surrogate % 1 and is_missing.any() and (np.floor(values) == values)[~is_missing].all():
+        warnings.warn(
+            f"the floats of column {part.names[0]!r} are whole numbers, and {surrogate:g} is imputed. If Spark had "
+            f"integers, it imputed {int(surrogate)}: then pass the column as integers (Int64 of pandas)",
+            DebiasWarning,
+            stacklevel=2,
+        )
+    return replace(part, values=np.where(is_missing, surrogate, values))
 
 
 def _bucketed(stage: Stage, number: int, part: Part) -> Part:

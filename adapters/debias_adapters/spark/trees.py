@@ -229,7 +229,11 @@ class SparkTrees:
     def _classes(self) -> NDArray[Any] | None:
         if not self.n_classes:
             return None
-        return np.arange(self.n_classes) if self.labels is None else np.array(self.labels, dtype=object)
+        if self.labels is None:
+            return np.arange(self.n_classes)
+        # A StringIndexer with handleInvalid="keep" makes one more class, of unknown labels.
+        more = ["__unknown"] if len(self.labels) == self.n_classes - 1 else []
+        return np.array([*self.labels, *more], dtype=object)
 
     def _category_sets(self) -> tuple[dict[str, Any], NDArray[np.bool_]]:
         """Return the arrays of TreeEnsemble for splits on categories, and whether missing values go left."""
