@@ -171,6 +171,21 @@ def test_order_of_rows_and_names_of_queries_do_not_matter():
     np.testing.assert_allclose(shuffled, expected, rtol=1e-9)
 
 
+def test_relevant_rows_may_come_first_in_each_query():
+    def chosen_first(seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(N_QUERIES, SIZE, 3))
+        best = (X[:, :, 0] + rng.gumbel(size=(N_QUERIES, SIZE))).argmax(axis=1)
+        X[np.arange(N_QUERIES), best], X[:, 0] = X[:, 0].copy(), X[np.arange(N_QUERIES), best].copy()
+        return X.reshape(N, 3), np.tile(np.arange(SIZE) == 0, N_QUERIES).astype(int), np.arange(N) // SIZE
+
+    model, (X, y, query) = xgb(*chosen_first(0)), chosen_first(1)
+    rows = {"rows": "held-out", "qid": query, "test": "permutation", "seed": 0}
+    assert debias.score(model, X, y, **rows).selected.tolist() == [True, False, False]
+    joined = debias.score(model, X, y, **rows, blocks=query // 2)  # of two queries each
+    assert joined.selected.tolist() == [True, False, False]
+
+
 def test_contributions_and_comparisons_take_queries():
     model, (X, y, query) = xgb(*ranked(0)), ranked(1)
     score = debias.score(model, X, y, qid=query, rows="held-out").values
