@@ -136,7 +136,9 @@ def test_response_of_lambdarank_is_the_mean_gradient_of_lightgbm_over_orders(sig
     rng, found = np.random.default_rng(0), []
     for _ in range(n_orders):
         order = np.lexsort((rng.random(len(y)), query))
-        booster = lgb(side[order], y[order], query[order], rounds=1, lambdarank_truncation_level=3, sigmoid=sigmoid, **one)
+        booster = lgb(
+            side[order], y[order], query[order], rounds=1, lambdarank_truncation_level=3, sigmoid=sigmoid, **one
+        )
         right = booster.dump_model()["tree_info"][0]["tree_structure"]["right_child"]
         found.append(right["leaf_value"] * right["leaf_weight"])
     response = encode(y, debias.extract(booster), len(y), query=query).values[:, 0]
