@@ -253,12 +253,20 @@ def test_queries_of_other_models_and_of_scorers_that_refit_are_refused():
     for scorer in ("response_permutation(mdi_oob)", "guide"):
         with pytest.raises(debias.CompositionError, match="takes no queries: a ranker needs them"):
             debias.score(model, X, y, scorer, qid=query)
+    with pytest.raises(debias.CompositionError, match="a ranker cannot be refitted"):
+        debias.audit(model, X, y, ["shadow(mdi_oob)"], qid=query, rows="held-out")
     with pytest.raises(debias.CompositionError, match="takes no queries: leave qid out"):
         debias.score(None, X, y, "guide", qid=query)
     with pytest.raises(debias.CompositionError, match="needs all rows at once"):
         debias.score(model, [(X, y)], qid=query, rows="held-out")
     with pytest.raises(debias.CompositionError, match="all rows are needed at once"):
         debias.score(model, [(X, y)], rows="held-out")
+
+
+def test_a_ranking_loss_without_a_formula_says_so():
+    model, (X, y, query) = cat(*ranked(0), "YetiRank:mode=NDCG", rounds=2), ranked(1)
+    with pytest.raises(debias.CompositionError, match="no formula for its mode NDCG.*Leave qid out"):
+        debias.score(model, X, y, qid=query, rows="held-out")
 
 
 def test_blocks_hold_whole_queries():
