@@ -193,10 +193,13 @@ def audit(
     procedure = None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
     if refit_scorers and any(argument is not None for argument in (blocks, qid, base_margin)):
-        raise CompositionError(
-            f"{refit_scorers[0].name} refits the model on rows of its own: leave blocks, qid and base_margin out, or "
-            "score it by itself"
+        is_ranker = any(member.ensemble.objective.by_query for member in request.members)
+        how = (
+            "a ranker cannot be refitted, so leave this scorer out"
+            if is_ranker
+            else "leave blocks, qid and base_margin out, or score it by itself"
         )
+        raise CompositionError(f"{refit_scorers[0].name} refits the model on rows of its own: {how}")
     if request.params is not None and not refit_scorers:
         raise CompositionError("params are hyper-parameters for meta-methods, and none of the scorers refits the model")
     if request.in_batches:

@@ -67,7 +67,8 @@ def compare(
         As for :func:`debias.score`, which is called for each scorer.
     scorers : list of str or Scorer, optional
         Two or more scorers, which may include scorers that need only data. The default is ``native`` (if the model
-        reports an importance), ``mdi_oob``, ``permutation``, ``shap`` and ``shap_oob``.
+        reports an importance), ``mdi_oob``, ``permutation`` (if it has a metric for the model), ``shap`` and
+        ``shap_oob``.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def compare(
         try:
             scores[chosen_scorer.name] = scores_of(request_of_scorer, chosen_scorer, None, engine)
         except CompositionError:
-            if scorers is not None or chosen_scorer.name != "native":
+            if scorers is not None or chosen_scorer.name not in ("native", "permutation"):
                 raise
     ensemble = member.ensemble
     matrix = Table(member.X).aligned_to(ensemble, WarningLog()).matrix(ensemble)

@@ -306,7 +306,10 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
             f"{in_memory(request.X)}, not as a source of rows"
         )
     if request.qid is not None and needs_all_rows:
-        raise CompositionError(f"{scorer.name} takes no queries, so it cannot score a ranker with them: leave qid out")
+        members = () if request.model is None else request.members
+        is_ranker = any(member.ensemble.objective.by_query for member in members)
+        how = "a ranker needs them. Use a scorer that takes them, such as mdi_oob" if is_ranker else "leave qid out"
+        raise CompositionError(f"{scorer.name} takes no queries: {how}")
     if isinstance(scorer, RefitScorer):
         if procedure is not None or request.blocks is not None or request.base_margin is not None:
             raise CompositionError(

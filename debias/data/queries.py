@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.blocks import encode_blocks
-from debias.errors import RowsError
+from debias.errors import CompositionError, RowsError
+from debias.trees.objectives import UnscoredObjective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,10 +47,14 @@ def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "q
     ------
     RowsError
         The model is no ranker, there is not one label per row, a label is missing, or all rows are in one query.
+    CompositionError
+        No gradient of the loss is known, so that queries cannot be used.
     """
     if qid is None:
         return None
     if not ensemble.objective.by_query:
+        if isinstance(ensemble.objective, UnscoredObjective):
+            raise CompositionError(f"{ensemble.objective.why}. Leave {name} out")
         raise RowsError(
             f"{name} is for rankers, and this {ensemble.source} compares no rows of a query: leave {name} out"
         )

@@ -306,12 +306,20 @@ class Paths(DividingSplits):
 
 
 def row_order(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of the rows that had weight in training, rows of a block together, and their blocks."""
+    """Return the positions of the rows that had weight in training, rows of a block together, and their blocks.
+
+    Rows of a query are together in a random order. In the data the relevant rows often come first, and a permutation of
+    whole queries would then not change the response.
+    """
     used = np.ones(rows.n_rows, dtype=bool)
     if rows.in_bag is not None and rows.in_bag.excluded is not None:
         used = ~rows.in_bag.excluded
     block = np.arange(rows.n_rows) if rows.blocks is None else rows.blocks
-    order = np.argsort(block, kind="stable")
+    if rows.query is None:
+        order = np.argsort(block, kind="stable")
+    else:
+        random = np.random.default_rng([1, rows.seed or 0]).permutation(rows.n_rows)
+        order = np.lexsort((random, rows.query, block))
     order = order[used[order]]
     return order, np.ascontiguousarray(block[order])
 

@@ -139,6 +139,7 @@ def prepare(
         n_jobs=request.n_jobs,
         data=data,
         blocks=block,
+        query=query,
         in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
     return ensemble, rows, log

@@ -170,6 +170,8 @@ class Rows(EvaluationRows):
         The same rows for scorers of data, if there are such scorers in this run.
     blocks : array of int64 of shape (n_rows,), or None
         Block of each row, numbered from 0. Rows of one block depend on one another.
+    query : array of int64 of shape (n_rows,), or None
+        Query of each row, for rankers. All rows of a query are in one block.
     in_one_pass : bool
         Whether scorers of this run need both node sums and the running loss, so that one pass computes both.
     """
@@ -179,6 +181,7 @@ class Rows(EvaluationRows):
     weight: NDArray[np.float64]
     data: Data | None = None
     blocks: NDArray[np.int64] | None = None
+    query: NDArray[np.int64] | None = None
     in_one_pass: bool = False
     _effects: tuple[tuple[float, float, int], LinearEffects] | None = None
 

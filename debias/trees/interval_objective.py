@@ -88,6 +88,11 @@ class AftObjective(Objective):
         return 2
 
     @property
+    def columns_in_words(self) -> str | None:
+        """What the columns of y are, for messages."""
+        return "a lower and an upper bound of the time: equal if it is known, infinity above if the row is censored"
+
+    @property
     def curvature_needs_response(self) -> bool:
         """Whether the hessian depends on the response: yes."""
         return True

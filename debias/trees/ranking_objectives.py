@@ -89,6 +89,8 @@ class Pairwise(RankingObjective):
     ----------
     name, left_out
         As for :class:`RankingObjective`.
+    parameter : tuple of float
+        The factor of differences of margins in the logistic loss: LightGBM's `sigmoid`.
     truncation : int, optional
         Only pairs with a row among the first so many ranks count. It multiplies a query by the share of such pairs.
     normalised : bool
@@ -119,6 +121,7 @@ class Pairwise(RankingObjective):
 
         `pairs` is the sum of absolute differences over the pairs of a query.
         """
+        scale = self.parameter[0] * scale
         if self.normalised:
             total = scale * pairs
             scale = scale * np.divide(np.log2(1 + total), total, out=np.ones_like(total), where=total > 0)

@@ -133,6 +133,11 @@ def test_an_audit_of_aft_finds_the_feature_that_matters():
     np.testing.assert_allclose(in_batches.values, as_frame.values, rtol=1e-9)
 
 
+def test_a_comparison_of_aft_leaves_out_scores_that_need_a_metric():
+    compared = debias.compare(aft_model(*intervals(N, 0)), *intervals(N, 1), rows="held-out")
+    assert [*compared.scores] == ["native", "mdi_oob", "shap", "shap_oob"]
+
+
 def test_scores_of_aft_that_cannot_be_are_refused():
     model, (X, y) = aft_model(*intervals(N, 0)), intervals(N, 1)
     with pytest.raises(debias.CompositionError, match="does not compute the loss of accelerated failure times"):
@@ -141,7 +146,7 @@ def test_scores_of_aft_that_cannot_be_are_refused():
         debias.score(model, X, y, "permutation", rows="held-out")
     with pytest.raises(debias.CompositionError, match="not on the scale of y"):
         debias.score(model, X, y, "conditional_importance", rows="held-out")
-    with pytest.raises(debias.RowsError, match="must have 2 values per row"):
+    with pytest.raises(debias.RowsError, match="must have 2 values per row .a lower and an upper bound"):
         debias.score(model, X, y[:, 0], rows="held-out")
     with pytest.raises(debias.RowsError, match="an upper bound that is not smaller"):
         debias.score(model, X, y[:, ::-1], rows="held-out")

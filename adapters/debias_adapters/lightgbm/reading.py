@@ -154,6 +154,7 @@ class ModelText:
         gains = tuple(float(gain) for gain in self.settings.get("label_gain", "").split(",") if gain)
         return Ndcg(
             "lambdarank",
+            (float(self.settings.get("sigmoid", "1")),),
             gains=gains or None,
             truncation=int(self.settings["lambdarank_truncation_level"]),
             normalised=self.settings.get("lambdarank_norm", "1") == "1",
