@@ -49,6 +49,12 @@ class Part:
     y: Any
     weight: Any = None
 
+    def named(self, names: tuple[str, ...] | None) -> Part:
+        """Return the same rows; the columns of an array get names, because refits and changes are by name."""
+        if names is None or hasattr(self.X, "tocsr") or Table(self.X).names is not None:
+            return self
+        return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
+
     def permuted(self, rng: np.random.Generator, copy_of: NDArray[np.int64] | None = None) -> Part:
         """Return the same rows with a permuted response; the weights stay with their rows."""
         return replace(self, y=permuted_response(rng, np.asarray(self.y), copy_of))
@@ -157,6 +163,9 @@ class Experiment:
             training = train or Part(X, y, sample_weight)
             if observed.rows is None:
                 require_training(model, training)
+        column_names = request.feature_names or _known_names(model)
+        training = training.named(column_names)
+        held_out = None if held_out is None else held_out.named(column_names)
         if training.weight is None:
             refuse_forgotten_weights(model, training.y)
         else:
@@ -172,7 +181,7 @@ class Experiment:
             members=members,
             beside=train is not None and observed.rows != "oob",
             level=request.level_of_columns,
-            names_of_X=request.feature_names,
+            names_of_X=None if Table(training.X).names else request.feature_names,
             params=request.params,
             seed=request.seed,
             engine=engine,
@@ -311,6 +320,14 @@ def _grouped(request: Request, X: Any, observed: Scores) -> tuple[tuple[str, ...
     return observed.feature_names, tuple(
         tuple(columns[k] for k in np.flatnonzero(grouping.index == number)) for number in range(len(grouping.names))
     )
+
+
+def _known_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that a model was trained on; None if it knows none."""
+    member = unwrap(model)[0]
+    if member.layers:
+        return member.sources if member.named else None
+    return member.ensemble.feature_names if member.ensemble.named else None
 
 
 def _columns_of(member: Member, X: Any) -> tuple[str, ...]:
