@@ -425,6 +425,7 @@ def refuse_more_columns(model: Any, X: Any) -> None:
         plain = [str(frame.columns[k]) for k in by_set if not isinstance(frame.iloc[:, k].dtype, pd.CategoricalDtype)]
         if plain:
             raise CompositionError(
-                f"the model splits {', '.join(plain)} by categories, but X has numbers there, so copies would be "
-                "split as numbers. Train the model on a frame with columns of dtype category"
+                f"the model splits {', '.join(plain)} by categories, but X has numbers there, or texts without the "
+                "dtype category, so copies might be split as numbers. Train the model on a frame with columns of dtype "
+                "category"
             )
