@@ -12,7 +12,7 @@ from debias.data.chosen_rows import originals, permuted_response, row_positions,
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.data.pairing import require_pairs
-from debias.data.table import Table
+from debias.data.table import Table, names_of_columns
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.registry import plugin_manager
@@ -51,7 +51,7 @@ class Part:
 
     def named(self, names: tuple[str, ...] | None) -> Part:
         """Return the same rows; the columns of an array get names, because refits and changes are by name."""
-        if names is None or hasattr(self.X, "tocsr") or Table(self.X).names is not None:
+        if names is None or np.ndim(self.X) != 2 or hasattr(self.X, "tocsr") or names_of_columns(self.X) is not None:
             return self
         return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
 
@@ -181,7 +181,7 @@ class Experiment:
             members=members,
             beside=train is not None and observed.rows != "oob",
             level=request.level_of_columns,
-            names_of_X=None if Table(training.X).names else request.feature_names,
+            names_of_X=None if names_of_columns(training.X) else request.feature_names,
             params=request.params,
             seed=request.seed,
             engine=engine,
