@@ -238,7 +238,8 @@ def unwrap(
             notes = (*of_wrapper, *member.notes)
             path = (unwrapped.kind, inner.name, *member.path)
             weight = inner.weight * member.weight
-            names = inner.feature_names if member.feature_names is None else member.feature_names
+            # The columns of a member with layers are those that its innermost layer makes.
+            names = inner.feature_names if member.feature_names is None and not member.layers else member.feature_names
             members.append(
                 replace(
                     member,

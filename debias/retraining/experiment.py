@@ -12,7 +12,7 @@ from debias.data.chosen_rows import originals, permuted_response, row_positions,
 from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.data.pairing import require_pairs
-from debias.data.table import Table
+from debias.data.table import Table, names_of_columns
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.registry import plugin_manager
@@ -48,6 +48,12 @@ class Part:
     X: Any
     y: Any
     weight: Any = None
+
+    def named(self, names: tuple[str, ...] | None) -> Part:
+        """Return the same rows; the columns of an array get names, because refits and changes are by name."""
+        if names is None or np.ndim(self.X) != 2 or hasattr(self.X, "tocsr") or names_of_columns(self.X) is not None:
+            return self
+        return replace(self, X=as_frame(self.X).set_axis(list(names), axis=1))
 
     def permuted(self, rng: np.random.Generator, copy_of: NDArray[np.int64] | None = None) -> Part:
         """Return the same rows with a permuted response; the weights stay with their rows."""
@@ -157,6 +163,9 @@ class Experiment:
             training = train or Part(X, y, sample_weight)
             if observed.rows is None:
                 require_training(model, training)
+        column_names = request.feature_names or _known_names(model)
+        training = training.named(column_names)
+        held_out = None if held_out is None else held_out.named(column_names)
         if training.weight is None:
             refuse_forgotten_weights(model, training.y)
         else:
@@ -172,7 +181,7 @@ class Experiment:
             members=members,
             beside=train is not None and observed.rows != "oob",
             level=request.level_of_columns,
-            names_of_X=request.feature_names,
+            names_of_X=None if names_of_columns(training.X) else request.feature_names,
             params=request.params,
             seed=request.seed,
             engine=engine,
@@ -313,6 +322,14 @@ def _grouped(request: Request, X: Any, observed: Scores) -> tuple[tuple[str, ...
     )
 
 
+def _known_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that a model was trained on; None if it knows none."""
+    member = unwrap(model)[0]
+    if member.layers:
+        return member.sources if member.named else None
+    return member.ensemble.feature_names if member.ensemble.named else None
+
+
 def _columns_of(member: Member, X: Any) -> tuple[str, ...]:
     """Return names of the columns that a member is trained on: as X has them, where there are no others."""
     if member.feature_names is not None:
@@ -408,6 +425,7 @@ def refuse_more_columns(model: Any, X: Any) -> None:
         plain = [str(frame.columns[k]) for k in by_set if not isinstance(frame.iloc[:, k].dtype, pd.CategoricalDtype)]
         if plain:
             raise CompositionError(
-                f"the model splits {', '.join(plain)} by categories, but X has numbers there, so copies would be "
-                "split as numbers. Train the model on a frame with columns of dtype category"
+                f"the model splits {', '.join(plain)} by categories, but X has numbers there, or texts without the "
+                "dtype category, so copies might be split as numbers. Train the model on a frame with columns of dtype "
+                "category"
             )

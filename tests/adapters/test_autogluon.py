@@ -277,6 +277,18 @@ def test_a_predictor_without_folds_is_scored_on_new_rows(tmp_path):
     assert set(scores.nlargest(2).index) == {"number", "category"}
 
 
+@pytest.mark.parametrize("kind", ["XGB", "RF"])
+def test_columns_that_a_model_makes_are_scored_at_its_level(tmp_path, kind):
+    X, y = rows(0)
+    predictor = fitted(tmp_path / "plain", X, y, [kind], num_bag_folds=0)
+    X_new, y_new = rows(1)
+    (member,) = unwrap(predictor, X_new, y_new)
+    scores = debias.score(predictor, X_new, y_new, rows="held-out", level="model")
+    assert len(scores.feature_names) == member.ensemble.n_features
+    if kind == "RF":  # it sees the features as they are, so they keep their names
+        assert {"number", "noise"} <= set(scores.feature_names)
+
+
 def test_a_refitted_predictor_has_no_folds(tmp_path):
     X, y = rows(0)
     predictor = fitted(tmp_path / "full", X, y, ["GBM"], fit_weighted_ensemble=False)

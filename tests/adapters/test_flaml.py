@@ -105,6 +105,18 @@ def test_parts_of_dates_count_for_the_date(flaml):
     np.testing.assert_allclose(by_source.sum(), by_model.sum(), rtol=1e-12)
 
 
+def test_combined_categories_of_catboost_are_scored_one_by_one_at_the_level_of_the_model(flaml):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"number": rng.normal(size=200), "one": rng.choice(list("abcde"), 200)}).astype({"one": object})
+    X["other"] = pd.Series(rng.choice(list("abcde"), 200), dtype=object)
+    y = (X["number"] + (X["one"] == "a") + rng.normal(size=200)).to_numpy()
+    found = search(flaml, X, y, "catboost", max_iter=2)
+    by_model = debias.score(found, X, y, rows="held-out", level="model")
+    (member,) = unwrap(found)
+    assert by_model.feature_names == member.ensemble.feature_names
+    assert any(" + " in name for name in by_model.feature_names)
+
+
 def test_a_column_with_the_name_of_a_part_of_a_date_is_refused(flaml):
     X, y = rows(0)
     X["month_day"] = np.random.default_rng(3).integers(0, 4, N)

@@ -108,6 +108,7 @@ MODELS = {
     "lightgbm one against all": (of_lightgbm(classes, objective="multiclassova", num_class=3), classes),
     "lightgbm forest": (of_lightgbm(same, **SAMPLED), same),
     "lightgbm forest of 2 classes": (of_lightgbm(two, objective="binary", **SAMPLED), two),
+    "lightgbm forest of 3 classes": (of_lightgbm(classes, objective="multiclass", num_class=3, **SAMPLED), classes),
 }
 
 

@@ -114,7 +114,6 @@ def _member(model: Any, member: Any, weight: float) -> Inner:
         transform=partial(_features, model, features),
         response=partial(_labels, model),
         columns=columns,
-        feature_names=tuple(map(str, features)),
     )
 
 
@@ -157,7 +156,11 @@ def _of_model(model: Any) -> Unwrapped:
     prepared = Prepared(model)
     names = tuple(map(str, model.features))
     inner = Inner(
-        model.model, type(model).__name__, transform=prepared.transform, columns=partial(_columns, prepared, len(names))
+        model.model,
+        type(model).__name__,
+        transform=prepared.transform,
+        columns=partial(_columns, prepared, len(names)),
+        feature_names=None if _makes_columns(model) else names,
     )
     return Unwrapped(type(model).__name__, (inner,), names)
 
@@ -174,9 +177,12 @@ class Prepared:
 
 
 def _columns(prepared: Prepared, n_features: int, X: Any) -> Columns:
-    model = prepared.model
-    has_own_generators = getattr(model, "_model_specific_feature_generators", None) not in (None, "NOTSET")
-    one_hot = getattr(model, "_ohe", False)
-    if has_own_generators or one_hot:
+    if _makes_columns(prepared.model):
         return sources(prepared, n_features, None if X is None else lambda: X)
     return np.arange(n_features)
+
+
+def _makes_columns(model: Any) -> bool:
+    """Whether the library sees other columns than the features, such as one for each category."""
+    has_own_generators = getattr(model, "_model_specific_feature_generators", None) not in (None, "NOTSET")
+    return has_own_generators or bool(getattr(model, "_ohe", False))

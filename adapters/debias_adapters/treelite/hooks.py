@@ -163,8 +163,11 @@ def _added(header: Header, nodes: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a model whose trees add steps; a forest with a link function is one round of steps."""
     objective, notes = objective_of(header, SOURCE)
     n_trees, is_classifier = header.tree_output.size, header.task in ("kBinaryClf", "kMultiClf")
+    # The mean of an output is over the trees that add to it.
+    n_averaged = np.bincount(header.tree_output)[header.tree_output]
+    of_nodes = np.repeat(n_averaged, np.diff(nodes["tree_start"]))[:, None]
     return {
-        "value": nodes["value"] / n_trees if header.averaged else nodes["value"],
+        "value": nodes["value"] / of_nodes if header.averaged else nodes["value"],
         "base": header.base,
         "averaged": False,
         "objective": objective,
