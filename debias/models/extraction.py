@@ -202,8 +202,8 @@ def trees_of(model: Any) -> TreeEnsemble:
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(
-            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are scikit-learn's ensembles of "
-            "trees, XGBoost, LightGBM and CatBoost models, and pipelines, searches and votes of them. Adapters loaded: "
-            f"{loaded}."
+            f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are trees and ensembles of trees "
+            "of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite, Spark and scikit-survival, and pipelines, "
+            f"searches and votes of them. Adapters loaded: {loaded}."
         )
     return ensemble

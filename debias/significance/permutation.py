@@ -348,6 +348,12 @@ class _Responses:
         self._random = np.random.default_rng(np.random.SeedSequence(seed))
         self._blocks = np.arange(block.size).reshape(np.unique(block).size, -1)
         self._response = response
+        in_blocks = response[self._blocks]
+        if self._blocks.shape[1] > 1 and (in_blocks == in_blocks[0]).all():
+            raise RowsError(
+                "every block has the same responses in the same order, so a permutation of blocks changes nothing. Pass "
+                "test='naive', which needs no permutation"
+            )
         self._orders = self._all_orders()
 
     def draw(self, n: int) -> NDArray[Any]:

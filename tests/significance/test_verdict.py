@@ -266,6 +266,18 @@ def test_few_blocks_out_of_bag_are_tested_conservatively():
         debias.score(forest, X, y, blocks=blocks, test="permutation")
 
 
+def test_blocks_with_the_same_responses_in_the_same_order_are_refused():
+    # Matched pairs, the case first: each permutation of the pairs gives the response itself.
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    pairs, case_first = np.arange(200) // 2, np.tile([1, 0], 100)
+    model = RandomForestClassifier(5, random_state=0).fit(X, case_first)
+    fresh = np.random.default_rng(1).normal(size=(200, 3))
+    with pytest.raises(debias.RowsError, match="same responses in the same order.* test='naive'"):
+        debias.audit(model, fresh, case_first, blocks=pairs, rows="held-out")
+    case_first[:2] = 0, 1
+    debias.audit(model, fresh, case_first, blocks=pairs, rows="held-out")
+
+
 def test_blocks_of_which_none_is_out_of_bag_are_refused():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), rng.normal(size=400)
