@@ -351,8 +351,8 @@ class _Responses:
         in_blocks = response[self._blocks]
         if self._blocks.shape[1] > 1 and (in_blocks == in_blocks[0]).all():
             raise RowsError(
-                "every block has the same responses in the same order, so a permutation of blocks changes nothing. Pass "
-                "test='naive', which needs no permutation"
+                "every block has the same responses in the same order, so a permutation of blocks changes nothing. "
+                "Pass test='naive', which needs no permutation"
             )
         self._orders = self._all_orders()
 
