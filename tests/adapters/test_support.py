@@ -119,8 +119,9 @@ def lacking(family, capability):
     """Return what the installed version of the library lacks, so that debias must refuse; None if nothing."""
     if family in families.ON_SPARK:
         return None
-    of_booster = family.startswith(("Hist", "Gradient", "XGBoost", "LightGBM", "CatBoost"))
-    if capability == "missing" and not IN_FORESTS and not of_booster:
+    boosters = ("Hist", "Gradient", "XGBoost", "LightGBM", "CatBoost")
+    others = ("YDF", "treelite", "FLAML", "AutoGluon")  # they fill missing values, or route them as the splits say
+    if capability == "missing" and not IN_FORESTS and not family.startswith((*boosters, *others)):
         return f"scikit-learn {version('scikit-learn')}: {WHY}"
     if capability == "categories" and family.startswith("XGBoost") and not at_least("xgboost", "3.1"):
         return f"xgboost {version('xgboost')}: it keeps no labels of categories"
