@@ -316,8 +316,9 @@ def _answers(hook: str, *, only: str | None = None, **arguments: Any) -> list[tu
 
 
 def _pickles(model: Any) -> set[bytes | None]:
-    """Return the pickles of a model. There are several if a library writes its parts in an order that changes."""
+    """Return the sorted bytes of pickles of a model, because libraries may write its parts in an order that changes."""
     try:
-        return {pickle.dumps(model) for _ in range(PICKLES)}
+        pickles = [np.frombuffer(pickle.dumps(model), np.uint8) for _ in range(PICKLES)]
+        return {np.sort(each).tobytes() for each in pickles}
     except Exception:  # a model that cannot be pickled cannot be compared
         return {None}

@@ -4,6 +4,7 @@ import io
 import pickle
 import warnings
 import zipfile
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -298,6 +299,8 @@ def test_no_name_on_the_list_is_a_function_or_of_a_builtin():
     from debias_adapters.skops.hooks import TRUSTED
 
     for name in TRUSTED:
+        if name.startswith("sksurv.") and find_spec("sksurv") is None:
+            continue
         module, _, kind = name.rpartition(".")
         assert inspect.isclass(getattr(importlib.import_module(module), kind)), name
     assert not {name for name in TRUSTED if name.startswith(("builtins.", "os.", "functools.", "operator."))}
