@@ -54,7 +54,7 @@ def encode_queries(qid: Any, ensemble: TreeEnsemble, n_rows: int, name: str = "q
         return None
     if not ensemble.objective.by_query:
         if isinstance(ensemble.objective, UnscoredObjective):
-            raise CompositionError(f"{ensemble.objective.why}. Leave {name} out")
+            raise CompositionError(f"{ensemble.objective.no_loss}. Leave {name} out")
         raise RowsError(
             f"{name} is for rankers, and this {ensemble.source} compares no rows of a query: leave {name} out"
         )

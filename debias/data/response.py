@@ -164,7 +164,7 @@ def encode(
         numbers = np.broadcast_to(numbers, (n_rows, ensemble.n_outputs))
         ensemble.objective.check(numbers)
         if isinstance(ensemble.objective, UnscoredObjective):
-            return UnscoredResponse(ensemble.objective.why, np.ascontiguousarray(numbers), margin)
+            return UnscoredResponse(ensemble.objective.no_loss, np.ascontiguousarray(numbers), margin)
         return _boosted(ensemble, None, ensemble.objective.transformed(numbers), margin)
     return Response(codes=None, values=numbers - ensemble.centre)
 

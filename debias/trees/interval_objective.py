@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from debias.errors import CompositionError, RowsError, nearest
-from debias.trees.objectives import Objective
+from debias.trees.objectives import WithoutLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ FARTHEST = 500.0
 
 
 @dataclass(frozen=True)
-class AftObjective(Objective):
+class AftObjective(WithoutLoss):
     """Accelerated failure time: log(T) = margin + scale Z. The response has a lower and an upper bound of T.
 
     Equal bounds: the event was at this time. An infinite upper bound: the row was censored at the lower bound. A lower
@@ -63,24 +63,9 @@ class AftObjective(Objective):
             )
 
     @property
-    def code(self) -> int:
-        """Raise a CompositionError: no compiled loop has the loss."""
-        raise CompositionError(self.no_loss)
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether the compiled loops have the loss: no."""
-        return False
-
-    @property
     def no_loss(self) -> str:
         """Why the running loss is not computed."""
         return "debias does not compute the loss of accelerated failure times"
-
-    @property
-    def predicts_response(self) -> bool:
-        """Whether predictions are on the scale of y: no, because y has two bounds."""
-        return False
 
     @property
     def n_response_columns(self) -> int:
@@ -91,11 +76,6 @@ class AftObjective(Objective):
     def columns_in_words(self) -> str | None:
         """What the columns of y are, for messages."""
         return "a lower and an upper bound of the time: equal if it is known, infinity above if the row is censored"
-
-    @property
-    def curvature_needs_response(self) -> bool:
-        """Whether the hessian depends on the response: yes."""
-        return True
 
     def check(self, y: Array) -> None:
         """Raise a RowsError if a row has no interval of times."""
@@ -125,10 +105,6 @@ class AftObjective(Objective):
     def mean(self, margin: Array) -> Array:
         """Return the prediction of XGBoost at a margin: exp(margin)."""
         return np.exp(margin)
-
-    def loss(self, y: Array, margin: Array) -> Array:
-        """Raise a CompositionError: the loss is not computed."""
-        raise CompositionError(self.no_loss)
 
 
 class Distribution(NamedTuple):

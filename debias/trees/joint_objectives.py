@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias.errors import CompositionError, RowsError
-from debias.trees.objectives import Objective
+from debias.trees.objectives import WithoutLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class JointObjective(Objective, ABC):
+class JointObjective(WithoutLoss, ABC):
     """A loss that compares rows. All rows together give each row its gradient, the response that scores use.
 
     Parameters
     ----------
     name : str
-    link : callable, optional
-        Returns the prediction at margins; by default it is the margin.
     """
 
     name: str = "joint"
-    link: Callable[[Array], Array] | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        """Accept any name."""
 
     @abstractmethod
     def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
@@ -62,48 +54,17 @@ class JointObjective(Objective, ABC):
         """
 
     @property
-    def code(self) -> int:
-        """Raise a CompositionError: no compiled loop has the loss."""
-        raise CompositionError(self.no_loss)
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether the loss of a row is known: never, because it depends on the other rows."""
-        return False
-
-    @property
     def no_loss(self) -> str:
         """Why there is no loss of a row."""
         return f"its loss, {self.name}, compares rows with each other, so a single row has no loss"
-
-    @property
-    def predicts_response(self) -> bool:
-        """Whether predictions are on the scale of y: no, only their differences have a meaning."""
-        return False
 
     @property
     def compares_rows(self) -> bool:
         """Whether the gradient of a row depends on other rows: always."""
         return True
 
-    @property
-    def curvature_needs_response(self) -> bool:
-        """Whether the hessian depends on the response: always True."""
-        return True
-
-    def check(self, y: Array) -> None:
-        """Raise a RowsError if the loss is not defined for a response."""
-
     def response(self, y: Array, margin: Array) -> Array:
         """Raise a CompositionError: the margins of single rows give no gradient."""
-        raise CompositionError(self.no_loss)
-
-    def mean(self, margin: Array) -> Array:
-        """Return the prediction of the library at a margin."""
-        return margin if self.link is None else self.link(margin)
-
-    def loss(self, y: Array, margin: Array) -> Array:
-        """Raise a CompositionError: there is no loss of a row."""
         raise CompositionError(self.no_loss)
 
 

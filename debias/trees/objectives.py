@@ -105,8 +105,8 @@ class Objective:
 
     @property
     def no_loss(self) -> str:
-        """Why the loss of a row is not known, if it is not; part of a sentence about the model."""
-        return "a custom objective gives only its gradient"
+        """Why the loss of a row is not known, if `has_loss` is False; part of a sentence about the model."""
+        return ""
 
     @property
     def curvature_needs_response(self) -> bool:
@@ -199,7 +199,56 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class CustomObjective(Objective):
+class WithoutLoss(Objective):
+    """An objective of which the compiled loops have no loss; a base for those that give a gradient only, or nothing.
+
+    Parameters
+    ----------
+    name : str
+        Any name.
+    link : callable, optional
+        Returns the prediction at margins; by default it is the margin.
+    """
+
+    link: Callable[[Array], Array] | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        """Accept any name."""
+
+    @property
+    def code(self) -> int:
+        """Raise a CompositionError: no compiled loop has the loss."""
+        raise CompositionError(self.no_loss)
+
+    @property
+    def has_loss(self) -> bool:
+        """Whether the loss of a row is known: never."""
+        return False
+
+    @property
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y: not for all such objectives."""
+        return False
+
+    @property
+    def curvature_needs_response(self) -> bool:
+        """Whether the hessian depends on the response: always True, because it may."""
+        return True
+
+    def check(self, y: Array) -> None:
+        """Accept any response, unless a subclass says more."""
+
+    def mean(self, margin: Array) -> Array:
+        """Return the prediction of the library at a margin."""
+        return margin if self.link is None else self.link(margin)
+
+    def loss(self, y: Array, margin: Array) -> Array:
+        """Raise a CompositionError: the loss of a row is not known."""
+        raise CompositionError(self.no_loss)
+
+
+@dataclass(frozen=True)
+class CustomObjective(WithoutLoss):
     """A custom objective of the user. Its gradient is known if the model keeps the function; its loss is not known.
 
     Parameters
@@ -213,26 +262,15 @@ class CustomObjective(Objective):
     name: str = "custom"
     gradient: Callable[[Array, Array], Array] | None = None
 
-    def __post_init__(self) -> None:
-        """Accept any name."""
-
     @property
-    def code(self) -> int:
-        """Raise a CompositionError: no compiled loop has the loss."""
-        raise CompositionError(_NO_LOSS)
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether the loss itself is known: never."""
-        return False
-
-    @property
-    def curvature_needs_response(self) -> bool:
-        """Whether the hessian depends on the response: always True, because it may."""
+    def predicts_response(self) -> bool:
+        """Whether predictions are on the scale of y: taken to be so."""
         return True
 
-    def check(self, y: Array) -> None:
-        """Accept any response."""
+    @property
+    def no_loss(self) -> str:
+        """Why the loss of a row is not known."""
+        return "a custom objective gives only its gradient"
 
     def response(self, y: Array, margin: Array) -> Array:
         """Return the negative gradient at a margin, computed by the user's function."""
@@ -249,14 +287,10 @@ class CustomObjective(Objective):
             )
         return -gradient.reshape(y.shape)
 
-    def loss(self, y: Array, margin: Array) -> Array:
-        """Raise a CompositionError: the loss is not known."""
-        raise CompositionError(_NO_LOSS)
-
 
 @dataclass(frozen=True)
-class UnscoredObjective(Objective):
-    """An objective that compares rows with each other, so that no row has a gradient of its own.
+class UnscoredObjective(WithoutLoss):
+    """An objective without a gradient that debias knows: no row has a response that scores could use.
 
     Only scorers that need the trees, or predictions and a metric, can score such a model.
 
@@ -266,19 +300,13 @@ class UnscoredObjective(Objective):
         As the library calls it.
     reason : str
         Why a row has no gradient.
-    link : callable, optional
-        Returns the prediction at margins; by default it is the margin.
     """
 
     name: str = "unscored"
     reason: str = field(default="", compare=False)
-    link: Callable[[Array], Array] | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        """Accept any name."""
 
     @property
-    def why(self) -> str:
+    def no_loss(self) -> str:
         """What cannot be computed, why, and which scorers work."""
         return (
             f"scores against the response are not defined for a model with objective {self.name!r}: {self.reason}. "
@@ -286,43 +314,11 @@ class UnscoredObjective(Objective):
             "(estimator, X, y) -> number, higher is better"
         )
 
-    @property
-    def code(self) -> int:
-        """Raise a CompositionError: no compiled loop has the loss."""
-        raise CompositionError(self.why)
-
-    @property
-    def has_loss(self) -> bool:
-        """Whether the loss of a row is known: never."""
-        return False
-
-    @property
-    def predicts_response(self) -> bool:
-        """Whether predictions are on the scale of y: not for all such objectives."""
-        return False
-
-    @property
-    def curvature_needs_response(self) -> bool:
-        """Whether the hessian depends on the response: always True, because it depends on other rows."""
-        return True
-
-    def check(self, y: Array) -> None:
-        """Accept any response."""
-
     def response(self, y: Array, margin: Array) -> Array:
         """Raise a CompositionError: there is no gradient of a row."""
-        raise CompositionError(self.why)
-
-    def mean(self, margin: Array) -> Array:
-        """Return the prediction of the library at a margin."""
-        return margin if self.link is None else self.link(margin)
-
-    def loss(self, y: Array, margin: Array) -> Array:
-        """Raise a CompositionError: there is no loss of a row."""
-        raise CompositionError(self.why)
+        raise CompositionError(self.no_loss)
 
 
-_NO_LOSS = "this model has a custom objective: its gradient is known, but its loss is not"
 _SOFTMAX = 2
 
 

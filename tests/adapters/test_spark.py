@@ -382,7 +382,6 @@ def test_a_model_on_a_connect_server_is_refused_with_what_to_do(spark_sessions, 
 @pytest.mark.filterwarnings("ignore::debias.DebiasWarning")
 @pytest.mark.parametrize("name", ["RandomForestClassifier", "GBTRegressor"])
 def test_a_fitted_pipeline_scores_a_spark_frame(name, fitted, spark_sessions):
-    pytest.importorskip("debias.data.spark_rows")
     X, column = rows(1), response(name)
     expected = debias.score(fitted(name), X, X[column], rows="held-out")
     for session in spark_sessions:

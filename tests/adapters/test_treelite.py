@@ -138,7 +138,7 @@ def test_scores_are_those_of_the_model_that_it_was_made_from(name, monkeypatch):
     X_new, y_new = draw(1)
     found = debias.score(model, X_new, target(y_new), rows="held-out")
     original = debias.score(made_from[0], X_new, target(y_new), rows="held-out")
-    np.testing.assert_allclose(found.values, original.values, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.values, original.values, rtol=1e-9, atol=1e-12)
     assert found.feature_names == ("f0", "f1", "f2")
 
 

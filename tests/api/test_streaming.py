@@ -274,7 +274,8 @@ def test_an_audit_of_a_file_has_the_figures_of_memory(frame, fitted, tmp_path):
 def test_an_audit_refuses_what_needs_all_rows_at_once(frame, fitted, tmp_path):
     forest, target = fitted("forest of numbers")
     frame.loc[N_TRAIN:, [*"abcde", target]].to_parquet(tmp_path / "fresh.parquet")
-    for settings in ({"scorers": ["guide"]}, {"scorers": ["response_permutation(mdi)"]}, {"blocks": np.arange(5)}):
+    needing_all = ({"scorers": ["guide"]}, {"scorers": ["response_permutation(mdi)"]})
+    for settings in (*needing_all, {"blocks": np.arange(5)}, {"qid": np.arange(5)}):
         with pytest.raises(debias.CompositionError, match="needs all rows at once: pass X and y in memory"):
             debias.audit(forest, tmp_path / "fresh.parquet", target, **settings)
 
