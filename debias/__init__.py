@@ -11,6 +11,7 @@ from debias.api.audit import audit
 from debias.api.compare import compare
 from debias.api.contributions_display import ContributionsDisplay
 from debias.api.effects_display import EffectsDisplay
+from debias.api.folds import audit_folds
 from debias.api.importance_display import ImportanceDisplay
 from debias.api.partial_dependence import partial_dependence
 from debias.api.score import contributions, score
@@ -20,6 +21,7 @@ from debias.errors import (
     DebiasError,
     DebiasWarning,
     ExtractionError,
+    HistoryError,
     InBagUnavailableError,
     PluginError,
     PolicyError,
@@ -38,8 +40,11 @@ from debias.hooks.specs import hookimpl
 from debias.models.files import load_model
 from debias.models.refitting import refit
 from debias.models.wrappers import extract
+from debias.monitor.history import History
 from debias.results.audit import Audit
+from debias.results.changes import Changes
 from debias.results.comparison import Comparison
+from debias.results.folds_audit import FoldsAudit
 from debias.results.partial_dependence import PartialDependence
 from debias.results.scores import Scores
 from debias.retraining.experiment import Experiment
@@ -50,6 +55,7 @@ from debias.trees.in_bag import InBag
 
 __all__ = [
     "Audit",
+    "Changes",
     "Comparison",
     "CompositionError",
     "ContributionsDisplay",
@@ -60,7 +66,10 @@ __all__ = [
     "EffectsDisplay",
     "Experiment",
     "ExtractionError",
+    "FoldsAudit",
     "Gives",
+    "History",
+    "HistoryError",
     "ImportanceDisplay",
     "InBag",
     "InBagUnavailableError",
@@ -82,6 +91,7 @@ __all__ = [
     "UnsupportedModelError",
     "UntrustedModelError",
     "audit",
+    "audit_folds",
     "compare",
     "contributions",
     "data_scorer_plugin",

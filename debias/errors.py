@@ -11,6 +11,7 @@
      +- RefitError              (RuntimeError)  every replicate of a meta-method failed
      +- CompositionError        (ValueError)    an unknown scorer, unknown options, or an expression without a meaning
      +- PolicyError             (ValueError)    a policy with an unknown rule or a wrong limit
+     +- HistoryError            (ValueError)    a history that cannot be read or written, or what it does not take
      +- PluginError             (RuntimeError)  a plugin cannot be loaded, or two plugins have one name
 
 Each error is also the builtin error it resembles, so code that does not import debias can catch it. A message says what
@@ -71,6 +72,10 @@ class CompositionError(DebiasError, ValueError):
 
 class PolicyError(DebiasError, ValueError):
     """A policy has an unknown rule, an impossible limit, or nothing to compare with."""
+
+
+class HistoryError(DebiasError, ValueError):
+    """A history cannot be read or written, or does not take what was passed; the message says why and what to do."""
 
 
 class PluginError(DebiasError, RuntimeError):

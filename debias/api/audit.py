@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from debias.progress import Progress
     from debias.results.near_duplicates import NearDuplicates
     from debias.results.scores import Scores
+    from debias.rows.fold_proof import FoldProof
     from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
 
@@ -183,16 +184,75 @@ def audit(
         seed=seed,
         n_jobs=n_jobs,
     )
+    procedure = _procedure(test, alpha, error, n_permutations, budget, adaptive)
+    return _audited(request, scorers, main, test, procedure)
+
+
+@in_threads
+def audit_of_fold(
+    proof: FoldProof,
+    X: Any,
+    y: Any,
+    scorers: list[str | Scorer] | None = None,
+    *,
+    main: str | Scorer = "mdi_oob",
+    test: str | None = "auto",
+    alpha: float = 0.05,
+    error: str = "fwer",
+    n_permutations: int = 200,
+    budget: float | None = None,
+    adaptive: bool = True,
+    **of_request: Any,
+) -> Audit:
+    """Audit the model of a fold on its test rows; what is proven about these is in ``audit.provenance``.
+
+    Parameters
+    ----------
+    proof : FoldProof
+        From :func:`debias.rows.fold_proof.prove_folds`.
+    X, y
+        The test rows of the fold.
+    scorers, main, test, alpha, error, n_permutations, budget, adaptive
+        As for :func:`audit`.
+    **of_request
+        Other arguments of :func:`audit`, without `rows`; those with one value a row are for the test rows.
+
+    Raises
+    ------
+    ProvenanceError
+        Nothing is proven about the test rows, and they look like training rows.
+    DebiasError
+        As for :func:`audit`.
+    """
+    request = replace(Request.of(proof.fold.model, X, y, rows="held-out", **of_request), fold=proof)
+    procedure = _procedure(test, alpha, error, n_permutations, budget, adaptive)
+    return _audited(request, scorers, main, test, procedure)
+
+
+def _procedure(
+    test: str | None, alpha: float, error: str, n_permutations: int, budget: float | None, adaptive: bool
+) -> Procedure | None:
+    """Return the test of the main scorer; None if there is none."""
+    method = "auto" if test == "combined" else test
+    return None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
+
+
+def _audited(
+    request: Request,
+    scorers: list[str | Scorer] | None,
+    main: str | Scorer,
+    test: str | None,
+    procedure: Procedure | None,
+) -> Audit:
+    """Return the audit of a request."""
     main_scorer, chosen = chosen_scorers(main, scorers)
     asked, of_dependence = list(chosen), scorer(DEPENDENCE)
     with_dependence = test in ("auto", "combined") and is_one(request.members)
     if with_dependence and of_dependence not in chosen:
         chosen = [*chosen, of_dependence]
         _refuse_names(chosen)
-    method = "auto" if test == "combined" else test
-    procedure = None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
-    if refit_scorers and any(argument is not None for argument in (blocks, qid, base_margin)):
+    if refit_scorers and any(argument is not None for argument in (request.blocks, request.qid, request.base_margin)):
         is_ranker = any(member.ensemble.objective.by_query for member in request.members)
         how = (
             "a ranker cannot be refitted, so leave this scorer out"
@@ -207,8 +267,8 @@ def audit(
     for member in request.members:
         objective = member.ensemble.objective
         if isinstance(objective, UnscoredObjective):
-            raise CompositionError(objective.why)
-        if objective.by_query and qid is None:
+            raise CompositionError(objective.no_loss)
+        if objective.by_query and request.qid is None:
             raise CompositionError(why_needed(objective.name))
     _refuse_transformed_data(request, chosen)
     reason = NOT_ASKED
@@ -224,6 +284,7 @@ def audit(
         if scored.name == DEPENDENCE and with_dependence and procedure is not None:
             if main_untested[0] is not None:
                 return with_reason(scores, main_untested[0])
+            budget = procedure.budget
             left = None if budget is None else max(budget - (perf_counter() - started), LEAST_BUDGET)
             return prepared.test(scores, scored, replace(procedure, test="combined", budget=left), aside=True)
         if scored.name != main_scorer.name:
@@ -277,8 +338,8 @@ def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates
 def _refuse_in_batches(request: Request, scorers: list[Scorer]) -> None:
     """Refuse what needs all rows at once."""
     needing = [each.name for each in scorers if isinstance(each, DataScorer | RefitScorer)]
-    if request.blocks is not None or request.base_margin is not None:
-        needing = ["an audit with blocks or base_margin"]
+    if any(argument is not None for argument in (request.blocks, request.qid, request.base_margin)):
+        needing = ["an audit with blocks, qid or base_margin"]
     if needing:
         raise CompositionError(f"{needing[0]} needs all rows at once: {in_memory(request.X)}, not as a source of rows")
 

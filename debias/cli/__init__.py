@@ -6,7 +6,7 @@ import click
 
 from debias import __version__
 from debias.child_process import safe_path
-from debias.cli import audit, bench, check, demo, plugins, score
+from debias.cli import audit, bench, check, demo, doctor, monitor, plugins, score
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -16,5 +16,5 @@ def main() -> None:
     click.get_current_context().with_resource(safe_path())
 
 
-for module in (demo, audit, score, check, plugins, bench):
+for module in (demo, audit, score, check, monitor, plugins, doctor, bench):
     main.add_command(module.command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,10 +12,17 @@ from debias.progress import shown
 
 if TYPE_CHECKING:
     from debias.cli.inputs import Source
+    from debias.results.audit import Audit
+    from debias.results.folds_audit import FoldsAudit
 
 
 @click.command(
-    "audit", cls=Command, examples=["debias audit model.ubj heldout.csv --target outcome --html report.html"]
+    "audit",
+    cls=Command,
+    examples=[
+        "debias audit model.ubj heldout.csv --target outcome --html report.html",
+        "debias audit models/ all.csv --target outcome --folds fold",
+    ],
 )
 @input_options()
 @click.option("--scorer", "scorers", multiple=True, metavar="EXPR", help="Scorer to show; can be repeated.")
@@ -46,6 +53,12 @@ if TYPE_CHECKING:
     "--permutations", default=200, show_default=True, type=click.IntRange(1), help="Maximum number of permutations."
 )
 @click.option(
+    "--folds",
+    metavar="COLUMN",
+    help="Column of DATA with the fold in which each row was held out; audits the models of a cross-validation. MODEL "
+    "is then a directory of model files whose names end with the label of the fold, or a skops file of several models.",
+)
+@click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Also write JSON to this file."
 )
 @click.option(
@@ -60,31 +73,46 @@ def command(
     alpha: float,
     error: str,
     permutations: int,
+    folds: str | None,
     json_file: str | None,
     html_file: str | None,
 ) -> None:
     """Compare the importance that MODEL reports with debiased scores on DATA, and test the scores.
 
     MODEL is a skops, XGBoost (.json, .ubj) or LightGBM (.txt) file, or an MLflow model directory. DATA is a CSV,
-    Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest.
+    Parquet or Feather table of rows the model has not seen, or of the training rows of a bagged forest. With --folds it
+    has all rows of a cross-validation.
     """
     check_files(source.files, {"--json": json_file, "--html": html_file})
     with errors():
         import debias
         from debias.api.audit import chosen_scorers
-        from debias.results.console import print_audit
+        from debias.results.console import print_audit, print_folds
 
         chosen_scorers(main, list(scorers) or None)  # before the model is loaded, which takes longer
+        settings: dict[str, Any] = {
+            "main": main,
+            "test": None if test == "none" else test,
+            "alpha": alpha,
+            "error": error,
+        }
+        settings["n_permutations"] = permutations
+        result: Audit | FoldsAudit
         with shown(source.progress):
-            model, X, y, options = source.read()
-            options |= {"main": main, "test": None if test == "none" else test, "alpha": alpha, "error": error}
-            result = debias.audit(model, X, y, list(scorers) or None, n_permutations=permutations, **options)
+            if folds is None:
+                model, X, y, options = source.read()
+                result = debias.audit(model, X, y, list(scorers) or None, **options, **settings)
+            else:
+                models, X, y, labels, options = source.read_folds(folds)
+                result = debias.audit_folds(models, X, y, labels, list(scorers) or None, **options, **settings)
         warn(result.warnings)
         if json_file:
             result.to_json(json_file)
         if html_file:
             result.to_html(html_file)
-        if form == "table":
+        if form != "table":
+            click.echo(result.to_json() if form == "json" else result.to_csv(), nl=form == "json")
+        elif isinstance(result, debias.Audit):
             print_audit(terminal(), result)
         else:
-            click.echo(result.to_json() if form == "json" else result.to_csv(), nl=form == "json")
+            print_folds(terminal(), result)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from debias.cli.fold_files import files_of_folds
 from debias.cli.output import warn
 from debias.errors import nearest
 
@@ -73,15 +74,40 @@ class Source:
             train_X, train_y, of_training = self._columns(self.train, training=True)
             with_queries = () if self.qid is None else (None, of_training["qid"])
             options["train"] = (train_X, train_y, *with_queries)
-        return None if self.data is None else self._load(), X, y, options
+        return None if self.data is None else self._load(self.model), X, y, options
 
-    def _load(self) -> Any:
-        """Load the model in a child process, which may crash, and then in this process."""
+    def read_folds(self, column: str) -> tuple[Any, pd.DataFrame, pd.Series, pd.Series, dict[str, Any]]:
+        """Return the models of folds, X, y, the label of each row's fold, and arguments of `audit_folds`.
+
+        What can be wrong with the tables and the names of files is found before the models are loaded.
+        """
+        if self.rows not in ("auto", "held-out") or self.train is not None:
+            wrong = "--train" if self.train is not None else f"--rows {self.rows}"
+            raise click.UsageError(f"--folds says which rows each model has not seen: leave {wrong} out")
+        assert self.data is not None
+        X, y, of_rows = self._columns(self.data, folds=column)
+        labels = of_rows.pop("folds")
+        assert labels is not None
+        options = {
+            **of_rows,
+            "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
+            "level": self.level,
+            "seed": self.seed,
+            "n_jobs": self.jobs,
+        }
+        path = Path(self.model)
+        if not path.is_dir() or (path / "MLmodel").is_file():
+            return self._load(self.model), X, y, labels, options
+        files = files_of_folds(path, labels)
+        return {label: self._load(str(file)) for label, file in files.items()}, X, y, labels, options
+
+    def _load(self, path: str) -> Any:
+        """Load a model in a child process, which may crash, and then in this process."""
         import debias
         from debias.models.files import load
         from debias.models.sandbox import check
 
-        path, allow_pickle = self.model, self.allow_pickle
+        allow_pickle = self.allow_pickle
         params = None if self.params is None else read_mapping(self.params, "hyper-parameters")
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
@@ -93,11 +119,12 @@ class Source:
         return model
 
     def _columns(
-        self, path: str, training: bool = False
+        self, path: str, training: bool = False, folds: str | None = None
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, pd.Series | None]]:
-        """Return X, y, and weights, blocks and queries of a table; training rows need queries only."""
+        """Return X, y, and weights, blocks, queries and folds of a table; training rows need queries only."""
         frame = _read(path, self.separator, self.decimal)
         of_rows = {"sample_weight": self.weight, "blocks": self.blocks, "qid": self.qid}
+        of_rows |= {} if folds is None else {"folds": folds}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
         needed = [column for column in (self.target, self.qid) if column is not None] if training else named
         _refuse_absent(path, frame, needed)

@@ -10,6 +10,7 @@ import re
 RULES = (
     # Calls, and arguments that the commands always fill in.
     (r"debias\.score\(None, X, y, '([^']*)'\)", r"debias score --no-model DATA --scorer '\1'"),
+    (r"debias\.audit_folds\b", r"debias audit --folds"),
     (r"debias\.(score|audit)\b(?!\()", r"debias \1"),
     (r"\bparams, budget and checkpoint are\b", "--params is"),
     (r"\bblocks, qid and base_margin\b", "--blocks and --qid"),
@@ -29,8 +30,20 @@ RULES = (
     (r"\bn_permutations\b", "--permutations"),
     (r"\bn_jobs=(?=-?[0-9])", "--jobs "),
     (r"\bseed=(?=-?[0-9])", "--seed "),
+    # The folds of a cross-validation.
+    (
+        r"Likely causes: cv= has another random_state or shuffle than in training, the models",
+        "Likely causes: --folds has other folds than in training, the models",
+    ),
+    (r"\. With labels as cv=, all other", ". All other"),
+    (r"\bpass cv= as \(train, test\) positions", "audit them in Python, with (train, test) positions"),
+    (r"\bcv=(?!\w)", "--folds"),
+    (r"\breplace=True\b", "--replace"),
+    (r"\bpart='\.\.\.'", "--part NAME"),
+    (r"\b(at|label)=(?=')", r"--\1 "),
     # Arguments without a value.
     (r"\b(train|main|test|groups|blocks|qid|params|level|seed|rows)=(?![\w'\"({\[-])", r"--\1"),
+    (r"\b(at|label|looks|series|timeout)=(?![\w'\"({\[-])", r"--\1"),
     (r"\bn_jobs=(?![\w-])", "--jobs"),
     (r"\bscorers=(?!\w)", "--scorer"),
     (r"\bsample_weight=?(?!\w)", "--weight"),

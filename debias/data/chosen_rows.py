@@ -43,6 +43,29 @@ def rows_of(X: Any, positions: NDArray[np.int64]) -> Any:
     return Table(X).native(positions)
 
 
+def taken(values: Any, positions: NDArray[np.int64]) -> Any:
+    """Return some rows of X, y or weights in the user's own container; a pandas object keeps its index.
+
+    Parameters
+    ----------
+    values : array, sparse matrix, data frame or sequence of shape (n_rows, ...); or None
+    positions : array of int64 of shape (n_chosen,)
+
+    Returns
+    -------
+    The same kind of container with n_chosen rows; None for None.
+    """
+    if values is None:
+        return None
+    if hasattr(values, "iloc"):
+        return values.iloc[positions]
+    if isinstance(values, (list, tuple)):
+        return [values[position] for position in positions.tolist()]
+    if len(values.shape) == 1:
+        return np.asarray(values)[positions]
+    return values[positions] if isinstance(values, np.ndarray) else Table(values).native(positions)
+
+
 def originals(copy_of: NDArray[np.int64] | None, positions: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Return the original row that each chosen row is a copy of, shape (n_chosen,); None if none is repeated.
 

@@ -237,7 +237,7 @@ def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
         manager.register(plugin, name=point.name)
         name_failures(manager, plugin)
         manager.check_pending()
-    except Exception as error:  # any error on import must name the plugin
+    except (Exception, SystemExit) as error:  # any error on import must name the plugin
         raise PluginError(
             f"the plugin {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
             f"Fix or uninstall it, or set {DISABLE_VARIABLE}={point.name} to continue without it."

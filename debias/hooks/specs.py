@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.hooks.contracts import MetaMethod, Scorer
+    from debias.hooks.cross_validated import CrossValidated
+    from debias.hooks.self_check import SelfCheck
     from debias.hooks.training_weights import TrainingWeights
     from debias.hooks.wrapping import Unwrapped
     from debias.trees.ensemble import TreeEnsemble
@@ -48,6 +50,57 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     ------
     UnsupportedModelError
         The model is not fitted, or the scores of the models inside cannot be combined; the message says what to do.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_cross_validated(results: Any) -> CrossValidated | None:
+    """Return the models of the folds from what a cross-validation of this library returned.
+
+    Parameters
+    ----------
+    results : object
+        What the user passed to :func:`debias.audit_folds`, such as a calibrated classifier or a bag of boosters. Never
+        change it. Lists and mappings of models, and the dict of scikit-learn's ``cross_validate``, need no hook.
+
+    Returns
+    -------
+    CrossValidated or None
+        The models, and the folds as far as the library keeps them. None if it is not a container of this adapter.
+
+    Raises
+    ------
+    UnsupportedModelError
+        The container is of this adapter, but holds no models of folds; the message gives the reason.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
+def debias_splits(
+    cv: int, X: Any, y: Any, is_classifier: bool
+) -> Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Divide rows into a number of folds, as the library does it for ``cv=5``.
+
+    Parameters
+    ----------
+    cv : int
+        Number of folds.
+    X : array, sparse matrix or data frame of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+    is_classifier : bool
+        Whether the models predict classes.
+
+    Returns
+    -------
+    sequence of (array of int64, array of int64), or None
+        The positions of the training rows and of the test rows of each fold. None if this adapter divides no rows.
+
+    Raises
+    ------
+    RowsError
+        The rows cannot be divided into so many folds.
     """
     ...
 
@@ -335,5 +388,18 @@ def debias_meta_methods() -> Sequence[MetaMethod]:
         Meta-methods with unique names, which are also not names of scorers. A meta-method is called with a scorer and
         returns a scorer. That scorer is called with a :class:`debias.Problem`; it changes the problem and scores the
         changes with the scorer inside.
+    """
+    ...
+
+
+@hookspec
+def debias_self_checks() -> Sequence[SelfCheck]:
+    """Offer small models, which ``debias doctor`` trains and compares with what the adapters say about them.
+
+    Returns
+    -------
+    sequence of SelfCheck
+        One for each library: its name, and a function that trains a model in less than a second. The function imports
+        the library; this hook must not.
     """
     ...

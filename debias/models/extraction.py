@@ -198,7 +198,10 @@ def trees_of(model: Any) -> TreeEnsemble:
         if isinstance(model, type):
             raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")
         if isinstance(model, (list, tuple)):
-            raise UnsupportedModelError(f"a {type(model).__name__} of models is not a model: pass them one by one")
+            raise UnsupportedModelError(
+                f"a {type(model).__name__} of models is not a model: pass them one by one, or the models of a "
+                "cross-validation to debias.audit_folds"
+            )
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
         raise UnsupportedModelError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from debias.errors import DebiasError, DebiasWarning, PluginError, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
+from debias.models.folds import models_in
 from debias.models.loaded import remember
 from debias.models.refitting import restored
 from debias.models.wrappers import extract, unwrap
@@ -51,7 +52,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Returns
     -------
     object
-        The estimator, or a Booster of the library that wrote the file.
+        The estimator, or a Booster of the library that wrote the file. A skops file may also hold a list or mapping of
+        models, or the dict of ``cross_validate``, for :func:`debias.audit_folds`.
 
     Raises
     ------
@@ -108,7 +110,8 @@ def load(
     )
     for text in texts:
         warnings.warn(text, DebiasWarning, stacklevel=3)
-    remember(model, texts)
+    for each in models_in(model):
+        remember(each, texts)
     return model
 
 
@@ -144,9 +147,13 @@ def _is_pickle(path: Path) -> bool:
 
 def _require_trees(path: Path, model: Any) -> None:
     """Extract every model inside; extraction refuses children out of range, cycles and short arrays."""
+    models = models_in(model)
+    if not models:
+        raise UnsupportedModelError(f"{path} holds no models: it is an empty {type(model).__name__}")
     try:
-        for member in unwrap(model):
-            extract(member.model)
+        for each in models:
+            for member in unwrap(each):
+                extract(member.model)
     except PluginError as error:  # arrays that do not fit each other cause many types of errors
         raise _translated(path, error.__cause__ or error) from error
     except DebiasError as error:

@@ -54,12 +54,14 @@ def load_and_predict(path: Path, trust: tuple[str, ...] = (), allow_pickle: bool
     from debias.hooks.registry import plugin_manager
     from debias.models.extraction import as_the_adapter_wants
     from debias.models.files import load
+    from debias.models.folds import models_in
     from debias.models.wrappers import extract, unwrap
 
     hook = plugin_manager().hook
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for member in unwrap(load(path, trust, allow_pickle, guard=False)):
+        models = models_in(load(path, trust, allow_pickle, guard=False))
+        for member in (member for model in models for member in unwrap(model)):
             ensemble = extract(member.model)
             for kind, X in _rows(ensemble.n_features, ensemble.routing_dtype):
                 seen = as_the_adapter_wants(ensemble, X)

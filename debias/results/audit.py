@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.atomic_files import write_text
+from debias.atomic_files import written
 from debias.errors import DebiasError
 from debias.results import sentences, short_text, untested
 from debias.results import stored as stored_results
@@ -233,10 +233,7 @@ class Audit:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the audit as JSON, and write it to `path` if that is not None."""
-        text = json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
         """Return the audit as one self-contained HTML page, and write it to `path` if that is not None.
@@ -258,10 +255,7 @@ class Audit:
         """
         from debias.results.report.html import page
 
-        text = page(self, title)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return written(path, page(self, title))
 
     def to_csv(self, path: Any = None) -> str:
         """Return the table as CSV, and write it to `path` if that is not None.
@@ -269,10 +263,7 @@ class Audit:
         The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
         invisible characters are escaped. Numbers are unchanged. ``audit.table`` has the original names.
         """
-        text = to_csv(self.table)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return written(path, to_csv(self.table))
 
     def check(self, policy: Any, baseline: Audit | None = None) -> Gate:
         """Check the audit against a policy.

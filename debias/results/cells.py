@@ -11,8 +11,15 @@ from debias.text import percent_in_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-HEADING = {"share": "debiased share", "standard_error": "standard error, splits fixed", "p_adjusted": "adjusted p"}
-FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "z", "dependence")
+HEADING = {
+    "share": "debiased share",
+    "standard_error": "standard error, splits fixed",
+    "p_adjusted": "adjusted p",
+    "informative_folds": "informative folds",
+    "lowest_rank": "lowest rank",
+    "highest_rank": "highest rank",
+}
+FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 
 
@@ -65,6 +72,10 @@ def _percent(values: object) -> list[str]:
     return [percent_in_table(value) for value in np.asarray(values, dtype=np.float64)]
 
 
+def _counts(values: object) -> list[str]:
+    return [f"{value:,}" for value in np.asarray(values, dtype=np.int64)]
+
+
 def _figures(values: object) -> list[str]:
     """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
     array = np.asarray(values, dtype=np.float64)
@@ -83,8 +94,16 @@ FORMAT = {
     "z": _z,
     "p_value": _p_values,
     "p_adjusted": _p_values,
+    "shift": _z,
+    "shift_p_adjusted": _p_values,
+    "shifted": _yes,
     "verdict": _words,
     "dependence": _words,
     "dependence_p_adjusted": _p_values,
     "selected": _yes,
+    "rank": _counts,
+    "lowest_rank": _counts,
+    "highest_rank": _counts,
+    "informative_folds": _counts,
+    "folds": _counts,
 }

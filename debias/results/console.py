@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from debias.results import fold_sentences
 from debias.results.cells import HEADING, cells, columns_that_fit
 from debias.results.report.drawn import MOST_DRAWN, drawn_features, drawn_of_scores
 from debias.text import counted, shown
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from debias.results.audit import Audit
+    from debias.results.changes import Changes
+    from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate
     from debias.results.scores import Scores
 
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 HIDDEN = {"standard_error", "p_value", "untested_because", "unproven_because", "dependence_p_adjusted"}
 """Columns of an audit that do not fit a terminal. CSV, JSON and data frames have them; a sentence says the last."""
 TESTED = {"z", "p_adjusted", "verdict", "dependence"}
+OF_FOLDS = ("share", "mean", "standard_error", "rank", "informative_folds", "p_adjusted", "verdict")
+"""Columns of an audit of folds for a terminal, if there is room."""
 WORDS = {"verdict", "dependence"}
+OF_CHANGES = ("before", "after", "response_change", "rows_change", "p_adjusted", "shift", "verdict")
 SHORTEST_NAME = 14
 """A name is folded if it is longer than this and there is no room."""
 BETWEEN = 3
@@ -83,6 +89,36 @@ def print_table(console: Console, audit: Audit) -> None:
     _print_left_out(console, n_left)
 
 
+def print_folds(console: Console, audit: FoldsAudit) -> None:
+    """Print what matters over all folds, the table of the largest shares, and then the rest of the summary."""
+    from rich.table import Table
+
+    sentences, frame = audit.summary(), audit.table.iloc[:MOST_DRAWN]
+    n_before = 1 + (sentences.index(fold_sentences.headline(audit)) if audit.tested else 0)
+    for line in sentences[:n_before]:
+        console.print(_plain(line))
+    written = {name: cells(name, frame[name]) for name in OF_FOLDS if audit.tested or name not in TESTED}
+    longest = max(len(_plain(name)) for name in ["feature", *frame.index])
+    heading = HEADING | {"standard_error": "standard error"}
+    widths = {
+        name: max(map(len, [*column, *heading.get(name, name).split()])) + BETWEEN for name, column in written.items()
+    }
+    printed = columns_that_fit(widths, console.width - 1 - BETWEEN - min(longest, SHORTEST_NAME))
+    model = audit.first.main.settings["model"]
+    console.print(_plain(f"{model}, {audit.rows_in_words} rows of {counted(len(audit.audits), 'fold')}"), style="bold")
+    table = Table()
+    table.add_column("feature", overflow="fold", min_width=min(SHORTEST_NAME, longest))
+    for name in printed:
+        justify: Literal["left", "right"] = "left" if name in WORDS else "right"
+        table.add_column(_plain(heading.get(name, name)), justify=justify, overflow="fold", no_wrap=name in WORDS)
+    for row in zip(frame.index, *(written[name] for name in printed), strict=True):
+        table.add_row(*(_plain(str(cell)) for cell in row))
+    console.print(table)
+    _print_left_out(console, len(audit.table) - len(frame))
+    for line in sentences[n_before:]:
+        console.print(_plain(line))
+
+
 def print_scores(console: Console, scores: Scores) -> None:
     """Print scores, the largest first, with their unit and what is known about the rows."""
     from rich.table import Table
@@ -106,6 +142,28 @@ def print_scores(console: Console, scores: Scores) -> None:
     _print_left_out(console, n_left)
     if scores.provenance:
         console.print(_plain(f"Scored on {_rows(scores)}: {scores.provenance['detail']}."))
+
+
+def print_changes(console: Console, changes: Changes) -> None:
+    """Print what cannot be told or what changed, the table, and then the rest of the summary."""
+    from rich.table import Table
+
+    first, *rest = changes.summary()
+    console.print(_plain(first))
+    if changes.compared:
+        frame = changes.table[:MOST_DRAWN]
+        table = Table()
+        table.add_column("feature", overflow="fold")
+        columns = {name: cells(name, frame[name]) for name in OF_CHANGES}
+        for name in OF_CHANGES:
+            justify: Literal["left", "right"] = "left" if name in WORDS else "right"
+            table.add_column(_plain(HEADING.get(name, name.replace("_", " "))), justify=justify, overflow="fold")
+        for row in zip(frame.index, *columns.values(), strict=True):
+            table.add_row(*(_plain(str(cell)) for cell in row))
+        console.print(table)
+        _print_left_out(console, len(changes.feature_names) - len(frame))
+    for line in rest:
+        console.print(_plain(line))
 
 
 def print_gate(console: Console, gate: Gate) -> None:

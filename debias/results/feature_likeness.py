@@ -38,6 +38,12 @@ def alike(name: str, names: Iterable[str]) -> list[str]:
     return sorted(similar, key=lambda other: (-similarity[other], other))
 
 
+def like(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names that may mean the same as `name`, or else the one with the most similar letters."""
+    known = list(names)
+    return alike(name, known) or difflib.get_close_matches(name, known, n=1)
+
+
 def _near(matcher: difflib.SequenceMatcher[str]) -> bool:
     """Return whether the letters are nearly the same. Upper bounds that are quick to compute come first."""
     return min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= MISSPELT and matcher.ratio() >= MISSPELT

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.atomic_files import write_text
+from debias.atomic_files import written
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
@@ -22,6 +22,8 @@ DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
 LIKE_TRAINING = "stated by the user"
 """Status of rows that look like training rows although the user says that they are held out."""
+PROVEN_HELD_OUT = "proven held-out"
+"""Status of the test rows of a fold if their model was trained on other rows, and this is proven."""
 UNPROVEN = ("cannot be told", LIKE_TRAINING)
 """Statuses of held-out rows that may contain training rows."""
 
@@ -225,10 +227,7 @@ class Scores:
         The file is safe to open in a spreadsheet: a name that looks like a formula gets an apostrophe in front, and
         invisible characters are escaped. Numbers are unchanged. :meth:`to_frame` has the original names.
         """
-        text = to_csv(self.to_frame())
-        if path is not None:
-            write_text(path, text)
-        return text
+        return written(path, to_csv(self.to_frame()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with a schema version."""

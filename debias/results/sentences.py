@@ -157,7 +157,7 @@ def headline(audit: Audit) -> str:
         return f"{verdict_count(audit)}{held_if}."
     names = [audit.main.feature_names[k] for k in strongest_first]
     lengths = np.cumsum([len(name) for name in names[:MOST_IN_HEADLINE]])
-    named = _named(names, max(1, int((lengths <= LONGEST_IN_HEADLINE).sum())))
+    named = enumerated(names, max(1, int((lengths <= LONGEST_IN_HEADLINE).sum())))
     if len(strongest_first) == 1:
         return f"{verdict_count(audit, 'informative')}{held_if}: {named}."
     return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."
@@ -185,7 +185,7 @@ def _near_duplicates(audit: Audit) -> list[str]:
     """Return which informative columns are nearly the same."""
     sets = audit.near_duplicates or ()
     lines = [
-        f"{_named(each.features, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
+        f"{enumerated(each.features, MOST_IN_HEADLINE)} are nearly the same column (absolute rank correlation "
         f"{correlation_in_words(each.correlation, least=len(each.features) > 2)}): they may share their score."
         for each in sets[:MOST_NAMED]
     ]
@@ -216,7 +216,7 @@ def _too_high(audit: Audit) -> list[str]:
     return _inflation(audit, audit.reported)
 
 
-def _named(names: Sequence[str], most: int) -> str:
+def enumerated(names: Sequence[str], most: int) -> str:
     """Return the first names in a sentence, and how many more there are."""
     first, n_left = [shown(name) for name in names[:most]], len(names) - most
     last = f"{n_left:,} more" if n_left > 0 else first.pop()

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from debias.results.audit import Audit
+    from debias.results.changes import Changes
     from debias.results.comparison import Comparison
+    from debias.results.folds_audit import FoldsAudit
     from debias.results.gate_outcome import Gate
     from debias.results.scores import Scores
 
@@ -44,6 +46,19 @@ def of_audit(audit: Audit) -> str:
     features = counted(audit.share.size, "feature")
     lines = [f"Audit of {shown(audit.main.settings['model'])}: {rows}, {features}", headline(audit)]
     return _text(lines, _names(audit.main.feature_names, first), columns, audit.share.size)
+
+
+def of_folds(audit: FoldsAudit) -> str:
+    """Return the headline of an audit of folds, and the features with the largest shares."""
+    from debias.results import fold_sentences
+
+    frame = audit.table.iloc[:MOST]
+    written = ("share", "mean", "informative_folds", *(("p_adjusted", "verdict") if audit.tested else ()))
+    columns = {name: cells(name, frame[name]) for name in written}
+    folds, features = counted(len(audit.audits), "fold"), counted(len(audit.table), "feature")
+    model = shown(audit.first.main.settings["model"])
+    lines = [f"Audit of {folds} of {model}: {audit.rows_in_words} rows, {features}", fold_sentences.headline(audit)]
+    return _text(lines, [shortened(str(name), LONGEST_NAME) for name in frame.index], columns, len(audit.table))
 
 
 def of_scores(scores: Scores) -> str:
@@ -94,6 +109,20 @@ def of_gate(gate: Gate) -> str:
     }
     rules = [shortened(result.rule, LONGEST_RULE) for result in results[:MOST]]
     return _text([line], rules, columns, len(results), "rule")
+
+
+def of_changes(changes: Changes) -> str:
+    """Return what changed first, and the features with the strongest evidence."""
+    features = counted(len(changes.feature_names), "feature")
+    lines = [f"Changes of {shown(changes.series)} ({shown(changes.model)}): {features}", changes.summary()[0]]
+    frame = changes.table[:MOST]
+    columns = {
+        name: cells(name, frame[name])
+        for name in ("before", "after", "p_adjusted", "shift", "verdict")
+        if name in frame.columns
+    }
+    names = [shortened(str(name), LONGEST_NAME) for name in frame.index]
+    return _text(lines, names, columns, len(changes.feature_names))
 
 
 def _names(names: Sequence[str], which: Iterable[int]) -> list[str]:

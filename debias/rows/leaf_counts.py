@@ -117,9 +117,9 @@ class LeafCounter:
 
         ones = np.zeros(0)
         counting = self.ensemble.count is not None or _covers_are_counts(self.ensemble)
-        curvatures = (ones for _ in self.trees) if counting else self._curvatures(leaves, response)
+        added = (ones for _ in self.trees) if counting else curvatures(self.ensemble, self.trees, leaves, response)
         at = np.empty(leaves.shape[::-1], dtype=np.int32).T
-        for j, h in enumerate(curvatures):
+        for j, h in enumerate(added):
             sums = np.zeros_like(self._sums[j])
             leaf_kernels.add_at_leaves(leaves[:, j], self._number[j], h, at[:, j], sums)
             self._sums[j] += sums
@@ -174,23 +174,40 @@ class LeafCounter:
         self._sums = np.split(np.array(state["leaf_counts"]), edges, axis=1) if self._leaf else []
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 
-    def _curvatures(self, leaves: NDArray[np.int32], response: Response) -> Iterator[NDArray[np.float64]]:
-        """Yield for each tree what each row adds to its covers: the hessian before this tree, times the class weight.
 
-        To the cover of a vector leaf, a row adds the hessians of all its outputs.
-        """
-        ensemble = self.ensemble
-        assert response.target is not None
-        factor: Any = ensemble.cover_factor
-        if ensemble.positive_weight != 1:
-            factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
-        margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
-        for j, tree in enumerate(self.trees):
-            outputs = _outputs(ensemble, tree)
-            if tree % ensemble.trees_a_round == 0:
-                before = ensemble.objective.curvature(margin, response.target) * factor
-            yield before[:, outputs].sum(axis=1)
-            margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j]]
+def curvatures(
+    ensemble: TreeEnsemble, trees: NDArray[np.int64], leaves: NDArray[np.int32], response: Response
+) -> Iterator[NDArray[np.float64]]:
+    """Yield for each tree what each row adds to its covers: the hessian before this tree, times the class weight.
+
+    To the cover of a vector leaf, a row adds the hessians of all its outputs.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        A boosted model that stores sums of hessians.
+    trees : array of int64
+        The first trees of the model: the margin before a tree is known if all trees before it are among them.
+    leaves : array of int32 of shape (n_rows, len(trees))
+        Leaf of each row in each of `trees`.
+    response : Response
+    """
+    assert response.target is not None
+    factor: Any = ensemble.cover_factor
+    if ensemble.positive_weight != 1:
+        factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
+    margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
+    for j, tree in enumerate(trees):
+        outputs = _outputs(ensemble, tree)
+        if tree % ensemble.trees_a_round == 0:
+            before = ensemble.objective.curvature(margin, response.target) * factor
+        yield before[:, outputs].sum(axis=1)
+        margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j]]
+
+
+def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
+    """Return the first trees of a boosted model, whose covers are compared with sums of hessians."""
+    return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
 
 
 def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
@@ -225,7 +242,7 @@ def _tells(ensemble: TreeEnsemble) -> bool:
 def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first trees if covers depend on the margin before the tree."""
     if ensemble.count is None and not _covers_are_counts(ensemble):
-        return np.arange(min(ensemble.n_trees, (1 if ensemble.rescaled else ROUNDS_AT_MOST) * ensemble.trees_a_round))
+        return first_trees(ensemble)
     trees = np.arange(ensemble.n_trees)
     if ensemble.count is not None and not ensemble.averaged:
         at_root = ensemble.count[ensemble.tree_start[:-1]]

@@ -134,9 +134,7 @@ class NodeSums(NodeTotals):
         """Add rows that are encoded already, and their running loss if these sums have it."""
         from debias.rows.kernels import sums as kernels
 
-        counting = rows.in_bag is None
-        if counting and self._counter is None:
-            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+        counter = self._counter_for(rows)
         if self._squares is None and (rows.weight != 1).any():
             self._squares = self._n.copy()  # until now all weights were 1
         trees = np.arange(self.ensemble.n_trees)
@@ -151,8 +149,18 @@ class NodeSums(NodeTotals):
                     rows.add_running_loss(leaves, part, self._drop)
             else:
                 self.add_routed(router, rows.response, rows.weight[part], part)
-            if counting and self._counter is not None and self._counter.trees.size:
-                self._counter.add(router.leaves(self._counter.trees), rows.response.part(part))
+            if counter is not None:
+                counter.add(router.leaves(counter.trees), rows.response.part(part))
+        self._add_totals(rows)
+
+    def _counter_for(self, rows: Rows) -> LeafCounter | None:
+        """Return the counter that these rows are added to, if their leaves can show that they are training rows."""
+        if rows.in_bag is None and self._counter is None:
+            self._counter = LeafCounter(self.ensemble, keep=ROWS_KEPT)
+        counts = rows.in_bag is None and self._counter is not None and self._counter.trees.size > 0
+        return self._counter if counts else None
+
+    def _add_totals(self, rows: Rows) -> None:
         codes = rows.response.codes
         of_first_label = 0 if codes is None else np.sum(codes == 0)
         self._totals += rows.n_rows, rows.weight.sum(), of_first_label, rows.n_evaluated
@@ -290,7 +298,8 @@ class NodeSums(NodeTotals):
         if not self.ensemble.named and state["totals"][0]:
             if self.n_rows and names != self.ensemble.feature_names:
                 raise RowsError(_other_names(names, self.ensemble.feature_names))
-            self.ensemble = self.ensemble.renamed(names)
+            if names != self.ensemble.feature_names:
+                self.ensemble = self.ensemble.renamed(names)
         if state["totals"][0] and self.n_rows and ("drop" in state) != (self._drop is not None):
             raise RowsError(
                 "only one of these node sums has a running loss, so their sum would have none. Make both with "

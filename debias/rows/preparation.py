@@ -16,6 +16,7 @@ from debias.errors import ProvenanceError, RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
+from debias.rows.fold_proof import held_out
 from debias.rows.provenance import Provenance, known_bags, of_resampled, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data.response import Response
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
@@ -102,13 +104,18 @@ def prepare(
     elif member.positions is not None:
         verify_prediction(ensemble, model, table)
         kind, in_bag, provenance = "held-out", None, _UNSEEN
+    elif request.fold is not None:
+        verify_prediction(ensemble, model, table)
+        proof = request.fold.members[request.members.index(member)]
+        provenance = held_out(ensemble, table, response, proof, request.fold.fold.name, log)
+        kind, in_bag = "held-out", None
+        _check_response(ensemble, table, response, log)
     else:
         verify_prediction(ensemble, model, table)
         order = None if member.training_order is None else member.training_order(member.y)
         kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log, order)
-        if kind == "held-out" and response.is_scored:
-            warn_of_another_response(ensemble, table, response, log)
-            warn_of_shifted_response(ensemble, response, log)
+        if kind == "held-out":
+            _check_response(ensemble, table, response, log)
     if kind == "train":
         log.warn(TRAIN_WARNING)
     if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
@@ -270,6 +277,13 @@ def training_rows(
         provenance=provenance,
         n_jobs=n_jobs,
     )
+
+
+def _check_response(ensemble: TreeEnsemble, table: Table, response: Response, log: WarningLog) -> None:
+    """Warn if the response of held-out rows does not look like that of training."""
+    if response.is_scored:
+        warn_of_another_response(ensemble, table, response, log)
+        warn_of_shifted_response(ensemble, response, log)
 
 
 def _refuse_or_warn_of_tuning(member: Member, request: Request, log: WarningLog) -> None:

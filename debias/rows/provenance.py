@@ -58,7 +58,7 @@ class Provenance:
     kind : {"oob", "held-out", "train"}
     status : str
         "proven"; "rows proven, y unproven"; "rows proven, y plausible"; "not recognised as training rows"; "cannot be
-        told"; "stated by the user".
+        told"; "stated by the user"; of the test rows of a fold also "proven held-out".
     detail : str
         The result in one sentence.
     training_share : float or None
@@ -240,7 +240,7 @@ def without_bags(
             "seen them; otherwise pass rows it has not seen."
         )
     if recognition.shift is not None and recognition.shift.features:
-        log.warn(_describe_shift(recognition.shift))
+        log.warn(describe_shift(recognition.shift))
     return "held-out", _fresh(ensemble, recognition)
 
 
@@ -290,7 +290,7 @@ def _recovered_bags(
 
     y = as_passed(response, ensemble)
     if order is not None:
-        y = None if y is None else y[order]
+        y = y[order]
         sample_weight = None if sample_weight is None else sample_weight[order]
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
@@ -340,11 +340,17 @@ def _claimed_training(ensemble: TreeEnsemble, recognition: Recognition, log: War
 
 
 def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
+    found = by_leaf_counts(ensemble, recognition)
+    if not recognition.largely_training:
+        return found
+    detail = "used as held-out rows because the user passed rows='held-out', but they look like training rows"
+    return replace(found, status="stated by the user", detail=detail)
+
+
+def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
+    """Return the provenance of held-out rows as far as the leaf counts tell."""
     share, shift = recognition.share, recognition.shift
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
-    if recognition.largely_training:
-        detail = "used as held-out rows because the user passed rows='held-out', but they look like training rows"
-        return Provenance("held-out", "stated by the user", detail, share, size, names)
     if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
         detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
@@ -381,7 +387,8 @@ def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: Warning
     log.warn(f"{unknown}. They are used as held-out rows. Pass rows='held-out' if the model has not seen them")
 
 
-def _describe_shift(shift: Shift) -> str:
+def describe_shift(shift: Shift) -> str:
+    """Return a warning about rows that differ from the training rows at the splits."""
     described = "; ".join(feature.in_words() for feature in shift.features[:MOST_SHIFTS_DESCRIBED])
     more = len(shift.features) - MOST_SHIFTS_DESCRIBED
     return (

@@ -27,16 +27,18 @@ than training rows, because then even a small share of training rows leads to a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from debias.data.table import route_table
-from debias.rows.leaf_counts import LeafCounts, count_leaves
+from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees
 from debias.rows.shift import Shift, shift_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from debias.data.response import Response
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
@@ -181,7 +183,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     freedom = _effective_freedom(usable)
     agrees = _all_agree(counted)
     p_fresh = _chi2_cdf(dispersion / (1 + kappa * r), freedom)
-    doubtful = (_mostly_repeated(usable) or _sparse(usable)) and _short_somewhere(counted)
+    doubtful = (_mostly_repeated(usable) or _sparse(usable)) and short_somewhere(counted)
     false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
     return Recognition(
         exact=exact,
@@ -226,6 +228,40 @@ def weighted_by_class(ensemble: TreeEnsemble, table: Table, response: Response) 
     return bool((weights > 0).all() and np.allclose(counts @ weights, ensemble.cover[nodes][leaves], rtol=1e-5, atol=0))
 
 
+def weighted_by_row(
+    ensemble: TreeEnsemble, table: Table, response: Response, weight: NDArray[np.float64] | None
+) -> bool:
+    """Whether rows are all training rows of a boosted model that stores sums of weights, and these are their weights.
+
+    Then the cover of every leaf of the first trees is the sum of weight times hessian over its rows (CatBoost: of the
+    weights). This hardly ever holds for other rows or other weights.
+
+    Parameters
+    ----------
+    ensemble, table, response
+        As for :func:`recognise`.
+    weight : array of shape (n_rows,), or None
+    """
+    stored = ensemble.cover if ensemble.count is None else ensemble.count
+    if weight is None or stored is None or ensemble.averaged or response.target is None:
+        return False
+    if not ensemble.objective.has_loss or ensemble.objective.smoothed:
+        return False
+    trees = first_trees(ensemble)
+    leaves = route_table(ensemble, table, trees)
+    by_hessian = curvatures(ensemble, trees, leaves, response)
+    added = by_hessian if ensemble.count is None else repeat(np.ones(table.n_rows), trees.size)
+    n_compared = 0
+    for tree, reached, h in zip(trees, leaves.T, added, strict=True):
+        nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
+        leaf = np.flatnonzero(ensemble.left[nodes] < 0)
+        sums = np.bincount(reached, weight * h, minlength=nodes.stop - nodes.start)[leaf]
+        if not np.allclose(sums, stored[nodes][leaf], rtol=1e-4, atol=1e-4 * sums.max(initial=0.0)):
+            return False
+        n_compared += leaf.size - 1
+    return n_compared >= SPARE_LEAVES
+
+
 def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
     """Return a recognition without an estimate."""
     return Recognition(
@@ -256,7 +292,7 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
     if _all_agree(counted):
         return _chance_of_agreement(counted) < CERTAIN
-    if _short_somewhere(counted):
+    if short_somewhere(counted):
         return False
     from scipy.stats import nbinom
 
@@ -267,7 +303,7 @@ def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
     return bool(np.mean(log_p) * min(len(log_p), 3) < np.log(CERTAIN))
 
 
-def _short_somewhere(counted: list[LeafCounts]) -> bool:
+def short_somewhere(counted: list[LeafCounts]) -> bool:
     """Whether some leaf has fewer rows than in training: then some training rows are missing."""
     return any((tree.reached < tree.stored * (1 - 1e-4) - 1e-3).any() for tree in counted)
 

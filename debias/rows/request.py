@@ -22,6 +22,7 @@ from debias.text import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from debias.rows.fold_proof import FoldProof
 
 LEVELS = (None, "source", "model")
 
@@ -39,6 +40,8 @@ class Request:
     seed : int or None
     n_jobs : int
         Number of threads.
+    fold : FoldProof, or None
+        What is known about the rows, if they are the test rows of a fold.
     """
 
     model: Any
@@ -56,6 +59,7 @@ class Request:
     params: Mapping[str, Any] | None = None
     seed: int | None = None
     n_jobs: int = 1
+    fold: FoldProof | None = None
 
     @classmethod
     def of(cls, model: Any, X: Any = None, y: Any = None, **passed: Any) -> Request:

@@ -95,7 +95,7 @@ class EvaluationRows(ABC):
         """Raise a CompositionError that says why there is no running loss."""
         objective = self.ensemble.objective
         if isinstance(objective, UnscoredObjective):
-            raise CompositionError(objective.why)
+            raise CompositionError(objective.no_loss)
         if not objective.has_loss:
             raise CompositionError(
                 f"oob_loss needs the loss of each row of this {self.ensemble.source}, and {objective.no_loss}: use "

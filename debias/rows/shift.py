@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.results.policy import SMALLEST_SHIFT
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 FALSE_ALARM = 0.001
 """Largest probability that any feature of fresh rows is called shifted."""
-SMALLEST = 0.1
-"""Smallest w that is reported. Smaller shifts are real in large samples, but change little."""
 ROWS_ON_EACH_SIDE = 5
 """A split is compared by the normal distribution if so many training rows, and so many other rows, are expected on each
 side; by the exact distribution if twice as many rows of both kinds together are expected there."""
@@ -120,7 +120,7 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     n_here = np.bincount(feature_of_split, splits.n_here)
     squared_w = np.bincount(feature_of_split, splits.squared_w * splits.n_here) / n_here
     size = np.sqrt(np.maximum(squared_w, 0.0))
-    shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST))
+    shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST_SHIFT))
     shifted_features = []
     for k in shifted[np.argsort(-size[shifted], kind="stable")]:
         on_feature = np.flatnonzero(feature_of_split == k)
@@ -129,7 +129,7 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
             ShiftedFeature(
                 name=ensemble.feature_names[features[k]],
                 size=float(size[k]),
-                split=_in_words(ensemble, int(splits.node[worst])),
+                split=in_words(ensemble, int(splits.node[worst])),
                 left_in_training=float(splits.left_in_training[worst]),
                 left_here=float(splits.left_here[worst]),
             )
@@ -162,18 +162,43 @@ class _Splits:
             return cls(*(np.zeros(0, dtype=np.int64),) * 2, *(np.zeros(0),) * 5)
         nodes, trees = np.concatenate(node), np.concatenate(tree)
         n, n_left, m, m_left = np.concatenate(sums, axis=1)
-        pooled = (n_left + m_left) / np.maximum(n + m, 1e-300)
-        rarer = np.minimum(pooled, 1 - pooled)
-        normal = rarer * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
-        exact = (rarer * (n + m) >= 2 * ROWS_ON_EACH_SIDE) & (np.minimum(n, m) >= ROWS_AT_SPLIT)
-        used = normal | exact
-        n, n_left, m, m_left, pooled, normal = (array[used] for array in (n, n_left, m, m_left, pooled, normal))
-        p, p_here = n_left / n, m_left / m
-        mean, variance = (p + p_here) / 2, pooled * (1 - pooled) * (1 / m + 1 / n)
-        squared = (p_here - p) ** 2
-        squared_z = np.where(normal, squared / variance, _exact_squares(n, n_left, m, m_left))
-        squared_w = (squared - variance) / (mean * (1 - mean))
-        return cls(nodes[used], trees[used], m, p, p_here, squared_z, squared_w)
+        used, squared_z, squared_w = compare_shares(n, n_left, m, m_left)
+        share, share_here = n_left[used] / n[used], m_left[used] / m[used]
+        return cls(nodes[used], trees[used], m[used], share, share_here, squared_z, squared_w)
+
+
+def compare_shares(
+    n: NDArray[np.float64], n_left: NDArray[np.float64], m: NDArray[np.float64], m_left: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+    """Compare the shares of two sets of rows that go to the left, at each of some splits.
+
+    Parameters
+    ----------
+    n, n_left : array of shape (n_splits,)
+        Number of rows of the first set that reach each split, and that go to the left. They may be fractional.
+    m, m_left : array of shape (n_splits,)
+        The same of the second set.
+
+    Returns
+    -------
+    used : array of bool of shape (n_splits,)
+        Whether a split has enough rows.
+    squared_z : array of shape (n_used,)
+        At these splits, the squared difference of the shares over its variance if both sets are from one distribution.
+    squared_w : array of shape (n_used,)
+        Estimates of the squared effect size.
+    """
+    pooled = (n_left + m_left) / np.maximum(n + m, 1e-300)
+    rarer = np.minimum(pooled, 1 - pooled)
+    normal = rarer * np.minimum(n, m) >= ROWS_ON_EACH_SIDE
+    exact = (rarer * (n + m) >= 2 * ROWS_ON_EACH_SIDE) & (np.minimum(n, m) >= ROWS_AT_SPLIT)
+    used = normal | exact
+    n, n_left, m, m_left, pooled = (array[used] for array in (n, n_left, m, m_left, pooled))
+    p, p_here = n_left / n, m_left / m
+    mean, variance = (p + p_here) / 2, pooled * (1 - pooled) * (1 / m + 1 / n)
+    squared = (p_here - p) ** 2
+    squared_z = np.where(normal[used], squared / variance, _exact_squares(n, n_left, m, m_left))
+    return used, squared_z, (squared - variance) / (mean * (1 - mean))
 
 
 def _exact_squares(
@@ -212,7 +237,8 @@ def _summed_up(
     return split, reached, stored, left[split].astype(np.int64)
 
 
-def _in_words(ensemble: TreeEnsemble, node: int) -> str:
+def in_words(ensemble: TreeEnsemble, node: int) -> str:
+    """Return the rule of a split; `node` is its flat index."""
     name = ensemble.feature_names[ensemble.feature[node]]
     if ensemble.category_set is not None and ensemble.category_set[node] >= 0:
         return f"{name} in some set of categories"

@@ -97,7 +97,7 @@ class PermutationMethod:
         """Do the same; with `combined` the statistic is the larger of the z of splits and of linear effects."""
         rows, grouping = evidence.rows, evidence.grouping
         _refuse_unequal_blocks(rows)
-        pooled = _pools(procedure, len(grouping.names))
+        pooled = pools(procedure, len(grouping.names))
         if not pooled:
             _check_resolution(procedure, len(grouping.names), log)
         drawings = evidence.drawings(node_weight, combined)
@@ -252,6 +252,16 @@ def lanes_that_fit(paths: Paths, rows: Rows) -> int:
     width = max(1, rows.ensemble.value.shape[1])
     bytes_per_permutation = 8 * (2 * width * paths.n_splits + rows.ensemble.n_outputs * paths.n_rows)
     return max(1, min(LANES, MEMORY // max(bytes_per_permutation, 1)))
+
+
+def pools(procedure: Procedure, n_features: int) -> bool:
+    """Return whether the draws of all features are pooled.
+
+    The false discovery rate of many features needs smaller p-values than the draws of one feature can give.
+    """
+    too_coarse = (1 + procedure.n_permutations) * procedure.alpha < n_features
+    enough = procedure.n_permutations >= ENOUGH_TO_POOL
+    return procedure.error != "fwer" and n_features > MANY and too_coarse and enough
 
 
 class SplitStatistic:
@@ -413,16 +423,6 @@ def _refuse_unequal_blocks(rows: Rows) -> None:
     raise RowsError(
         f"blocks have from {sizes[0]} to {sizes[-1]} rows, and only blocks of one size can be permuted. {how}"
     )
-
-
-def _pools(procedure: Procedure, n_features: int) -> bool:
-    """Return whether the draws of all features are pooled.
-
-    The false discovery rate of many features needs smaller p-values than the draws of one feature can give.
-    """
-    too_coarse = (1 + procedure.n_permutations) * procedure.alpha < n_features
-    enough = procedure.n_permutations >= ENOUGH_TO_POOL
-    return procedure.error != "fwer" and n_features > MANY and too_coarse and enough
 
 
 def _check_resolution(procedure: Procedure, n_features: int, log: WarningLog) -> None:

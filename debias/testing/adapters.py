@@ -85,6 +85,10 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     extracted, unwrapped = _answers("debias_extract", model=model), _answers("debias_unwrap", model=model)
     names = sorted({name for name, _ in extracted + unwrapped})
+    first = _marked_first(names)
+    if len(first) == 1:  # pluggy asks it first: its models are subclasses of those of another adapter
+        extracted, unwrapped = ([each for each in answers if each[0] in first] for answers in (extracted, unwrapped))
+        names = first
     require(
         bool(names),
         f"no adapter recognises {kind}: debias_extract of every plugin returned None. The loaded adapters are "
@@ -94,7 +98,8 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
         len(extracted) + len(unwrapped) == 1,
         f"{kind} is recognised more than once, by {', '.join(names)}: recognition must be disjoint, otherwise the "
         "order of plugins would decide the numbers. Check for the exact class (isinstance, without subclasses that "
-        "other adapters recognise), and either extract a model or unwrap it",
+        "other adapters recognise), and either extract a model or unwrap it. An adapter of such subclasses marks its "
+        "hooks with debias.hookimpl(tryfirst=True)",
     )
     if unwrapped:
         return names[0], unwrapped[0][1]
@@ -103,6 +108,13 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
         f"debias_extract of {names[0]} returns a {type(extracted[0][1]).__name__}, not a debias.TreeEnsemble",
     )
     return names[0], None
+
+
+def _marked_first(names: list[str]) -> list[str]:
+    """Return the plugins among some whose hooks about a model are asked before those of others."""
+    hook = plugin_manager().hook
+    implementations = [*hook.debias_extract.get_hookimpls(), *hook.debias_unwrap.get_hookimpls()]
+    return sorted({each.plugin_name for each in implementations if each.plugin_name in names and each.tryfirst})
 
 
 def _check_foreign(plugin: str) -> None:

@@ -289,12 +289,65 @@ def test_columns_that_a_model_makes_are_scored_at_its_level(tmp_path, kind):
         assert {"number", "noise"} <= set(scores.feature_names)
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_the_folds_of_the_best_bag_are_audited_and_proven_by_the_stored_predictions(predictors, task):
+    predictor = predictors(task)
+    X, y = rows(0, task)
+    with quiet(), best(predictor, "XGBoost_BAG_L1"):
+        audit = debias.audit_folds(predictor, X, y, level="model", test=None)
+        bag = predictor._trainer.load_model("XGBoost_BAG_L1")
+        children = [bag.load_child(name) for name in bag.models]
+        splits = bag._cv_splitters[0].split(X=X, y=predictor.transform_labels(pd.Series(y)))
+        assert len(audit.audits) == len(children) == 3
+        for (name, of_fold), child, (_, test) in zip(audit.audits.items(), children, splits, strict=True):
+            seen = predictor.transform_features(X)[children[0].features].reset_index(drop=True).iloc[test]
+            labels = predictor.transform_labels(pd.Series(y)).to_numpy()[test]
+            by_hand = debias.score(child, seen, labels, rows="held-out", level="model")
+            np.testing.assert_allclose(of_fold.main.values, by_hand.values, rtol=1e-12, err_msg=name)
+            assert of_fold.provenance["status"] == "proven held-out"
+            assert "what AutoGluon stored" in of_fold.provenance["detail"]
+    assert "AutoGluon chose the number of trees in each fold" in audit.notes[0]
+
+
+def test_of_several_bags_that_of_the_largest_weight_is_named(predictors):
+    predictor = predictors("binary")
+    name = next(each for each in predictor.model_names() if each.startswith("Weighted"))
+    with quiet(), best(predictor, name):
+        audit = debias.audit_folds(predictor, *rows(0, "binary"), test=None)
+    weights = predictor._trainer.load_model(name)._get_model_weights()
+    with_folds = {each: weight for each, weight in weights.items() if not each.startswith(("RandomF", "ExtraT"))}
+    if len(weights) > 1:
+        assert f"the folds are those of {max(with_folds, key=with_folds.get)!r}" in audit.notes[1]
+
+
+def test_rows_in_another_order_and_bags_without_folds_are_refused(predictors):
+    predictor = predictors("regression")
+    X, y = rows(0)
+    other_order, message = X[::-1].reset_index(drop=True), "these are not the training rows in training order"
+    with quiet(), best(predictor, "LightGBM_BAG_L1"), pytest.raises(ProvenanceError, match=message):
+        debias.audit_folds(predictor, other_order, y[::-1])
+    with best(predictor, "RandomForest_BAG_L1"), pytest.raises(UnsupportedModelError, match="use_child_oof"):
+        debias.audit_folds(predictor, X, y)
+
+
+def test_forests_have_folds_if_they_are_asked_for(tmp_path):
+    settings = {"fold_fitting_strategy": "sequential_local", "use_child_oof": False}
+    X, y = rows(0)
+    predictor = fitted(tmp_path / "folds", X, y, ["RF"], ag_args_ensemble=settings, fit_weighted_ensemble=False)
+    with quiet():
+        audit = debias.audit_folds(predictor, X, y, test=None)
+    assert len(audit.audits) == 3
+    assert audit.notes == ()
+
+
 def test_a_refitted_predictor_has_no_folds(tmp_path):
     X, y = rows(0)
     predictor = fitted(tmp_path / "full", X, y, ["GBM"], fit_weighted_ensemble=False)
     with quiet():
         predictor.refit_full(set_best_to_refit_full=True)
     assert predictor.model_best == "LightGBM_BAG_L1_FULL"
+    with pytest.raises(UnsupportedModelError, match="no bag of trees in it has models of folds"):
+        debias.audit_folds(predictor, X, y)
     with pytest.raises(ProvenanceError, match="these are the training rows"):
         debias.score(predictor, X, y)
     debias.score(predictor, *rows(1), rows="held-out")

@@ -71,6 +71,12 @@ def test_no_message_speaks_of_arguments():
         ("column 'X' of X is infinite in row 2", "column 'X' of DATA is infinite in row 2"),
         ("y has one class only", "the response has one class only"),
         ("permutation: error='x' is not one of 'fwer'", "permutation: error='x' is not one of 'fwer'"),
+        ("Pass replace=True, or part='...' if", "Pass --replace, or --part NAME if"),
+        (
+            "at='x' is of another kind: pass at= of the same kind",
+            "--at x is of another kind: pass --at of the same kind",
+        ),
+        ("pass a longer timeout=", "pass a longer --timeout"),
         ("the model y=1 was trained on", "the model y=1 was trained on"),
     ],
 )

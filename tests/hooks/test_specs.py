@@ -10,8 +10,11 @@ import pandas as pd
 import pytest
 from debias_toy import adapter as toy
 from debias_toy.model import ToyForest
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor
 
 import debias
+from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.registry import plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
@@ -134,6 +137,45 @@ def test_rows_the_library_itself_refuses_are_refused(plugin, forest, rows):
 def test_without_debias_predict_native_rows_are_compared_as_numbers(plugin, forest, rows):
     plugin(**without("debias_predict_native"))
     assert debias.score(forest, *rows).provenance["status"] == "proven"
+
+
+def test_debias_cross_validated(plugin, rows):
+    X, y = rows
+    halves = [np.arange(60), np.arange(60, 120)]
+    models = [ToyForest(n_trees=5).fit(X[other], y[other]) for other in halves[::-1]]
+    of_library = {"models": models, "tuned_on_test": "the toy chose its trees by these rows", "note": "of toys"}
+    answers = [
+        CrossValidated("Toys", cv=[(halves[1], halves[0]), (halves[0], halves[1])], **of_library),
+        CrossValidated("Toys", unseen=lambda X, y: halves, proof="the toy knows", **of_library),
+    ]
+    plugin(**ADAPTER, debias_cross_validated=lambda results: answers[results.which] if is_toys(results) else None)
+
+    def is_toys(results):
+        return isinstance(results, SimpleNamespace)
+
+    plain, proven = (debias.audit_folds(SimpleNamespace(which=which), X, y, test=None) for which in (0, 1))
+    assert plain.notes[0].startswith("the toy chose its trees by these rows, so scores on these rows are too high")
+    assert plain.notes == (plain.notes[0], "of toys")
+    pd.testing.assert_frame_equal(plain.scores, proven.scores)
+    assert "the toy knows" in proven.audits["fold 0"].provenance["detail"]
+    assert proven.audits["fold 0"].provenance["status"] == "proven held-out"
+
+
+def test_an_answer_of_debias_cross_validated_of_another_type_is_refused(plugin, rows):
+    plugin(debias_cross_validated=lambda results: [1] if isinstance(results, SimpleNamespace) else None)
+    with pytest.raises(debias.PluginError, match="debias_cross_validated returned a list"):
+        debias.audit_folds(SimpleNamespace(), *rows)
+
+
+def test_debias_splits(rows, monkeypatch):
+    X, y = rows
+    splits = list(KFold(3).split(X))
+    models = [DecisionTreeRegressor(random_state=0).fit(X[train], y[train]) for train, _ in splits]
+    by_number = debias.audit_folds(models, X, y, 3, test=None)
+    pd.testing.assert_frame_equal(by_number.scores, debias.audit_folds(models, X, y, splits, test=None).scores)
+    monkeypatch.setattr("debias_adapters.sklearn.folds.divided", lambda *given: None)
+    with pytest.raises(debias.RowsError, match="cv=3 needs scikit-learn's adapter"):
+        debias.audit_folds(models, X, y, 3)
 
 
 def test_debias_in_bag(plugin, forest, rows):
@@ -452,6 +494,16 @@ def test_an_error_inside_a_scorer_or_meta_method_names_it(plugin, forest, rows):
     with pytest.raises(debias.RowsError) as raised:
         debias.score(None, *rows, "fails_too")
     assert not hasattr(raised.value, "__notes__")
+
+
+def test_debias_self_checks(plugin):
+    from debias.hooks.self_check import SelfCheck
+    from debias.testing.self_check import offered
+
+    check = SelfCheck("A library", "numpy", "nothing is trained")
+    plugin(debias_self_checks=lambda: [check])
+    assert offered()[0] is check  # sorted by name
+    assert {"XGBoost", "LightGBM", "scikit-learn"} <= {each.library for each in offered()}
 
 
 def test_an_error_in_a_catalogue_names_the_plugin(plugin, forest):

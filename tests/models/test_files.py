@@ -247,6 +247,21 @@ def test_skops_files_of_boosters_and_classifiers_need_no_flag(tmp_path, data, mo
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+def test_several_models_in_a_skops_file_are_each_tried_and_checked(tmp_path, data):
+    X, y = data
+    models = [RandomForestRegressor(3, random_state=k).fit(X, y) for k in range(2)]
+    results = {"fit_time": np.zeros(2), "estimator": models, "indices": {"train": [np.arange(2)], "test": []}}
+    for content in (models, {"a": models[0], "b": models[1]}, results):
+        skops.io.dump(content, tmp_path / "several.skops")
+        load_and_predict(tmp_path / "several.skops")
+        loaded = debias.load_model(tmp_path / "several.skops")
+        assert type(loaded) is type(content)
+    for content, message in (([models[0], 5], "no adapter recognises"), ([], "holds no models: it is an empty list")):
+        skops.io.dump(content, tmp_path / "other.skops")
+        with pytest.raises(debias.UnsupportedModelError, match=message):
+            debias.load_model(tmp_path / "other.skops")
+
+
 def test_other_classifiers_of_skops(tmp_path, data):
     X, y = data
     for model in (

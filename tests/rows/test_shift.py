@@ -8,8 +8,9 @@ import pytest
 
 import debias
 from debias.data.response import encode
+from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.leaf_counts import LeafCounter
-from debias.rows.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, SMALLEST, shift_of
+from debias.rows.shift import FALSE_ALARM, ROWS_AT_SPLIT, ROWS_ON_EACH_SIDE, shift_of
 from debias.trees.routing import route
 
 N = 600
@@ -62,7 +63,7 @@ def test_rows_that_cannot_be_of_this_model_are_told_with_the_features(library, c
     assert warned[0] in scores.warnings
     names = scores.provenance["shifted_features"]
     assert {scores.feature_names[k] for k in columns} <= set(names)
-    assert scores.provenance["shift"] > SMALLEST
+    assert scores.provenance["shift"] > SMALLEST_SHIFT
     assert all(f"{name} <= " in warned[0] for name in names[:3])
 
 

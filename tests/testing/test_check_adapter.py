@@ -39,7 +39,7 @@ def checked():
         debias.register(plugin, name)
         added.append(plugin)
 
-    def check(y=None, X=None, model=None, second=None, **changed):
+    def check(y=None, X=None, model=None, second=None, tryfirst=False, **changed):
         data = np.random.default_rng(0).normal(size=(80, 4))
         target = data[:, 0] + np.random.default_rng(1).normal(size=80)
         forest = ToyForest(n_trees=5).fit(data, target) if model is None else model
@@ -48,12 +48,16 @@ def checked():
         hooks = {name: function for name, function in HOOKS.items() if name not in dropped}
         add(SimpleNamespace(**hooks | marked), "the_toy")
         if second is not None:
-            add(SimpleNamespace(debias_extract=debias.hookimpl(second)), "another")
+            add(SimpleNamespace(debias_extract=debias.hookimpl(second, tryfirst=tryfirst)), "another")
         return check_adapter(forest, data if X is None else X, target if y is None else y)
 
     yield check
     for plugin in added:
         plugin_manager().unregister(plugin)
+
+
+def test_an_adapter_of_subclasses_is_asked_first(checked):
+    assert "debias_extract" in checked(second=lambda model: toy.debias_extract(model), tryfirst=True)
 
 
 def with_fields(**changed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 import debias
 from debias.errors import RowsError, UnsupportedModelError
+from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.text import listed
 from debias_adapters.autogluon.folds import unseen
@@ -36,7 +38,56 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
         return _of_predictor(model, core)
     if isinstance(model, core.BaggedEnsembleModel):
         return _of_bag(model)
+    if isinstance(model, ModelOfFold):
+        return Unwrapped(
+            "fold of a TabularPredictor", (model.inner,), tuple(map(str, model.predictor.original_features))
+        )
     return _of_model(model) if isinstance(model, core.AbstractModel) else None
+
+
+@debias.hookimpl
+def debias_cross_validated(results: Any) -> CrossValidated | None:
+    """Return the models of the folds of the bag that a predictor predicts with."""
+    tabular, core = sys.modules.get("autogluon.tabular"), sys.modules.get("autogluon.core.models")
+    if tabular is None or core is None or not isinstance(results, tabular.TabularPredictor):
+        return None
+    best, weights = _best_with_weights(results, core)
+    members = {name: results._trainer.load_model(name) for name in weights}
+    bags = {name: member for name, member in members.items() if _is_of_trees(member) and _has_folds(member)}
+    if not bags:
+        raise UnsupportedModelError(
+            f"this AutoGluon TabularPredictor predicts with {best.name!r}, and no bag of trees in it has models of "
+            "folds: choose one of model_names() that ends in _BAG_L1, with predictor.set_model_best(name). Random "
+            "forests have folds only if they are fitted with ag_args_ensemble={'use_child_oof': False}"
+        )
+    name = max(bags, key=lambda each: weights[each])
+    note = (
+        f"the folds are those of {name!r}, which has the largest weight ({weights[name]:.2f}) of the bags with folds "
+        f"in {best.name!r}"
+        if len(weights) > 1
+        else None
+    )
+    bag = bags[name]
+    outer = _member(results, bag, 1.0)
+    assert outer.transform is not None
+    assert outer.response is not None
+    seen, labels = outer.transform, outer.response
+    return CrossValidated(
+        "TabularPredictor",
+        [ModelOfFold(results, replace(outer, model=child, name=f"fold {child.name}")) for child in _children(bag)],
+        unseen=lambda X, y: unseen(bag, seen(X), labels(y)),
+        proof="each model predicts for the rows of its fold what AutoGluon stored when it held them out",
+        note=note,
+        tuned_on_test=_tuned(bag),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelOfFold:
+    """The model of one fold of a bag, which takes rows as the predictor does."""
+
+    predictor: Any
+    inner: Inner
 
 
 @debias.hookimpl
@@ -50,15 +101,8 @@ def debias_load_model(path: Path) -> None:
 
 
 def _of_predictor(model: Any, core: Any) -> Unwrapped:
-    if not model.is_fit:
-        raise UnsupportedModelError("this AutoGluon TabularPredictor is not fitted; fit it first")
-    if model.problem_type not in ("binary", "multiclass", "regression"):
-        raise UnsupportedModelError(
-            f"this AutoGluon TabularPredictor was fitted for the problem {model.problem_type!r}: debias scores binary, "
-            "multiclass and regression"
-        )
-    load, best = model._trainer.load_model, load_best(model)
-    weights = best._get_model_weights() if isinstance(best, core.WeightedEnsembleModel) else {best.name: 1.0}
+    load = model._trainer.load_model
+    best, weights = _best_with_weights(model, core)
     members = {name: load(name) for name in weights}
     _refuse_other_members(model, members, load)
     inner = tuple(_member(model, member, float(weights[name])) for name, member in members.items())
@@ -67,6 +111,20 @@ def _of_predictor(model: Any, core: Any) -> Unwrapped:
         notes.append("scores are of the models before their probabilities are calibrated")
     names = tuple(map(str, model.original_features))
     return Unwrapped("TabularPredictor", inner, names, note="; ".join(notes) or None)
+
+
+def _best_with_weights(model: Any, core: Any) -> tuple[Any, dict[str, float]]:
+    """Return the model that a predictor predicts with, and the weights of its members, or its own."""
+    if not model.is_fit:
+        raise UnsupportedModelError("this AutoGluon TabularPredictor is not fitted; fit it first")
+    if model.problem_type not in ("binary", "multiclass", "regression"):
+        raise UnsupportedModelError(
+            f"this AutoGluon TabularPredictor was fitted for the problem {model.problem_type!r}: debias scores binary, "
+            "multiclass and regression"
+        )
+    best = load_best(model)
+    weights = best._get_model_weights() if isinstance(best, core.WeightedEnsembleModel) else {best.name: 1.0}
+    return best, {name: float(weight) for name, weight in weights.items()}
 
 
 def load_best(model: Any) -> Any:
@@ -135,16 +193,26 @@ def _labels(model: Any, y: Any) -> NDArray[Any]:
 
 def _of_bag(model: Any) -> Unwrapped:
     children = _children(model)
-    is_boosted = not issubclass(model._child_type, sys.modules["autogluon.tabular.models"].RFModel)
-    tuned = "AutoGluon chose the number of trees in each fold by the loss on its rows" if is_boosted else None
+    tuned = _tuned(model)
     inner = tuple(
         Inner(child, f"fold {child.name}", 1 / len(children), tuned_on_unseen=tuned if model._bagged_mode else None)
         for child in children
     )
     note = None
-    if len(children) > 1 and is_boosted and model.problem_type != "regression":
+    if len(children) > 1 and tuned is not None and model.problem_type != "regression":
         note = "AutoGluon takes the mean of the probabilities of the folds, and scores are means for their margins"
     return Unwrapped("bag", inner, note=note, unseen=partial(unseen, model) if model._bagged_mode else None)
+
+
+def _tuned(bag: Any) -> str | None:
+    """Return what was chosen on the rows of the folds of a bag."""
+    if issubclass(bag._child_type, sys.modules["autogluon.tabular.models"].RFModel):
+        return None
+    return "AutoGluon chose the number of trees in each fold by the loss on its rows"
+
+
+def _has_folds(model: Any) -> bool:
+    return bool(getattr(model, "_bagged_mode", False)) and len(model.models) > 1
 
 
 def _children(model: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
@@ -51,6 +52,16 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
         rewrap=lambda inputs: inputs.train(encoded, inputs.X, inputs.y, 0),
         named=_named(model),
     )
+
+
+@debias.hookimpl
+def debias_cross_validated(results: Any) -> CrossValidated | None:
+    """Return the models of ``catboost.cv(..., return_models=True)``, which gives a pair of figures and models."""
+    if not isinstance(results, tuple) or len(results) != 2 or not isinstance(results[1], list):
+        return None
+    if not results[1] or not all(map(_is_catboost, results[1])):
+        return None
+    return CrossValidated("pair of catboost.cv", tuple(results[1]))
 
 
 @debias.hookimpl

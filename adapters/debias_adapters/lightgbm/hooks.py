@@ -14,6 +14,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
 from debias.trees.ensemble import TreeEnsemble
@@ -44,6 +45,22 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     inner = tuple(Inner(booster, f"fold {k}", 1 / n_folds) for k, booster in enumerate(model.boosters))
     note = f"scores are means over the boosters of {n_folds} folds; each has seen the training rows of the other folds"
     return Unwrapped("CVBooster", inner, note=note)
+
+
+@debias.hookimpl
+def debias_cross_validated(results: Any) -> CrossValidated | None:
+    """Return the boosters of ``lgb.cv(..., return_cvbooster=True)``, or of the CVBooster in it."""
+    lightgbm = sys.modules.get("lightgbm")
+    if lightgbm is None:
+        return None
+    bag = results.get("cvbooster") if isinstance(results, dict) else results
+    if not isinstance(bag, lightgbm.CVBooster):
+        return None
+    if not bag.boosters:
+        raise UnsupportedModelError("this CVBooster has no boosters: pass the one that lightgbm.cv returns")
+    stopped = bag.best_iteration > 0
+    tuned = "LightGBM chose the number of trees by the loss on the test rows of the folds" if stopped else None
+    return CrossValidated("CVBooster", tuple(bag.boosters), tuned_on_test=tuned)
 
 
 @debias.hookimpl

@@ -11,7 +11,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias_adapters.sklearn import refit
+from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from debias.hooks.cross_validated import CrossValidated
 
 
 @debias.hookimpl
@@ -31,6 +33,21 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
             _require_fitted(model)
             return unwrap(model)
     return None
+
+
+@debias.hookimpl
+def debias_cross_validated(results: Any) -> CrossValidated | None:
+    """Return the models of the folds of a calibrated classifier, or how those of a search are trained again."""
+    calibration, search = sys.modules.get("sklearn.calibration"), sys.modules.get("sklearn.model_selection._search")
+    if calibration is not None and isinstance(results, calibration.CalibratedClassifierCV):
+        return folds.of_calibrated(results)
+    return folds.of_search(results) if search is not None and isinstance(results, search.BaseSearchCV) else None
+
+
+@debias.hookimpl
+def debias_splits(cv: int, X: Any, y: Any, is_classifier: bool) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Divide rows as ``cv=5`` does in scikit-learn."""
+    return folds.divided(cv, X, y, is_classifier)
 
 
 def _pipeline(model: Any) -> Unwrapped:

@@ -69,7 +69,7 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
         axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
     _dots(axes, audit, audit.share[features], place, features)
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
-    _name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, _shares_left(audit, features))
+    name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, _shares_left(audit, features))
     _percent(axes.xaxis)
     axes.set_xlabel("share of the importance")
 
@@ -89,7 +89,7 @@ def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
         axes.vlines(audit.main.threshold, -0.5, len(features) - 0.5, color=INK, lw=1, ls=dashes, label=label)
     left = np.delete(audit.main.z, features)
     about_left = f"z from {left.min():z.1f} to {left.max():z.1f}" if n_left else ""
-    _name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, about_left)
+    name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel("z (score divided by its spread)")
 
 
@@ -172,7 +172,7 @@ def draw_scores(scores: Scores, axes: Any, most: int = MOST_DRAWN) -> None:
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
     left = np.delete(scores.values, features)
     about_left = f"{left.min():z.3g} to {left.max():z.3g}" if n_left else ""
-    _name_rows(axes, [scores.feature_names[k] for k in features], n_left, about_left)
+    name_rows(axes, [scores.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel(f"{scores.scorer} ({scores.unit})")
 
 
@@ -243,7 +243,7 @@ def _dots(
             )
 
 
-def _name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:
+def name_rows(axes: Any, names: list[str], n_left: int, about_left: str) -> None:
     """Name the rows, with a last row about the features that are left out."""
     labels = [shortened(name) for name in names] + [f"+{n_left:,} more"] * bool(n_left)
     axes.set_yticks(range(len(labels)), labels)

@@ -1,11 +1,7 @@
-"""An audit as one self-contained HTML page: it has no script, loads nothing, and escapes every name."""
+"""The report of an audit: what its page shows, and its part for a notebook."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +9,7 @@ import numpy as np
 from debias.results.cells import cells
 from debias.results.report import figures
 from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
+from debias.results.report.pages import packages_of_reports, render, rows_of
 from debias.results.report.svg import Styles, to_svg
 from debias.results.sentences import headline, reports_anything, sufficient_z, test_description
 from debias.text import percent_in_table, shown
@@ -22,7 +19,6 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
 MOST_IN_NOTEBOOK = 20
 """A notebook shows this many features; the page has all of them."""
 TEST_IN_WORDS = {
@@ -66,43 +62,23 @@ def fragment(audit: Audit) -> str:
 
 
 def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str:
-    try:
-        from jinja2 import Environment, FunctionLoader, StrictUndefined
-        from markupsafe import Markup
-
-        styles = Styles()
+    styles = Styles()
+    with packages_of_reports():
         pictures = _figures(audit, styles, brief=most is not None)
-    except ImportError as error:
-        raise ImportError(f"{NEEDS} ({error})") from error
-    environment = Environment(
-        loader=FunctionLoader(_resource),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: shown(value) if type(value) is str else value,  # markup is already safe
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = f"{_resource('style.css')}\n{styles.rules}\n"
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return environment.get_template(name).render(
+    return render(
+        name,
+        styles,
         title=title or f"Which features of this {audit.main.settings['model']} matter",
         headline=headline(audit),
         sentences=[sentence for sentence in audit.summary() if sentence != headline(audit)],
         facts=_facts(audit),
-        figures=[{**picture, "svg": Markup(picture["svg"])} for picture in pictures],
+        figures=pictures,
         table=_table(audit, _order(audit)[:most], with_scores=most is None),
         provenance=_provenance(audit),
         warnings=audit.warnings,
         about_table=_about_table(audit),
         audit=audit,
-        style=Markup(style),
-        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )
-
-
-@cache
-def _resource(name: str) -> str:
-    return resources.files("debias.results.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
@@ -175,11 +151,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
         columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
     if with_scores:
         columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
-    return {
-        "headings": list(columns),
-        "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        "left_out": audit.share.size - len(features),
-    }
+    return rows_of(columns) | {"left_out": audit.share.size - len(features)}
 
 
 def _figures(audit: Audit, styles: Styles, brief: bool) -> list[dict[str, Any]]:
@@ -281,6 +253,8 @@ def _figure(
         "name": name,
         "heading": heading,
         "caption": caption,
+        "wide": False,
+        "about_table": "The features shown, by debiased share",
         "svg": svg,
         "table": _table(audit, drawn_features(audit, most)[0], with_scores=False),
     }

@@ -92,7 +92,7 @@ def _rewrite(element: ElementTree.Element, name: str, styles: Styles) -> None:
         element.set("class", styles.name(element.attrib.pop("style")))
     if "id" in element.attrib:
         element.set("id", f"{name}-{element.get('id')}")
-    if "href" in element.attrib:
+    if str(element.get("href", "")).startswith("#"):  # pixels are data inside of the page
         element.set("href", f"#{name}-{str(element.get('href'))[1:]}")
     if "clip-path" in element.attrib:
         element.set("clip-path", str(element.get("clip-path")).replace("url(#", f"url(#{name}-"))

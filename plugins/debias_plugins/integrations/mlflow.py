@@ -1,9 +1,10 @@
-"""MLflow: an evaluator for ``mlflow.models.evaluate``, and a function that logs an audit to a run."""
+"""MLflow: an evaluator for ``mlflow.models.evaluate``, and functions that log audits and histories to a run."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST = 30
 """Largest number of features with metrics of their own. The JSON has all features."""
+AT_ONCE = 1000
+"""MLflow takes so many metrics in one call."""
 AUDITED = tuple(name for name in inspect.signature(debias.audit).parameters if name not in ("model", "X", "y"))
 """Arguments of :func:`debias.audit` that the configuration may have."""
 OF_GATE = ("policy", "baseline")
@@ -115,8 +118,7 @@ def log_audit(
     ...     log_audit(debias.audit(forest, X, y))
     """
     page = audit.to_html()  # before anything is logged, because packages may be missing
-    if run_id is None:
-        run_id = (mlflow.active_run() or mlflow.start_run()).info.run_id
+    run_id = _run(run_id)
     metrics = {f"{prefix}/{name}": value for name, value in _metrics(audit, gate).items()}
     mlflow.log_metrics(metrics, run_id=run_id, model_id=model_id)
     mlflow.log_text(audit.to_json(), f"{prefix}/audit.json", run_id=run_id)
@@ -125,6 +127,136 @@ def log_audit(
         mlflow.log_text(gate.to_json(), f"{prefix}/gate.json", run_id=run_id)
         mlflow.log_text(gate.to_markdown(), f"{prefix}/gate.md", run_id=run_id)
     return metrics
+
+
+def log_folds(audit: debias.FoldsAudit, *, prefix: str = "debias", run_id: str | None = None) -> dict[str, float]:
+    """Log the audit of a cross-validation to an MLflow run: metrics, its JSON and its HTML report.
+
+    Parameters
+    ----------
+    audit : FoldsAudit
+    prefix : str
+        Prefix of the names of metrics, and folder of the artifacts ``folds.json`` and ``folds.html``.
+    run_id : str, optional
+        The active run by default. If there is none, a run is started.
+
+    Returns
+    -------
+    dict of str to float
+        The metrics without steps: ``n_folds``, ``n_features``, ``n_informative``, ``rank_stability``; and
+        ``share/NAME``, ``mean/NAME``, ``standard_error/NAME`` and ``informative_folds/NAME`` for the 30 features with
+        the largest shares. Their scores in the folds are ``fold_score/NAME``, with the number of the fold as step, from
+        0. Figures that are not known are left out.
+
+    Raises
+    ------
+    ImportError
+        MLflow, or a package that reports need, is not installed.
+    """
+    page = audit.to_html()
+    run_id = _run(run_id)
+    table = audit.table.iloc[:MOST]
+    spelled = _distinct_names(table.index)
+    single: dict[str, float | None] = {
+        "n_folds": len(audit.audits),
+        "n_features": len(audit.feature_names),
+        "n_informative": audit.verdict.count("informative") if audit.tested else None,
+        "rank_stability": audit.rank_stability,
+    }
+    for column in ("share", "mean", "standard_error", "informative_folds"):
+        if column != "informative_folds" or audit.tested:
+            single |= {f"{column}/{spelled[str(name)]}": value for name, value in table[column].items()}
+    metrics = {f"{prefix}/{name}": float(value) for name, value in single.items() if value is not None}
+    metrics = {name: value for name, value in metrics.items() if value == value}  # noqa: PLR0124  # without NaN
+    mlflow.log_metrics(metrics, run_id=run_id)
+    scores = audit.scores
+    _log_steps(run_id, {f"{prefix}/fold_score/{spelled[name]}": scores[name].to_numpy() for name in table.index})
+    mlflow.log_text(audit.to_json(), f"{prefix}/folds.json", run_id=run_id)
+    mlflow.log_text(page, f"{prefix}/folds.html", run_id=run_id)
+    return metrics
+
+
+def log_history(
+    history: debias.History, *, window: Any = None, prefix: str = "debias", run_id: str | None = None
+) -> dict[str, float]:
+    """Log a history to an MLflow run: its scores as metrics with steps, its JSON and its HTML report.
+
+    Parameters
+    ----------
+    history : History
+    window : int, str or timedelta, optional
+        As for ``History.scores``.
+    prefix : str
+        Prefix of the names of metrics, and folder of the artifacts ``history.json`` and ``history.html``.
+    run_id : str, optional
+        The active run by default. If there is none, a run is started.
+
+    Returns
+    -------
+    dict of str to float
+        The last values of the metrics: ``score/NAME`` for the 30 features with the largest mean score. The step is the
+        number of the period, from 0, and the time of a metric is the date of its period, if periods are dates (without
+        a time zone: UTC). Where two models scored one period, the newer one is logged.
+
+    Raises
+    ------
+    ImportError
+        MLflow, or a package that reports need, is not installed.
+    """
+    import pandas as pd
+
+    page = history.to_html(window=window)
+    run_id = _run(run_id)
+    scores = history.scores(window)
+    scores = scores[~scores.index.duplicated(keep="last")]  # of one period the newest model is the last
+    dates = scores.index
+    at = dates.to_numpy().astype("M8[ms]").astype(int).tolist() if isinstance(dates, pd.DatetimeIndex) else None
+    drawn = scores[scores.mean().sort_values(ascending=False, kind="stable").index[:MOST]]
+    spelled = _distinct_names(drawn.columns)
+    columns = {f"{prefix}/score/{spelled[name]}": drawn[name].to_numpy() for name in drawn.columns}
+    _log_steps(run_id, columns, at)
+    mlflow.log_text(history.to_json(window=window), f"{prefix}/history.json", run_id=run_id)
+    mlflow.log_text(page, f"{prefix}/history.html", run_id=run_id)
+    known = {name: values[values == values] for name, values in columns.items()}
+    return {name: float(values[-1]) for name, values in known.items() if values.size}
+
+
+def _run(run_id: str | None) -> str:
+    """Return the run, or else the active one, or else a new one."""
+    return str(run_id or (mlflow.active_run() or mlflow.start_run()).info.run_id)
+
+
+def _log_steps(run_id: str, columns: dict[str, Any], at: list[int] | None = None) -> None:
+    """Log the values of each metric with their positions as steps; NaN is left out.
+
+    Parameters
+    ----------
+    run_id : str
+    columns : dict of str to array
+    at : list of int, optional
+        Milliseconds since 1970 of each position; the present by default.
+    """
+    now = int(1000 * time.time())
+    metrics = [
+        mlflow.entities.Metric(name, float(value), now if at is None else at[step], step)
+        for name, values in columns.items()
+        for step, value in enumerate(values)
+        if value == value  # noqa: PLR0124  # not NaN
+    ]
+    client = mlflow.MlflowClient()
+    for begin in range(0, len(metrics), AT_ONCE):
+        client.log_batch(run_id, metrics=metrics[begin : begin + AT_ONCE])
+
+
+def _distinct_names(names: Any) -> dict[str, str]:
+    """Return for each name the name of its metric. Two of them differ if two names differ."""
+    spelled: dict[str, str] = {}
+    for name in names:
+        distinct = _spelled(str(name))
+        while distinct in spelled.values():  # two names differ only in characters that MLflow does not allow
+            distinct += "_"
+        spelled[name] = distinct
+    return spelled
 
 
 def _inside(model: Any) -> Any:
@@ -149,10 +281,10 @@ def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
         "failed_rules": None if gate is None else len(gate.failures),
     }
     largest = audit.share if audit.reported is None else audit.share.clip(audit.reported)
-    for k in (-largest).argsort(kind="stable")[:MOST]:
-        name = _spelled(audit.main.feature_names[k])
-        while f"share/{name}" in metrics:  # two names differ only in characters that MLflow does not allow
-            name += "_"
+    first = (-largest).argsort(kind="stable")[:MOST]
+    spelled = _distinct_names([audit.main.feature_names[k] for k in first])
+    for k in first:
+        name = spelled[audit.main.feature_names[k]]
         metrics[f"share/{name}"] = audit.share[k]
         metrics[f"reported/{name}"] = None if audit.reported is None else audit.reported[k]
         metrics[f"z/{name}"] = None if audit.main.z is None else audit.main.z[k]

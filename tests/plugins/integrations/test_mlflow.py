@@ -188,3 +188,48 @@ def test_importing_debias_and_its_plugins_imports_neither_mlflow_nor_skore():
     code = "import sys, debias; debias.plugins(); print([n for n in ('mlflow', 'skore') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def steps(run, name):
+    return [(each.step, each.value, each.timestamp) for each in mlflow.MlflowClient().get_metric_history(run, name)]
+
+
+def test_folds_are_logged_with_their_numbers_as_steps(data):
+    from sklearn.model_selection import KFold, cross_validate
+
+    from debias_plugins.integrations.mlflow import log_folds
+
+    X, y, cv = *data[:2], KFold(3)
+    found = cross_validate(RandomForestRegressor(20, random_state=0), X, y, cv=cv, return_estimator=True)
+    audit = debias.audit_folds(found, X, y, cv=cv, scorers=["mdi_oob"], seed=0)
+    with mlflow.start_run() as run:
+        metrics = log_folds(audit)
+    stored = mlflow.get_run(run.info.run_id).data.metrics
+    assert {name: stored[name] for name in metrics} == pytest.approx(metrics)
+    assert metrics["debias/n_folds"] == 3
+    for name, row in audit.table.iterrows():
+        for column in ("share", "mean", "informative_folds"):
+            assert metrics[f"debias/{column}/{name}"] == pytest.approx(row[column])
+        logged = [(step, value) for step, value, _ in steps(run.info.run_id, f"debias/fold_score/{name}")]
+        assert sorted(logged) == list(enumerate(audit.scores[name]))
+    read = debias.FoldsAudit.from_json(artefact(run.info.run_id, "debias/folds.json"))
+    np.testing.assert_array_equal(read.mean, audit.mean)
+    assert "Scores over folds" in artefact(run.info.run_id, "debias/folds.html")
+
+
+def test_a_history_is_logged_with_periods_as_steps_and_dates_as_times(data, forest, tmp_path):
+    from debias_plugins.integrations.mlflow import log_history
+
+    history = debias.History(forest, tmp_path / "forest.history")
+    for day, rows in enumerate(np.array_split(np.arange(len(data[2])), 2)):
+        history.add(data[2].iloc[rows], data[3].iloc[rows], at=f"2026-11-{20 + day}")
+    with mlflow.start_run() as run:
+        metrics = log_history(history)
+    scores = history.scores()
+    for name in scores:
+        logged = sorted(steps(run.info.run_id, f"debias/score/{name}"))
+        assert [(step, value) for step, value, _ in logged] == list(enumerate(scores[name]))
+        assert [time for _, _, time in logged] == [1795132800000, 1795219200000]
+        assert metrics[f"debias/score/{name}"] == scores[name].iloc[-1]
+    assert json.loads(artefact(run.info.run_id, "debias/history.json"))["feature_names"] == list(scores)
+    assert "Scores over time" in artefact(run.info.run_id, "debias/history.html")

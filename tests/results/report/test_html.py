@@ -1,7 +1,6 @@
 import re
 from dataclasses import replace
 from html import escape
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -13,32 +12,7 @@ from debias.results.report.html import headline
 from debias.text import percent_in_table, shortened, shown
 from support.audits import made
 from support.contrast import contrast
-
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</style><img src=x onerror=alert(1)>",
-    "$x_1$ {{ 7*7 }} {% raw %}",
-    "a" * 300,
-    "\u202eright to left\x1b\n",
-    "&amp; \"quoted\" 'name'",
-    "年齢 возраст",
-    "[red]bold[/]",
-]
-
-
-class Reader(HTMLParser):
-    """Tags with attributes, and the text of cells that head rows."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.text = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text.append(data)
+from support.pages import HOSTILE, Reader
 
 
 def test_hostile_names_stay_text():
@@ -178,9 +152,9 @@ def test_without_jinja2_the_page_says_what_to_install_and_a_notebook_has_the_tab
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_contrast_is_enough_for_text_and_marks(scheme):
     """WCAG 2.2: 4.5 for text, 3 for marks, on every ground they stand on."""
-    from debias.results.report.html import _resource
+    from debias.results.report.pages import resource
 
-    blocks = re.findall(r"--paper:.*?(?:\}|color:)", _resource("style.css"), re.S)
+    blocks = re.findall(r"--paper:.*?(?:\}|color:)", resource("style.css"), re.S)
     hexadecimal = dict(re.findall(r"--([a-z]+): #([0-9a-f]{6})", blocks[scheme]))
     colour = {name: bytes.fromhex(digits) for name, digits in hexadecimal.items()}
     for ground in ("paper", "panel"):

@@ -4,11 +4,14 @@ import io
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from debias.results.report.history_page import history_page
 from support import chromium
 from support.audits import made
 from support.contrast import contrast
+from support.made_over_time import made_scores
 
 pytestmark = [
     pytest.mark.integration,
@@ -124,3 +127,23 @@ def test_it_prints(browser, page):
     )
     assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     browser.call("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_over_time_shows_its_pixels_and_asks_for_nothing(browser, tmp_path, width, scheme):
+    from PIL import Image
+
+    scores, errors, series = made_scores(30, NAMES, n_models=2, missing=0.1)
+    periods = pd.DataFrame({"series": series, "n_rows": 1}, index=scores.index)
+    models = pd.DataFrame({"model": "forest", "version": "1"}, index=["model 1", "model 2"])
+    path = tmp_path / "history.html"
+    path.write_text(history_page(scores, errors, periods, models), encoding="utf-8")
+    assert browser.open(path, width=width, scheme=scheme) == []
+    asked = [address for address in browser.requests() if not address.startswith("data:image/png;base64,")]
+    assert asked == [path.resolve().as_uri()]
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width, "the page scrolls sideways"
+    assert browser.evaluate("document.scripts.length") == 0
+    picture = np.asarray(Image.open(io.BytesIO(browser.screenshot())).convert("RGB"), dtype=int)
+    blue = np.abs(picture - [8, 48, 107]).sum(axis=2) < 40  # of the strip; no text has this colour
+    assert blue.sum() > 500

@@ -1,0 +1,306 @@
+"""``debias.audit_folds``: one audit of the models of a cross-validation, each on its held-out rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.api.audit import audit_of_fold
+from debias.data.chosen_rows import taken
+from debias.data.row_order import refuse_other_order
+from debias.errors import CompositionError, DebiasError, RowsError
+from debias.models.folds import folds_of
+from debias.progress import task, with_progress
+from debias.results.folds_audit import FoldsAudit
+from debias.results.untested import tell_nothing
+from debias.rows.fold_proof import prove_folds
+from debias.rows.request import whole_seed
+from debias.significance import fold_evidence
+from debias.significance.procedure import Procedure
+from debias.text import counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from debias.hooks.contracts import Scorer
+    from debias.models.folds import Fold
+    from debias.progress import Progress
+    from debias.results.audit import Audit
+
+TESTS = ("auto", "permutation", "naive", None)
+"""Tests of held-out rows."""
+FEWEST_ROWS = 4
+"""A fold of fewer rows is not tested."""
+
+
+@with_progress
+def audit_folds(
+    cv_results: Any,
+    X: Any,
+    y: Any,
+    cv: Any = None,
+    scorers: list[str | Scorer] | None = None,
+    *,
+    main: str | Scorer = "mdi_oob",
+    sample_weight: Any = None,
+    base_margin: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    level: str | None = None,
+    feature_names: Sequence[str] | None = None,
+    blocks: Any = None,
+    qid: Any = None,
+    test: str | None = "auto",
+    alpha: float = 0.05,
+    error: str = "fwer",
+    combine: str = "sum",
+    n_permutations: int = 200,
+    params: Any = None,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    progress: Progress = "auto",
+) -> FoldsAudit:
+    """Audit the models of a cross-validation, each on the rows that were held out from it, and combine the evidence.
+
+    Parameters
+    ----------
+    cv_results : dict, list, tuple or mapping of models, or container of a library
+        The dict of ``cross_validate(..., return_estimator=True, return_indices=True)``, fitted models in the order of
+        the folds, or a container of a library (docs/folds.md lists them).
+    X, y
+        All rows of the cross-validation, in the order in which they were divided into folds.
+    cv : int, splitter, iterable of (train, test), or array of shape (n_rows,); optional
+        The folds, if `cv_results` does not keep them. An array has the fold in which each row was held out.
+    scorers, main, groups, level, feature_names, params, n_jobs, progress
+        As for :func:`audit`. Progress counts folds.
+    sample_weight, base_margin, blocks, qid
+        As for :func:`audit`, for all rows of X.
+    test : {"auto", "permutation", "naive", None}
+        Test of each fold, as for :func:`audit` on held-out rows. Dependence is not tested.
+    alpha : float
+        Error rate of the verdicts: of those over all folds, and of those of each fold by itself.
+    error : {"fwer", "fdr", "fdr_by"}
+        As for :func:`audit`.
+    combine : {"sum", "harmonic"}
+        How the evidence of folds is combined:
+
+        - "sum": the sum of the folds' z, with the variance that shared rows allow. It finds features that every fold
+          finds a little.
+        - "harmonic": the harmonic mean of the folds' p-values. It does not need to know how folds depend on one
+          another, and finds less, except for features that matter in few folds only.
+    n_permutations : int
+        Number of permutations in each fold that is tested by permutations. All are drawn.
+    seed : int, optional
+        Seed of each fold's audit and of the combination; 0 by default.
+
+    Returns
+    -------
+    FoldsAudit
+        ``result.table`` has the numbers, ``result.summary()`` the sentences, ``result.audits`` the audit of each fold.
+
+    Raises
+    ------
+    DebiasError
+        As for :func:`audit`, with the name of the fold; the folds are not known; test rows of a fold are training rows
+        of its model; or the models of the folds have different features.
+
+    Notes
+    -----
+    The verdict answers whether models of this kind use the feature in a way that holds on unseen rows, by the evidence
+    of all folds. Folds are not independent, although their test rows are disjoint: each row is a training row of other
+    folds. The test allows for this (:mod:`debias.significance.fold_evidence` has the formula and docs/folds.md measured
+    error rates). The standard errors of the mean scores allow for shared rows too
+    (:func:`debias.significance.fold_evidence.standard_error`). Those of Nadeau and Bengio [1]_ are too small here.
+
+    References
+    ----------
+    .. [1] Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error. Machine Learning 52, 239-281,
+       section 3.
+    .. [2] Wilson, D. J. (2019). The harmonic mean p-value for combining dependent tests. PNAS 116, 1195-1200,
+       equation 4.
+
+    Examples
+    --------
+    >>> import debias
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from sklearn.model_selection import cross_validate
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(50, min_samples_leaf=5, random_state=0)
+    >>> results = cross_validate(forest, X, y, cv=5, return_estimator=True, return_indices=True)
+    >>> folds = debias.audit_folds(results, X, y)
+    >>> folds.table.loc["bmi", ["informative_folds", "folds"]].astype(int).tolist()
+    [5, 5]
+    >>> folds.table.loc["bmi", "verdict"]
+    'informative'
+    """
+    if test not in TESTS:
+        raise CompositionError(
+            f"test={test!r} is not a test of folds: their rows are held out, so pass one of "
+            f"{', '.join(map(repr, TESTS))}"
+        )
+    if combine not in fold_evidence.COMBINATIONS:
+        raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
+    procedure = Procedure(test or "auto", alpha, error, n_permutations, adaptive=False)
+    seed = whole_seed(seed)
+    of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}
+    refuse_other_order(X, y=y, **of_rows)
+    n_rows = _n_rows(y)
+    _refuse_other_lengths(n_rows, of_rows)
+    found = folds_of(cv_results, X, y, cv)
+    proofs = prove_folds(found, X, y, sample_weight=sample_weight, base_margin=base_margin, qid=qid)
+    folds = [proof.fold for proof in proofs]  # with the training rows that are proven
+    audits: dict[str, Audit] = {}
+    with task("folds", len(folds)) as advance:
+        for fold, proof in zip(folds, proofs, strict=True):
+            try:
+                audits[fold.name] = audit_of_fold(
+                    proof,
+                    taken(X, fold.test),
+                    taken(y, fold.test),
+                    scorers,
+                    main=main,
+                    groups=groups,
+                    level=level,
+                    feature_names=feature_names,
+                    test=test,
+                    alpha=alpha,
+                    error=error,
+                    n_permutations=n_permutations,
+                    adaptive=False,
+                    params=params,
+                    seed=seed,
+                    n_jobs=n_jobs,
+                    **{name: taken(values, fold.test) for name, values in of_rows.items()},
+                )
+            except DebiasError as failed:
+                raise type(failed)(f"{fold.name}: {failed}") from None
+            advance()
+    _refuse_silence(audits)
+    _refuse_other_features(audits)
+    return _together(
+        folds, audits, n_rows, combine, procedure, 0 if seed is None else seed, _divided_blocks(folds, blocks)
+    )
+
+
+def _together(
+    folds: list[Fold],
+    audits: dict[str, Audit],
+    n_rows: int,
+    how: str,
+    procedure: Procedure,
+    seed: int,
+    notes: tuple[str, ...],
+) -> FoldsAudit:
+    """Combine the audits of folds."""
+    error, no_error_because = _standard_error(folds, audits, n_rows)
+    combined: dict[str, Any] = {}
+    tested = [fold for fold in folds if audits[fold.name].tested]
+    if tested:
+        correlation = fold_evidence.fold_correlation([f.train for f in tested], [f.test for f in tested], n_rows)
+        weight = np.sqrt([fold.test.size for fold in tested])
+        scores = [audits[fold.name].main for fold in tested]
+        evidence = fold_evidence.combine(scores, correlation, weight, how, procedure, seed)
+        rate = {"alpha": float(procedure.alpha), "error": procedure.error}
+        combined = {
+            "z": evidence.z,
+            "p_value": evidence.p_value,
+            "p_adjusted": evidence.p_adjusted,
+            "test": rate | evidence.details,
+        }
+    return FoldsAudit(
+        audits=audits,
+        n_train=tuple(None if fold.train is None else int(np.unique(fold.train).size) for fold in folds),
+        standard_error=error,
+        no_error_because=no_error_because,
+        notes=(*notes, *_notes(folds)),
+        **combined,
+    )
+
+
+def _standard_error(
+    folds: list[Fold], audits: dict[str, Audit], n_rows: int
+) -> tuple[NDArray[np.float64] | None, str | None]:
+    """Return the standard error of the mean scores, or why there is none."""
+    told = [fold for fold in folds if not tell_nothing(audits[fold.name].main)]
+    values = np.stack([audits[fold.name].main.values for fold in told])
+    error = fold_evidence.standard_error(values, [fold.train for fold in told], [fold.test for fold in told], n_rows)
+    if error is not None:
+        return error, None
+    if len(told) < fold_evidence.FEWEST_FOLDS:
+        return None, (
+            f"it comes from the differences between folds, which needs {fold_evidence.FEWEST_FOLDS} folds or more, and "
+            f"{len(told)} {'tells' if len(told) == 1 else 'tell'} something about the features"
+        )
+    return None, (
+        "about as many rows were held out as were trained on, so each row counts as much in one fold as in another, "
+        "and their differences do not tell it. Smaller test folds do"
+    )
+
+
+def _notes(folds: list[Fold]) -> tuple[str, ...]:
+    """Return what a reader must know about the folds."""
+    notes = [note for fold in folds for note in fold.notes]
+    if any(fold.train is None for fold in folds):
+        notes.append("the training rows of folds are not known: they are taken to be all rows that are not held out")
+    return tuple(dict.fromkeys(notes))
+
+
+def _divided_blocks(folds: list[Fold], blocks: Any) -> tuple[str, ...]:
+    """Return what a reader must know if rows of a block are training rows and test rows of one fold."""
+    import pandas as pd
+
+    if blocks is None:
+        return ()
+    codes = pd.factorize(np.asarray(blocks))[0]
+    divided = [f.name for f in folds if f.train is not None and np.intersect1d(codes[f.train], codes[f.test]).size]
+    if not divided:
+        return ()
+    return (
+        f"in {listed(divided)} some blocks have both training and test rows. Rows of a block belong together, so a "
+        "model may recognise blocks, and features by which it does are informative by this alone. Divide whole blocks "
+        "into folds, as GroupKFold does",
+    )
+
+
+def _refuse_silence(audits: dict[str, Audit]) -> None:
+    """Refuse folds of which none tells anything about the features."""
+    if all(tell_nothing(of_fold.main) for of_fold in audits.values()):
+        name, of_fold = next(iter(audits.items()))
+        largest = max(each.main.n_rows or 0 for each in audits.values())
+        if largest < FEWEST_ROWS:
+            raise RowsError(
+                f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST_ROWS} tell nothing "
+                "about the features: train the models with fewer and larger folds, such as cv=5"
+            )
+        raise RowsError(f"none of the folds tells anything about the features; {name}: {of_fold.untested_because}")
+
+
+def _refuse_other_features(audits: dict[str, Audit]) -> None:
+    """Refuse folds whose models have other features than that of the first fold."""
+    first, *others = audits
+    names = audits[first].main.feature_names
+    for fold in others:
+        of_fold = audits[fold].main.feature_names
+        if of_fold == names:
+            continue
+        missing, more = [n for n in names if n not in of_fold], [n for n in of_fold if n not in names]
+        parts = [f"{fold} has no {listed(missing)}"] if missing else []
+        parts += [f"{first} has no {listed(more)}"] if more else []
+        raise RowsError(
+            f"the models of the folds have different features: {' and '.join(parts) or 'they are in another order'}. "
+            "Their transformers made other columns from other training rows. Pass level='source' to score the columns "
+            "of X, or groups= that every fold has"
+        )
+
+
+def _n_rows(y: Any) -> int:
+    return int(y.shape[0]) if hasattr(y, "shape") else len(y)
+
+
+def _refuse_other_lengths(n_rows: int, of_rows: Mapping[str, Any]) -> None:
+    for name, values in of_rows.items():
+        if values is not None and _n_rows(values) != n_rows:
+            raise RowsError(f"{name} has {_n_rows(values)} entries for {n_rows} rows")

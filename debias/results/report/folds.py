@@ -1,0 +1,242 @@
+"""Scores over folds: a picture with a point for each fold and the mean with its interval, and the page with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.results.cells import cells
+from debias.results.fold_sentences import headline
+from debias.results.report.drawn import MOST_DRAWN, refuse_most
+from debias.results.report.figures import COLOUR, LABEL, MARKER, MUTED, name_rows, settings
+from debias.results.report.pages import cells_or_dash, packages_of_reports, render, rows_of
+from debias.results.report.svg import Styles, to_svg
+from debias.text import shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from debias.results.folds_audit import FoldsAudit
+
+MOST_FOLDS = 50
+"""The numbers of the picture have this many folds."""
+
+REACH = 0.28
+"""The points of a feature lie within this distance of its line, those of the first fold on top."""
+
+
+def draw_folds(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, most: int = MOST_DRAWN) -> None:
+    """Draw the score of each fold as a hollow point, and the mean with its interval in the style of the verdict.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    scores : DataFrame
+        Index: names of folds. Columns: features, in any order. NaN if a fold has no score.
+    table : DataFrame
+        Index: the same features, the most important first. Columns ``mean``, ``low``, ``high`` (NaN if there is no
+        interval) and ``verdict`` ("informative", "indistinguishable" or "untested").
+    most : int
+        Draw at most this many features. A last line says how many others there are, and the range of their means.
+
+    Notes
+    -----
+    The points of one fold lie at the same height in every line, so a fold that differs from the others can be seen.
+    """
+    refuse_most(most)
+    drawn, n_left = table.iloc[:most], max(0, len(table) - most)
+    of_drawn = scores.iloc[:, scores.columns.get_indexer(drawn.index)].to_numpy(dtype=np.float64)  # (n_folds, n_drawn)
+    place = np.arange(len(drawn))
+    beside = np.linspace(-REACH, REACH, len(scores)) if len(scores) > 1 else np.zeros(1)
+    axes.plot(
+        of_drawn.ravel(),
+        np.add.outer(beside, place).ravel(),
+        "o",
+        mfc="none",
+        mec=MUTED,
+        ms=3.5 if len(scores) <= 10 else 2.5,
+        mew=0.8,
+        label="one fold",
+    )
+    mean, verdicts = drawn["mean"].to_numpy(dtype=np.float64), drawn["verdict"].to_numpy(dtype=object)
+    low, high = (drawn[side].to_numpy(dtype=np.float64) for side in ("low", "high"))
+    for verdict, colour in COLOUR.items():
+        which = verdicts == verdict
+        if which.any():
+            axes.hlines(place[which], low[which], high[which], color=colour, lw=1.6)
+            style = {"color": colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
+            axes.plot(mean[which], place[which], MARKER[verdict], label=f"mean, {LABEL[verdict]}", **style)
+    axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
+    left = table["mean"].to_numpy(dtype=np.float64)[most:]
+    about_left = f"means from {np.nanmin(left):z.3g} to {np.nanmax(left):z.3g}" if np.isfinite(left).any() else ""
+    name_rows(axes, list(drawn.index), n_left, about_left)
+    axes.locator_params(axis="x", nbins=6)
+
+
+def folds_on_axes(axes: Any, scores: pd.DataFrame, table: pd.DataFrame, unit: str, most: int) -> Any:
+    """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
+    own_figure = axes is None
+    with settings():
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            refuse_most(most)
+            n_lines = min(most, len(table)) + (len(table) > most)
+            axes = plt.subplots(figsize=(6.4, 1.4 + 0.28 * n_lines), layout="constrained")[1]
+        draw_folds(axes, scores, table, most)
+        axes.set_xlabel(unit)
+        if own_figure:  # from the left edge of the figure on: beside long names there is too little room above the axes
+            axes.figure.legend(loc="outside upper left", ncols=3, frameon=False)
+        else:
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)  # points may be anywhere below
+    return axes
+
+
+def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
+    """Return the report of an audit of folds as one HTML page.
+
+    Raises
+    ------
+    ImportError
+        matplotlib or Jinja2 is not installed.
+    """
+    summary, first = audit.summary(), headline(audit)
+    styles = Styles()
+    facts = [("folds", f"{len(audit.audits):,}"), ("features", f"{len(audit.feature_names):,}")]
+    if audit.tested:
+        facts += [("informative", f"{audit.verdict.count('informative'):,}")]
+    if audit.rank_stability is not None:
+        facts += [("rank correlation of two folds", f"{audit.rank_stability:z.2f}")]
+    return render(
+        "findings.html.j2",
+        styles,
+        title=title
+        or f"Which features matter in {len(audit.audits):,} folds of this {audit.first.main.settings['model']}",
+        headline=first,
+        sentences=[sentence for sentence in summary if sentence != first],
+        facts=facts,
+        warnings=audit.warnings,
+        figures=[_figure(audit, styles)],
+        tables=[
+            {
+                "name": "features",
+                "heading": "All features",
+                "table": _table(audit.table),
+                "caption": "Sorted by share of the mean score. “in folds” is the number of folds whose own audit calls "
+                "the feature informative, of those that were tested.",
+            },
+            {
+                "name": "folds",
+                "heading": "Folds",
+                "table": _table_of_folds(audit),
+                "caption": "Each model was scored on the rows that were held out from it.",
+            },
+        ],
+        reading=READING,
+        provenance=_provenance(audit),
+    )
+
+
+READING = (
+    ("Mean", "is the mean of the scores of the folds. For noise it is 0 on average."),
+    (
+        "The interval",
+        "is about the mean score of models that are trained on as many rows, over other data sets of the same kind. It "
+        "allows for the training rows that folds share, and it is approximate.",
+    ),
+    (
+        "Informative",
+        "means that the evidence of all folds together is too strong for noise, at the stated error rate. "
+        "Indistinguishable does not prove that a feature is noise: with more rows it may become informative.",
+    ),
+    ("Verdicts", "are about dependence, not causes, and about models of this kind on these rows."),
+)
+
+
+def _figure(audit: FoldsAudit, styles: Styles) -> dict[str, Any]:
+    from matplotlib.figure import Figure
+
+    table = audit.table
+    n_left = max(0, len(table) - MOST_DRAWN)
+    some = f" Shown are the {MOST_DRAWN} of {len(table):,} features with the largest share." if n_left else ""
+    known = table["low"].notna().any()
+    caption = (
+        f"Scores of each feature: one hollow point for each fold (the first fold on top), and the mean over folds"
+        f"{' with its 95% interval' if known else ''}, whose colour and marker show the verdict.{some}"
+    )
+    with packages_of_reports(), settings("folds"):
+        figure = Figure(figsize=(9.6, 1.3 + 0.25 * (min(len(table), MOST_DRAWN) + bool(n_left))), layout="constrained")
+        axes = figure.subplots()
+        draw_folds(axes, audit.scores, table)
+        axes.set_xlabel(audit.first.main.unit)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3, frameon=False, fontsize=8.5)
+        svg = to_svg(figure, "folds", "Scores over folds", caption, styles)
+    drawn = list(table.index[:MOST_DRAWN])
+    numbers = audit.scores[drawn][:MOST_FOLDS]
+    columns = {"feature": [shown(str(name)) for name in drawn]}
+    columns |= {
+        shown(str(fold)): cells_or_dash("score", row)
+        for fold, row in zip(numbers.index, numbers.to_numpy(), strict=True)
+    }
+    more = f"; the first {MOST_FOLDS} folds" if len(audit.audits) > MOST_FOLDS else ""
+    return {
+        "heading": "Scores over folds",
+        "caption": caption,
+        "svg": svg,
+        "wide": True,
+        "table": rows_of(columns),
+        "about_table": f"Scores of the features shown in each fold{more}",
+    }
+
+
+def _table(table: pd.DataFrame) -> dict[str, Any]:
+    columns = {"feature": [shown(str(name)) for name in table.index]}
+    columns |= {
+        heading: cells(name, table[name].to_numpy()) for name, heading in (("share", "share"), ("mean", "mean"))
+    }
+    if table["low"].notna().any():
+        low, high = (cells_or_dash("mean", table[side]) for side in ("low", "high"))
+        columns["95% interval"] = [f"{one} to {other}" for one, other in zip(low, high, strict=True)]
+    columns["rank"] = cells("rank", table["rank"].to_numpy())
+    ranks = zip(table["highest_rank"], table["lowest_rank"], strict=True)
+    columns["ranks in folds"] = [f"{one:,}" if one == other else f"{one:,} to {other:,}" for one, other in ranks]
+    counts = zip(table["informative_folds"], table["folds"], strict=True)
+    columns["in folds"] = [f"{one:,} of {other:,}" for one, other in counts]
+    if table["p_adjusted"].notna().any():
+        columns["adjusted p"] = cells_or_dash("p_adjusted", table["p_adjusted"])
+    columns["verdict"] = list(table["verdict"])
+    return rows_of(columns)
+
+
+def _table_of_folds(audit: FoldsAudit) -> dict[str, Any]:
+    each = list(audit.audits.values())
+    return rows_of(
+        {
+            "fold": [shown(name) for name in audit.audits],
+            "training rows": ["not known" if n is None else f"{n:,}" for n in audit.n_train],
+            "held-out rows": [f"{one.main.n_rows:,}" for one in each],
+            "informative": [f"{one.verdict.count('informative'):,}" if one.tested else "not tested" for one in each],
+        }
+    )
+
+
+def _provenance(audit: FoldsAudit) -> list[tuple[str, str]]:
+    first = audit.first.main.settings
+    facts = {
+        "model": first["model"],
+        "version of its library": first["library_version"],
+        "rows": audit.rows_in_words,
+        "scores": audit.main_scorer,
+        **{
+            f"test: {name}".replace("_", " "): value
+            for name, value in audit.test.items()
+            if not isinstance(value, list)
+        },
+        **({} if audit.tested else {"not tested because": audit.untested_because}),
+        **({} if audit.no_error_because is None else {"no standard error because": audit.no_error_because}),
+        "seed": "none" if first["seed"] is None else first["seed"],
+        "version of debias": first["debias_version"],
+    }
+    return [(name, str(value)) for name, value in facts.items()]

@@ -1,0 +1,320 @@
+"""Evidence of several folds about the same features: how their tests depend on one another, and one test of all.
+
+The studentised score z_k of a noise feature in fold k compares the response of the test rows T_k with what the model
+learned from the training rows U_k. To first order it is a bilinear form, the product of a sum over T_k and a sum over
+U_k of independent vectors with mean 0, one for each row. Two such forms share the pairs of a test row and a training
+row that are in both, in either role, so their correlation is (:func:`fold_correlation`)
+
+    (|T_k & T_l| |U_k & U_l| + |T_k & U_l| |U_k & T_l|) / sqrt(|T_k| |U_k| |T_l| |U_l|).
+
+Among K folds of cross-validation it is 1 / (K - 1), although their test rows are disjoint: an association that arises
+by chance between the rows of fold 1 and fold 2 is learned by model 2 and confirmed by fold 2 of model 1, and the other
+way round. So the sum of the z of K folds has a variance of up to 2 K, and not K. Models whose trees divide the rows in
+different ways share less, so this is an upper limit (docs/folds.md has measured levels).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias import p_values
+from debias.significance.permutation import pools
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from debias.results.scores import Scores
+    from debias.significance.procedure import Procedure
+
+COMBINATIONS = ("sum", "harmonic")
+"""How the evidence of folds is combined, by the name that users pass as ``combine=``."""
+FEWEST_FOLDS = 3
+"""With 2 folds each row counts as much in one fold as in the other, so their difference tells nothing."""
+LARGEST_FACTOR = 10.0
+"""If the variance of the mean is more than this many times that between folds, what the folds have in common hides it:
+about as many rows are held out as are trained on. It is 5.3 for 3 folds."""
+LANDAU_LOCATION = 1 - np.euler_gamma + np.log(np.pi / 2)
+"""About 0.874: the location of the Landau distribution for one p-value (Wilson 2019, equation 4)."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoldEvidence:
+    """The combined evidence of several folds.
+
+    Parameters
+    ----------
+    z : array of shape (n_features,), or None
+        Combined statistic: for a noise feature its variance is at most about 1. None if p-values are combined.
+    p_value : array of shape (n_features,)
+        One-sided p-values of single features.
+    p_adjusted : array of shape (n_features,)
+        P-values that are adjusted for the number of features.
+    details : dict
+        How they were made.
+    """
+
+    z: NDArray[np.float64] | None
+    p_value: NDArray[np.float64]
+    p_adjusted: NDArray[np.float64]
+    details: dict[str, Any]
+
+
+def fold_correlation(
+    train: Sequence[NDArray[np.int64] | None], test: Sequence[NDArray[np.int64]], n_rows: int
+) -> NDArray[np.float64]:
+    """Return the correlation of the z of a noise feature between folds, to first order.
+
+    Parameters
+    ----------
+    train : sequence of (array of int64, or None)
+        Positions of the training rows of each fold. If they are not known (None), all rows that are not test rows.
+    test : sequence of array of int64
+        Positions of the test rows of each fold.
+    n_rows : int
+
+    Returns
+    -------
+    array of shape (n_folds, n_folds)
+
+    Notes
+    -----
+    The formula is in the description of this module. For K folds it is 1 / (K - 1). For a split by time, where later
+    rows are never training rows of an earlier fold, it is 0: each z has mean 0 whatever the earlier rows are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> halves = [np.arange(0, 10), np.arange(10, 20)]
+    >>> fold_correlation(halves[::-1], halves, 20)
+    array([[1., 1.],
+           [1., 1.]])
+    """
+    tests, trains, crossed = _shared_rows(train, test, n_rows)
+    size = np.sqrt(np.diag(tests) * np.diag(trains))
+    correlation: NDArray[np.float64] = (tests * trains + crossed * crossed.T) / np.outer(size, size)
+    np.fill_diagonal(correlation, 1.0)  # without rounding
+    return correlation
+
+
+def combine(
+    scores: Sequence[Scores],
+    correlation: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    how: str,
+    procedure: Procedure,
+    seed: int,
+) -> FoldEvidence:
+    """Combine the tests of folds.
+
+    Parameters
+    ----------
+    scores : sequence of Scores
+        The tested scores of each fold, of the same features in the same order.
+    correlation : array of shape (n_folds, n_folds)
+        See :func:`fold_correlation`.
+    weight : array of shape (n_folds,)
+        Weight of the z of each fold: the square root of its number of test rows.
+    how : {"sum", "harmonic"}
+        "sum": the weighted sum of z, with the variance that shared rows allow; see :func:`sum_of_z`. "harmonic": the
+        harmonic mean of p-values; see :func:`harmonic_mean`.
+    procedure : Procedure
+        The procedure of the tests of the folds.
+    seed : int
+        Seed of the random pairing of the folds' permutation draws.
+
+    Returns
+    -------
+    FoldEvidence
+    """
+    if how == "harmonic":
+        return harmonic_mean(scores, procedure)
+    return sum_of_z(scores, correlation, weight, procedure, seed)
+
+
+def sum_of_z(
+    scores: Sequence[Scores],
+    correlation: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    procedure: Procedure,
+    seed: int,
+) -> FoldEvidence:
+    """Test the weighted sum of z over folds; parameters as for :func:`combine`.
+
+    The statistic is w'z / sqrt(w'R w) with the correlation R. If all folds were permuted, it is compared with sums over
+    the draws of the folds, one draw of each at a time, which are independent between folds: w'z* / sqrt(w'w). With few
+    rows these have the right tails, and step-down max-z uses that features depend on one another. If not, the p-values
+    of the folds are turned into normal quantiles, their sum is compared with the normal distribution, and the p-values
+    are adjusted by Holm's method.
+    """
+    scale = np.sqrt(weight @ correlation @ weight)
+    nulls = [each.null for each in scores if each.null is not None]
+    if len(nulls) == len(scores):
+        z: NDArray[np.float64] = weight @ np.stack([_present(each.z) for each in scores]) / scale
+        null = _sum_of_draws(nulls, weight, seed) / np.sqrt(weight @ weight)
+        pooled = pools(procedure, z.size)
+        p_value = p_values.pooled_p_values(z, null) if pooled else p_values.permutation_p_values(z, null)
+        step_down = p_values.step_down_max(z, null) if procedure.error == "fwer" else None
+        details: dict[str, Any] = {"n_permutations": len(null), **({"pooled": True} if pooled else {})}
+    else:
+        from scipy.special import ndtr
+
+        z = weight @ np.stack([_normal_scores(each) for each in scores]) / scale
+        p_value = np.where(z == 0, 1.0, np.maximum(ndtr(-z), np.finfo(float).tiny))
+        step_down = p_values.holm(p_value) if procedure.error == "fwer" else None
+        details = {}
+    p_adjusted = _false_discovery(p_value, procedure) if step_down is None else step_down
+    off_diagonal = correlation[~np.eye(len(correlation), dtype=bool)]
+    mean = float(off_diagonal.mean()) if off_diagonal.size else 0.0
+    return FoldEvidence(z, p_value, p_adjusted, {"method": "sum of z", "correlation": mean, **details})
+
+
+def harmonic_mean(scores: Sequence[Scores], procedure: Procedure) -> FoldEvidence:
+    """Combine p-values of folds by their harmonic mean (Wilson 2019); parameters as for :func:`combine`.
+
+    For the family-wise error the adjusted p-values of the folds are combined: the smallest step-down p-value of the
+    noise features is a p-value of its fold, so their combination controls the family-wise error too.
+    """
+    p_value = harmonic_p_values(np.stack([_present(each.p_value) for each in scores]))
+    if procedure.error == "fwer":
+        p_adjusted = harmonic_p_values(np.stack([_present(each.p_adjusted) for each in scores]))
+    else:
+        p_adjusted = _false_discovery(p_value, procedure)
+    return FoldEvidence(None, p_value, p_adjusted, {"method": "harmonic mean of p-values"})
+
+
+def harmonic_p_values(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the asymptotically exact p-values of harmonic means (Wilson 2019, equation 4).
+
+    1 / (harmonic mean) has a Landau distribution with location log(K) + 0.874 and scale pi / 2 in its upper tail, for
+    independent p-values, and approximately for dependent ones. The p-value is never smaller than the harmonic mean.
+
+    Parameters
+    ----------
+    p : array of shape (n_folds, n_features)
+        P-values above 0.
+
+    Returns
+    -------
+    array of shape (n_features,)
+    """
+    n_folds = len(p)
+    mean = n_folds / (1 / p).sum(axis=0)
+    if n_folds == 1:
+        return mean
+    location = np.log(n_folds) + LANDAU_LOCATION
+    at, back = np.unique(mean, return_inverse=True)
+    tail = np.array([_landau_tail((1 / each - location) / (np.pi / 2)) for each in at])
+    return np.clip(np.maximum(tail, at), 0.0, 1.0)[back]
+
+
+def standard_error(
+    scores: NDArray[np.float64],
+    train: Sequence[NDArray[np.int64] | None],
+    test: Sequence[NDArray[np.int64]],
+    n_rows: int,
+) -> NDArray[np.float64] | None:
+    """Return the standard error of the mean score over folds that share rows.
+
+    Parameters
+    ----------
+    scores : array of shape (n_folds, n_features)
+    train, test, n_rows
+        As for :func:`fold_correlation`.
+
+    Returns
+    -------
+    array of shape (n_features,), or None
+        None if the differences between folds tell too little: fewer than 3 folds, or halves as training and test rows.
+
+    Notes
+    -----
+    The score of a relevant feature is the product of the effect that the model learned from the training rows U_k and
+    the effect in the test rows T_k. To first order it deviates from its expectation by the mean of some function of a
+    row over T_k plus its mean over U_k: by the product of that function with a vector a_k over rows, which is 1 / |T_k|
+    for the test rows plus 1 / |U_k| for the training rows. So the mean score has the variance |a|^2 v, where a is the
+    mean of a_k and v the variance of the function, and the variance S^2 between folds has the expectation
+    v sum |a_k - a|^2 / (K - 1). The ratio of both is the factor of S^2 here.
+
+    For 5 folds the factor is 1.42. Nadeau and Bengio (2003) take 1 / K + n_test / n_train = 0.45, which is right for a
+    score in which the training rows count little; docs/results/folds.md has the coverage of both. For a feature of
+    noise the product has no such first-order term, and this error is too large, which is safe.
+    """
+    n_folds = len(scores)
+    if n_folds < FEWEST_FOLDS:
+        return None
+    tests, trains, crossed = _shared_rows(train, test, n_rows)
+    n_test, n_train = np.diag(tests), np.diag(trains)
+    products = tests / np.outer(n_test, n_test) + trains / np.outer(n_train, n_train)  # a_k'a_l
+    products += crossed / np.outer(n_test, n_train) + crossed.T / np.outer(n_train, n_test)
+    of_mean = products.mean()
+    between = (np.trace(products) - n_folds * of_mean) / (n_folds - 1)
+    if of_mean > LARGEST_FACTOR * between:
+        return None
+    error: NDArray[np.float64] = np.sqrt(of_mean / between * scores.var(axis=0, ddof=1))
+    return error
+
+
+def _sum_of_draws(nulls: Sequence[NDArray[np.float64]], weight: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Return weighted sums of one draw of each fold, shape (n_draws, n_features)."""
+    n_draws = min(map(len, nulls))
+    total = np.zeros((n_draws, nulls[0].shape[1]))
+    for k, null in enumerate(nulls):
+        # Folds of one size were permuted by the same orders, so the draws are paired at random.
+        order = np.random.default_rng(np.random.SeedSequence([seed, k])).permutation(len(null))
+        total += weight[k] * null[order[:n_draws]]
+    return total
+
+
+def _normal_scores(scores: Scores) -> NDArray[np.float64]:
+    """Return the normal quantiles of the p-values of a fold; 0 for a feature that its model does not use."""
+    from scipy.special import ndtri
+
+    p, z = _present(scores.p_value), _present(scores.z)
+    smallest = np.finfo(float).tiny if scores.null is None else 1 / (1 + len(scores.null))
+    largest = 1 - max(smallest, np.finfo(float).eps)
+    return np.where(z == 0, 0.0, -ndtri(np.clip(p, smallest, largest)))
+
+
+def _landau_tail(x: float) -> float:
+    """Return the probability that a Landau variable in its standard form is above x."""
+    from scipy.integrate import quad
+
+    # The integral of the density of Wilson (2019), equation 4, from x on; the integrand is at most 2 near t = 0.
+    def integrand(t: float) -> float:
+        return float(np.exp(-t * x - 2 / np.pi * t * np.log(t)) * np.sin(2 * t) / t) if t > 0 else 2.0
+
+    return float(quad(integrand, 0, np.inf, limit=200)[0] / np.pi)
+
+
+def _false_discovery(p: NDArray[np.float64], procedure: Procedure) -> NDArray[np.float64]:
+    return p_values.false_discovery(p, procedure.error == "fdr_by")
+
+
+def _shared_rows(
+    train: Sequence[NDArray[np.int64] | None], test: Sequence[NDArray[np.int64]], n_rows: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the numbers of rows |T_k & T_l|, |U_k & U_l| and |T_k & U_l|, each of shape (n_folds, n_folds)."""
+    tests = [_mask(rows, n_rows) for rows in test]
+    trains = [~tests[k] if rows is None else _mask(rows, n_rows) for k, rows in enumerate(train)]
+    pairs = ((tests, tests), (trains, trains), (tests, trains))
+    of_tests, of_trains, crossed = (
+        np.array([[np.count_nonzero(one & other) for other in others] for one in ones], dtype=np.float64)
+        for ones, others in pairs
+    )
+    return of_tests, of_trains, crossed
+
+
+def _mask(positions: NDArray[np.int64], n_rows: int) -> NDArray[np.bool_]:
+    mask = np.zeros(n_rows, dtype=bool)
+    mask[positions] = True
+    return mask
+
+
+def _present(figures: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    assert figures is not None  # only tested scores are combined
+    return figures

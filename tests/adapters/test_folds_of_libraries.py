@@ -1,0 +1,113 @@
+"""Containers of libraries with the models of a cross-validation, against audits of each model by hand."""
+
+import lightgbm
+import pandas as pd
+import pytest
+import xgboost
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
+
+import debias
+from support import simulated
+from support.versions import at_least
+
+N_ROWS, K = 150, 3
+SPLITS = list(KFold(K, shuffle=True, random_state=4).split(range(N_ROWS)))
+SETTINGS = {"test": None, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return simulated.rows(N_ROWS, names=["a", "b", "c"])
+
+
+def require_audits_by_hand(audit, models, X, y, splits=SPLITS):
+    """Require that the audit of each fold is that of its model on its test rows, and that this is proven."""
+    by_hand = {
+        f"fold {k}": debias.audit(model, X.iloc[test], y.iloc[test], rows="held-out", **SETTINGS)
+        for k, (model, (_, test)) in enumerate(zip(models, splits, strict=True))
+    }
+    assert audit.audits.keys() == by_hand.keys()
+    for name, of_fold in audit.audits.items():
+        expected = by_hand[name].table.drop(columns="unproven_because", errors="ignore")
+        pd.testing.assert_frame_equal(of_fold.table, expected)
+        assert of_fold.provenance["status"] == "proven held-out"
+
+
+def boosted(data, rounds=8, **settings):
+    if not at_least("lightgbm", "4.5"):
+        pytest.skip("cv of LightGBM before 4.5 fails with NumPy 2")
+    quiet = {"objective": "l2", "verbose": -1, "num_threads": 1, "num_leaves": 4}
+    rows = lightgbm.Dataset(*data, free_raw_data=False)
+    return lightgbm.cv(quiet, rows, rounds, folds=SPLITS, return_cvbooster=True, **settings)
+
+
+def test_boosters_of_lightgbm_cv(data):
+    results = boosted(data)
+    for given in (results, results["cvbooster"], results["cvbooster"].boosters):
+        audit = debias.audit_folds(given, *data, SPLITS, **SETTINGS)
+        require_audits_by_hand(audit, results["cvbooster"].boosters, *data)
+        assert audit.notes == ()
+    with pytest.raises(debias.RowsError, match="the rows of each fold are not known: pass cv="):
+        debias.audit_folds(results, *data)
+
+
+def test_boosters_that_were_stopped_by_their_test_rows_are_said_to_be_tuned(data):
+    results = boosted(data, 200, callbacks=[lightgbm.early_stopping(3, verbose=False)])
+    audit = debias.audit_folds(results, *data, SPLITS, **SETTINGS)
+    assert "LightGBM chose the number of trees by the loss on the test rows" in audit.notes[0]
+    assert audit.audits["fold 0"].main.settings["n_trees"] == results["cvbooster"].best_iteration
+
+
+def test_an_empty_cvbooster_is_refused(data):
+    with pytest.raises(debias.UnsupportedModelError, match="has no boosters"):
+        debias.audit_folds(lightgbm.CVBooster(), *data, SPLITS)
+
+
+def test_boosters_of_xgboost_cv(data):
+    class Keep(xgboost.callback.TrainingCallback):
+        def after_training(self, model):
+            self.boosters = [fold.bst for fold in model.cvfolds]
+            return model
+
+    keep = Keep()
+    xgboost.cv({"max_depth": 3, "nthread": 1}, xgboost.DMatrix(*data), 8, folds=SPLITS, callbacks=[keep])
+    audit = debias.audit_folds(keep.boosters, *data, SPLITS, **SETTINGS)
+    require_audits_by_hand(audit, keep.boosters, *data)
+
+
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")  # CatBoost passes them to every splitter
+@pytest.mark.integration
+def test_models_of_catboost_cv(data, tmp_path):
+    catboost = pytest.importorskip("catboost")
+    settings = {"loss_function": "RMSE", "iterations": 8, "thread_count": 1, "train_dir": str(tmp_path)}
+    pool = catboost.Pool(*data)
+    results = catboost.cv(pool, settings, folds=SPLITS, return_models=True, logging_level="Silent")
+    for given in (results, results[1]):
+        require_audits_by_hand(debias.audit_folds(given, *data, SPLITS, **SETTINGS), results[1], *data)
+
+
+def test_results_of_cross_validate(data):
+    forest = RandomForestRegressor(8, random_state=0)
+    results = cross_validate(forest, *data, cv=SPLITS, return_estimator=True, return_indices=True)
+    require_audits_by_hand(debias.audit_folds(results, *data, **SETTINGS), results["estimator"], *data)
+
+
+def test_a_calibrated_classifier():
+    X, y = simulated.rows(N_ROWS, names=["a", "b", "c"], cuts=[0])
+    calibrated = CalibratedClassifierCV(RandomForestClassifier(8, random_state=0), cv=K).fit(X, y)
+    models = [each.estimator for each in calibrated.calibrated_classifiers_]
+    audit = debias.audit_folds(calibrated, X, y, **SETTINGS)
+    require_audits_by_hand(audit, models, X, y, list(StratifiedKFold(K).split(X, y)))
+
+
+def test_a_search(data):
+    X, y = data
+    forest = RandomForestRegressor(8, random_state=0)
+    search = GridSearchCV(forest, {"min_samples_leaf": [2, 20]}, cv=SPLITS).fit(X, y)
+    models = [search.best_estimator_.__class__(**search.best_estimator_.get_params()) for _ in SPLITS]
+    models = [model.fit(X.iloc[train], y.iloc[train]) for model, (train, _) in zip(models, SPLITS, strict=True)]
+    audit = debias.audit_folds(search, X, y, **SETTINGS)
+    require_audits_by_hand(audit, models, X, y)
+    assert "keeps no models of folds, so debias has trained its best_estimator_ again" in audit.notes[0]

@@ -1,0 +1,325 @@
+"""``debias.audit_folds``: against audits of each fold by hand, and what it does with folds that tell less."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from xgboost import XGBRegressor
+
+import debias
+from debias.errors import CompositionError, DebiasWarning, RowsError
+from debias.significance.fold_evidence import fold_correlation, standard_error, sum_of_z
+from debias.significance.procedure import Procedure
+
+N_ROWS = 240
+SETTINGS = {"n_permutations": 39, "seed": 3}
+
+pytestmark = pytest.mark.filterwarnings("ignore:the mean of y is .* among these rows:debias.DebiasWarning")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(N_ROWS, 4)), columns=["strong", "weak", "noise", "other"])
+    return X, 2 * X["strong"] + 0.5 * X["weak"] + rng.normal(size=N_ROWS)
+
+
+def forest(**settings):
+    return RandomForestRegressor(20, min_samples_leaf=3, random_state=0, **settings)
+
+
+def fitted(X, y, splits, model=forest):
+    return [model().fit(X.iloc[train], y.iloc[train]) for train, _ in splits]
+
+
+@pytest.fixture(scope="module")
+def splits(data):
+    return list(KFold(4, shuffle=True, random_state=1).split(data[0]))
+
+
+@pytest.fixture(scope="module")
+def forests(data, splits):
+    return fitted(*data, splits)
+
+
+@pytest.fixture(scope="module")
+def audit(data, splits, forests):
+    return debias.audit_folds(forests, *data, splits, **SETTINGS)
+
+
+def by_hand(X, y, splits, models, **settings):
+    return [
+        debias.audit(model, X.iloc[test], y.iloc[test], rows="held-out", adaptive=False, **SETTINGS | settings)
+        for model, (_, test) in zip(models, splits, strict=True)
+    ]
+
+
+def test_each_fold_is_audited_on_its_test_rows(audit, data, splits, forests):
+    expected = by_hand(*data, splits, forests)
+    assert len(audit.audits) == 4
+    for (name, fold), of_hand in zip(audit.audits.items(), expected, strict=True):
+        assert np.array_equal(fold.main.values, of_hand.main.values)
+        assert np.array_equal(fold.main.p_adjusted, of_hand.main.p_adjusted)
+        assert fold.main.n_rows == 60
+        assert np.array_equal(audit.scores.loc[name], of_hand.main.values)
+    assert list(audit.scores.columns) == list(data[0].columns)
+
+
+def test_the_verdict_is_that_of_the_sum_of_z(audit, splits):
+    mains = [each.main for each in audit.audits.values()]
+    correlation = fold_correlation([train for train, _ in splits], [test for _, test in splits], N_ROWS)
+    evidence = sum_of_z(mains, correlation, np.sqrt([60.0] * 4), Procedure(n_permutations=39), 3)
+    assert np.array_equal(audit.z, evidence.z)
+    assert np.array_equal(audit.p_adjusted, evidence.p_adjusted)
+    assert audit.verdict == ["informative" if p <= 0.05 else "indistinguishable" for p in evidence.p_adjusted]
+    assert audit.verdict[0] == "informative"
+    assert audit.test["correlation"] == pytest.approx(1 / 3)
+
+
+def test_the_interval_allows_for_shared_rows(audit):
+    scores = audit.scores.to_numpy()
+    error = np.sqrt(4 * 3**2 / (2**2 * 4) * scores.var(axis=0, ddof=1))
+    table = audit.table.loc[list(audit.feature_names)]
+    assert table["mean"].to_numpy() == pytest.approx(scores.mean(axis=0))
+    assert table["standard_error"].to_numpy() == pytest.approx(error)
+    assert table["low"].to_numpy() == pytest.approx(scores.mean(axis=0) - student.ppf(0.975, 3) * error)
+    assert table["high"].to_numpy() == pytest.approx(scores.mean(axis=0) + student.ppf(0.975, 3) * error)
+
+
+def test_results_of_cross_validate_give_the_same_audit(audit, data):
+    cv = KFold(4, shuffle=True, random_state=1)
+    results = cross_validate(forest(), *data, cv=cv, return_estimator=True, return_indices=True)
+    same = debias.audit_folds(results, *data, **SETTINGS)
+    assert np.array_equal(same.p_adjusted, audit.p_adjusted)
+    pd.testing.assert_frame_equal(same.scores, audit.scores)
+
+
+def test_threads_change_nothing(audit, data, splits, forests):
+    threads = debias.audit_folds(forests, *data, splits, n_jobs=2, **SETTINGS)
+    assert threads.to_json() == audit.to_json()
+
+
+def test_data_are_not_changed(data, splits, forests):
+    X, y = data
+    before = X.copy(), y.copy()
+    debias.audit_folds(forests, X, y, splits, **SETTINGS)
+    pd.testing.assert_frame_equal(X, before[0])
+    pd.testing.assert_series_equal(y, before[1])
+
+
+def test_arguments_with_a_value_a_row_are_divided_into_folds(data, splits, forests):
+    X, y = data
+    weight = np.random.default_rng(1).uniform(0.5, 2, size=N_ROWS)
+    blocks = np.arange(N_ROWS) // 2 % 30
+    audit = debias.audit_folds(
+        forests, X, y, splits, sample_weight=pd.Series(weight), blocks=blocks, test="naive", **SETTINGS
+    )
+    for each, model, (_, test) in zip(audit.audits.values(), forests, splits, strict=True):
+        of_hand = debias.audit(
+            model,
+            X.iloc[test],
+            y.iloc[test],
+            rows="held-out",
+            sample_weight=weight[test],
+            blocks=blocks[test],
+            test="naive",
+            adaptive=False,
+            **SETTINGS,
+        )
+        assert np.array_equal(each.main.values, of_hand.main.values)
+        assert np.array_equal(each.main.p_value, of_hand.main.p_value)
+
+
+def test_blocks_that_folds_divide_are_told_first(data):
+    X, y = data
+    blocks, splits = np.repeat([f"day {k}" for k in range(40)], 6), [*KFold(5).split(X), *KFold(4).split(X)][3:]
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    assert audit.notes == ()
+    splits[1] = KFold(7).split(X).__next__()
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    assert audit.summary()[0].startswith("In fold 1 some blocks have both training and test rows.")
+
+
+def test_settings_are_those_of_audit(data, splits, forests):
+    groups = {"both": ["strong", "weak"], "rest": ["noise", "other"]}
+    audit = debias.audit_folds(
+        forests, *data, splits, ["mdi"], main="mdi_oob(shrinkage=100)", groups=groups, alpha=0.1, **SETTINGS
+    )
+    assert audit.main_scorer == "mdi_oob(shrinkage=100)"
+    assert audit.feature_names == ("both", "rest")
+    assert set(audit.first.scores) == {"mdi_oob(shrinkage=100)", "mdi"}
+    assert audit.test["alpha"] == 0.1
+    assert audit.verdict[0] == "informative"
+
+
+def test_large_folds_weigh_more(data):
+    X, y = data
+    order = np.random.default_rng(2).permutation(N_ROWS)
+    tests = np.split(order, [8, 40])
+    splits = [(np.setdiff1d(order, test), test) for test in tests]
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
+    weight = np.sqrt([8.0, 32.0, 200.0])
+    z = np.stack([each.main.z for each in audit.audits.values()])
+    correlation = fold_correlation([train for train, _ in splits], tests, N_ROWS)
+    assert audit.z == pytest.approx(weight @ z / np.sqrt(weight @ correlation @ weight))
+    assert audit.n_train == (232, 208, 40)
+
+
+def test_a_fold_with_one_response_is_left_out_and_the_reason_comes_first(data, splits):
+    X, y = data[0], data[1].copy()
+    y.iloc[splits[1][1]] = 1.0
+    models = fitted(X, y, splits)
+    with pytest.warns(DebiasWarning, match="nothing was tested"):
+        audit = debias.audit_folds(models, X, y, splits, **SETTINGS)
+    assert list(audit.untested_folds) == ["fold 1"]
+    assert audit.summary()[0].startswith("The audit could not test fold 1: the response is the same")
+    assert audit.summary()[1] == "The verdicts are from the other 3 folds, and the mean scores from 3."
+    assert audit.scores.loc["fold 1"].isna().all()
+    others = audit.scores.drop("fold 1").to_numpy()
+    assert audit.mean == pytest.approx(others.mean(axis=0))
+    assert audit.standard_error == pytest.approx(
+        standard_error(others, [splits[k][0] for k in (0, 2, 3)], [splits[k][1] for k in (0, 2, 3)], N_ROWS)
+    )
+    assert (audit.table["folds"] == 3).all()
+    assert audit.verdict[0] == "informative"
+
+
+def test_folds_that_all_tell_nothing_are_refused_with_the_reason(data, splits):
+    X, y = data[0], pd.Series(np.ones(N_ROWS))
+    with (
+        pytest.warns(DebiasWarning, match="nothing was tested"),
+        pytest.raises(RowsError, match="none of the folds tells anything .* fold 0: the response is the same"),
+    ):
+        debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
+
+
+@pytest.mark.filterwarnings("ignore:nothing was tested:debias.DebiasWarning")
+def test_folds_of_one_row_are_refused_with_what_to_do(data):
+    X, y = data[0][:12], data[1][:12]
+    splits = list(LeaveOneOut().split(X))
+    with pytest.raises(RowsError, match="no fold has more than 1 test row, .* fewer and larger folds"):
+        debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
+
+
+def test_without_a_test_there_are_scores_and_the_reason(data, splits, forests):
+    audit = debias.audit_folds(forests, *data, splits, test=None)
+    assert audit.verdict == ["untested"] * 4
+    assert audit.table["p_adjusted"].isna().all()
+    assert audit.summary()[0].startswith("No feature was tested: no test was requested")
+    assert (audit.table["folds"] == 0).all()
+    assert audit.standard_error is not None
+    assert audit.table["untested_because"].iloc[0] == audit.untested_because
+
+
+def test_two_folds_have_no_standard_error(data):
+    X, y = data
+    splits = list(KFold(2).split(X))
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
+    assert audit.standard_error is None
+    assert audit.table["low"].isna().all()
+    assert any(line.startswith("The mean scores have no standard error: it comes from") for line in audit.summary())
+    assert audit.test["correlation"] == 1
+    assert audit.verdict[0] == "informative"
+
+
+def test_periods_are_independent_and_have_different_training_rows(data):
+    X, y = data
+    splits = list(TimeSeriesSplit(4).split(X))
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, **SETTINGS)
+    assert audit.test["correlation"] == 0
+    assert audit.n_train == (48, 96, 144, 192)
+    expected = standard_error(audit.scores.to_numpy(), *map(list, zip(*splits, strict=True)), N_ROWS)
+    assert audit.standard_error == pytest.approx(expected)
+
+
+def test_folds_with_and_without_permutations_are_combined():
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(2600, 3)), columns=["a", "b", "c"])
+    y = X["a"] + rng.normal(size=2600)
+    order = np.arange(2600)
+    splits = [(order[2300:], order[:2300]), (order[:2300], order[2300:])]
+    audit = debias.audit_folds(fitted(X, y, splits, lambda: XGBRegressor(n_estimators=10)), X, y, splits, **SETTINGS)
+    assert [each.main.details["test"]["method"] for each in audit.audits.values()] == ["naive", "permutation"]
+    assert "n_permutations" not in audit.test
+    assert audit.verdict == ["informative", "indistinguishable", "indistinguishable"]
+
+
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")
+@pytest.mark.filterwarnings("ignore:the share of class:debias.DebiasWarning")
+def test_a_class_that_is_missing_in_the_test_rows_of_a_fold_is_no_obstacle(data):
+    X, _ = data
+    y = pd.Series(np.select([X["strong"] < -0.5, X["strong"] > 0.5], ["low", "high"], "middle"))
+    order = np.argsort(y.to_numpy(), kind="stable")
+    test = order[y.to_numpy()[order] != "low"][::3]
+    splits = [(np.setdiff1d(order, test), test), (np.setdiff1d(order, order[::5]), order[::5])]
+    models = fitted(X, y, splits, lambda: RandomForestClassifier(10, min_samples_leaf=3, random_state=0))
+    audit = debias.audit_folds(models, X, y, splits, **SETTINGS)
+    assert audit.untested_folds == {}
+    assert audit.verdict[0] == "informative"
+
+
+def test_a_class_that_a_model_does_not_know_is_an_error_that_names_the_fold(data):
+    X, _ = data
+    y = pd.Series(np.where(X["strong"] > 0, "high", "low"))
+    y.iloc[:20] = "rare"
+    splits = [(np.arange(20, N_ROWS), np.arange(20)), (np.arange(0, 200), np.arange(200, N_ROWS))]
+    models = fitted(X, y, splits, lambda: RandomForestClassifier(10, random_state=0))
+    with pytest.raises(RowsError, match="^fold 0: "):
+        debias.audit_folds(models, X, y, splits, **SETTINGS)
+
+
+def test_pipelines_of_folds_with_other_columns_are_scored_by_the_columns_of_X_or_refused():
+    rng = np.random.default_rng(4)
+    X = pd.DataFrame({"city": rng.choice(list("abc"), size=90)})
+    X.loc[0, "city"] = "d"
+    y = pd.Series((X["city"] == "a") * 2.0 + rng.normal(size=90))
+    splits = list(KFold(3).split(X))
+
+    def pipeline():
+        return make_pipeline(OneHotEncoder(handle_unknown="ignore"), forest())
+
+    models = fitted(X, y, splits, pipeline)
+    audit = debias.audit_folds(models, X, y, splits, level="source", **SETTINGS)
+    assert audit.feature_names == ("city",)
+    assert audit.verdict == ["informative"]
+    with pytest.raises(RowsError, match=r"different features: fold 0 has no .*city_d"):
+        debias.audit_folds(models, X, y, splits, level="model", **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"test": "combined"}, "test='combined' is not a test of folds"),
+        ({"test": "conservative"}, "test='conservative' is not a test of folds"),
+        ({"combine": "fisher"}, "combine='fisher' is not one of 'sum', 'harmonic'"),
+        ({"alpha": 2}, "alpha must be between 0 and 1"),
+        ({"error": "none"}, "error='none' is not one of"),
+        ({"main": "nothing"}, "nothing"),
+        ({"sample_weight": np.ones(10)}, f"sample_weight has 10 entries for {N_ROWS} rows"),
+        ({"seed": -1}, "seed=-1 is not a seed"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_what_is_wrong(data, splits, forests, wrong, message):
+    with pytest.raises((CompositionError, RowsError), match=message):
+        debias.audit_folds(forests, *data, splits, **wrong)
+
+
+def test_the_harmonic_mean_is_the_alternative(audit, data, splits, forests):
+    other = debias.audit_folds(forests, *data, splits, combine="harmonic", **SETTINGS)
+    assert other.z is None
+    assert other.test["method"] == "harmonic mean of p-values"
+    plain = 4 / sum(1 / each.main.p_adjusted for each in other.audits.values())
+    assert (other.p_adjusted >= plain - 1e-12).all()
+    assert other.verdict[0] == "informative"
+
+
+@pytest.mark.filterwarnings("ignore:.* permutations give no p-value below:debias.DebiasWarning")
+def test_false_discovery_rates_go_through_to_the_folds(data, splits, forests):
+    audit = debias.audit_folds(forests, *data, splits, error="fdr", n_permutations=99)
+    assert {each.main.details["test"]["error"] for each in audit.audits.values()} == {"fdr"}
+    assert audit.test["error"] == "fdr"
+    assert "false discovery rate 5%" in " ".join(audit.summary())

@@ -1,0 +1,56 @@
+"""Names that must not change a page, and what every page must keep."""
+
+import re
+from html.parser import HTMLParser
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "$x_1$ {{ 7*7 }} {% raw %}",
+    "a" * 300,
+    "\u202eright to left\x1b\n",
+    "&amp; \"quoted\" 'name'",
+    "年齢 возраст",
+    "[red]bold[/]",
+]
+
+
+class Reader(HTMLParser):
+    """Tags with attributes, and the pieces of text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.text = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def is_safe(text):
+    """Assert that a page runs and loads nothing, that its ids are unique, and that its figures have texts."""
+    read = Reader(text)
+    assert not {"script", "img", "iframe", "link", "object"} & {tag for tag, _ in read.tags}
+    assert len(re.findall("<style>", text)) == 1
+    policy = next(a["content"] for tag, a in read.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in read.tags:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
+        for name in ("src", "href"):
+            target = attributes.get(name, "#")
+            assert target.startswith("#") or (tag == "image" and target.startswith("data:image/png;base64,"))
+        wanted = attributes.get("aria-labelledby", "").split()
+        wanted += [attributes["href"][1:]] if attributes.get("href", "").startswith("#") else []
+        wanted += re.findall(r"url\(#([^)]+)\)", attributes.get("clip-path", ""))
+        assert set(wanted) <= set(ids)
+    assert ("img-src data:" in policy) == ("data:image/png" in text)
+    for part in re.findall(r"<figure>.*?</figure>", text, re.S):
+        assert re.search(r'<svg[^>]*role="img"', part)
+        for needed in ("<title", "<desc", "<figcaption>"):
+            assert needed in part
