@@ -30,6 +30,13 @@ def write_text(path: Any, text: str) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
+def written(path: Any, text: str, end: str = "") -> str:
+    """Return a text, and write it to a file with `end` after it, unless `path` is None; see :func:`write_text`."""
+    if path is not None:
+        write_text(path, text + end)
+    return text
+
+
 def append_text(path: Any, text: str) -> None:
     """Append a text to a file. If that fails, the file is cut back to its old length."""
     with open(path, "ab", buffering=0) as file:

@@ -101,6 +101,41 @@ def prepared_batches(
         yield stream.member, rows, stream.evidence_of(rows), stream.log
 
 
+def add_rows_of(request: Request, member: Member, sums: NodeSums, log: WarningLog) -> None:
+    """Add the rows of a request to sums of its model. What kind of rows they are is not decided here.
+
+    Parameters
+    ----------
+    request : Request
+        With rows in memory, or a source of rows.
+    member : Member
+        The only model of trees inside the model of the request.
+    sums : NodeSums
+    log : WarningLog
+        Gets warnings about columns and about y.
+
+    Raises
+    ------
+    DebiasError
+        As for :func:`debias.score`. Then some of the rows may have been added.
+    """
+    if request.in_batches:
+        wanted = _columns_read(request.model, member)
+        source = source_of(request.X, request.y, request.sample_weight, wanted, log)
+        stream = Stream(source, None, member, 0, request, log)
+        stream._add_up(sums, None)
+        response_warnings = stream.response_warnings
+    else:
+        columns = (request.X, request.y, request.sample_weight)
+        rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True)
+        rows.refuse_faulty()
+        sums.ensemble = rows.ensemble
+        sums.add_rows(rows)
+        response_warnings = _response_warnings(rows)
+    for text in response_warnings:
+        log.warn(text)
+
+
 def _columns_read(model: Any, member: Member) -> tuple[str, ...] | None:
     """Return the columns of X that a model reads; None if it does not know them by name."""
     if member.layers and member.named:

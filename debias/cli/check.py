@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from debias.cli.gate import errors_in, exit_unless_passed, report
 from debias.cli.options import Command, input_options
-from debias.cli.output import GATE_FAILED, check_files, errors, terminal, warn, write
+from debias.cli.output import check_files, errors, warn
 from debias.progress import shown
 
 if TYPE_CHECKING:
@@ -70,9 +67,8 @@ def command(
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
     check_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})
-    with errors(), _errors_in(junit):
+    with errors(), errors_in(junit):
         import debias
-        from debias.results.console import print_gate
         from debias.results.policy import Policy
 
         rules = Policy.of(policy)  # before the audit, which takes longer
@@ -92,28 +88,5 @@ def command(
             result.to_json(json_file)
         if html_file:
             result.to_html(html_file)
-        if junit:
-            write(junit, gate.to_junit())
-        if summary:
-            write(summary, gate.to_markdown(), "a")
-        if os.environ.get("GITHUB_ACTIONS") == "true" and (lines := gate.to_annotations()):
-            click.echo("\n".join(lines), err=True)
-        if form == "table":
-            print_gate(terminal(), gate)
-        else:
-            click.echo(gate.to_json() if form == "json" else gate.to_csv(), nl=form == "json")
-    if not gate.passed:
-        sys.exit(GATE_FAILED)
-
-
-@contextmanager
-def _errors_in(junit: str | None) -> Iterator[None]:
-    """Write an error to the JUnit file: the file of an earlier run may say that all rules passed."""
-    try:
-        yield
-    except Exception as error:
-        if junit is not None:
-            from debias.results.gate_outcome import junit_of_error
-
-            write(junit, junit_of_error(f"{type(error).__name__}: {error}"))
-        raise
+        report(gate, form, junit, summary)
+    exit_unless_passed(gate)

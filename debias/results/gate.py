@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from debias.errors import DebiasError, PolicyError, RowsError
 from debias.results.checks import check_audit
-from debias.results.feature_likeness import alike
+from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import reports_anything
@@ -228,15 +227,11 @@ def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
         no_verdicts = _no_verdicts(audit)
         evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
         return _result(rule, no_verdicts is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
-    near = _like(name, names)
+    near = [repr(other) for other in like(name, names)]
     reason = "the model has no such feature" + (f", but it has {_first(near)}" if near else "")
     if not feature.optional:
         reason += "; to accept a model without it, write {name = ..., optional = true}"
     return _result(rule, feature.optional, "not in the model", wanted, reason)
-
-
-def _like(name: str, names: tuple[str, ...]) -> list[str]:
-    return [repr(other) for other in alike(name, names) or difflib.get_close_matches(name, names, n=1)]
 
 
 def _evidence(audit: Audit, k: int) -> str:

@@ -1,4 +1,4 @@
-"""The policy: rules for an audit, in TOML or as a mapping."""
+"""The policy: rules for an audit or for a history, in TOML or as a mapping."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ PROVENANCE = {
     "stated": ("stated by the user",),
     "unknown": ("cannot be told",),
     "checked": ("not recognised as training rows",),
-    "rows proven": ("rows proven, y unproven", "rows proven, y plausible"),
+    "rows proven": ("rows proven, y unproven", "rows proven, y plausible", "proven held-out"),
     "proven": ("proven",),
 }
 """Levels of what is known about the rows, the weakest first, and the statuses of an audit they cover."""
+SMALLEST_SHIFT = 0.1
+"""Smallest effect size of a shift of rows that is reported. Smaller ones are real in large samples, but change little.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ class Policy:
         Largest difference between the debiased share of a feature and its share in the baseline.
     min_provenance : {"stated", "unknown", "checked", "rows proven", "proven"}
         What must be known about the rows. "checked": held-out rows that do not look like training rows, which is the
-        highest level for held-out rows; "proven": training rows scored out of bag. Without this rule, rows fail if
+        highest level for held-out rows; "rows proven": also the test rows of a fold, if it is proven that the model
+        was trained on the others; "proven": training rows scored out of bag. Without this rule, rows fail if
         they look like training rows and only the user says that they are held out; "stated" accepts them.
     max_shift : float
         Largest difference between these rows and the training rows at the splits on any one feature. It is an effect
@@ -85,11 +89,7 @@ class Policy:
     max_shift: float | None = None
 
     def __post_init__(self) -> None:
-        limits = {field.name: getattr(self, field.name) for field in fields(self)}
-        limits = {name: value for name, value in limits.items() if value is not None}
-        if not limits:
-            raise PolicyError(f"a policy without rules would pass everything; rules are {', '.join(RULES)}")
-        for name, value in limits.items():
+        for name, value in _limits(self, RULES).items():
             kind = _KINDS[name]
             if kind == "names":
                 object.__setattr__(self, name, _features(name, value))
@@ -97,11 +97,9 @@ class Policy:
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
                     raise PolicyError(f"{name} must be a share from 0 to 1, not {value!r}")
             elif kind == "effect":
-                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
-                    raise PolicyError(f"{name} must be an effect size from 0 to 2 (0.5 is large), not {value!r}")
+                _refuse_no_effect(name, value)
             elif kind == "count":
-                if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                    raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
+                _refuse_no_count(name, value)
             elif not isinstance(value, str) or value not in PROVENANCE:
                 hint = nearest(str(value), PROVENANCE)
                 raise PolicyError(f"{name} must be one of {', '.join(map(repr, PROVENANCE))}, not {value!r}.{hint}")
@@ -116,7 +114,8 @@ class Policy:
         """Return a policy from a mapping of rules or the path of a TOML file; a Policy is returned unchanged.
 
         The rules of a file are in its table ``[tool.debias]``. A file without this table, other than
-        ``pyproject.toml``, has the rules at its top.
+        ``pyproject.toml``, has the rules at its top. The table ``history`` among them has the rules for a history
+        (:class:`HistoryPolicy`), which are left out here.
 
         Raises
         ------
@@ -126,16 +125,89 @@ class Policy:
         """
         if isinstance(policy, Policy):
             return policy
-        if not isinstance(policy, (Mapping, str, os.PathLike)):
-            raise PolicyError(
-                f"a policy must be a Policy, a mapping of rules or the path of a TOML file, not {policy!r}"
-            )
-        rules, where = (policy, "the policy") if isinstance(policy, Mapping) else (_read(Path(policy)), str(policy))
-        for name, value in rules.items():
-            if name not in RULES:
-                raise PolicyError(f"{where} has no rule {name!r}; {_no_rule(str(name), value)}")
-            if value is None:
-                raise PolicyError(f"{where}: {name} is None; set a limit or remove the rule")
+        rules, where = _rules_of(policy)
+        of_audit = {name: value for name, value in rules.items() if name != HISTORY}
+        if HISTORY in rules and not of_audit:
+            raise PolicyError(f"{where} has rules for a history only: check those with debias monitor check")
+        _refuse_unknown(of_audit, RULES, where)
+        try:
+            return cls(**of_audit)
+        except PolicyError as error:
+            raise PolicyError(f"{where}: {error}") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryPolicy:
+    """Rules for what changed in a history. A rule that is None is not checked.
+
+    Parameters
+    ----------
+    must_not_fade : "all", or list of str, Feature or mapping
+        Features whose score must not become weaker. "all": every feature that was distinguishable from noise in the
+        reference window. A name that the model does not have fails, unless it is written as
+        ``{"name": "income", "optional": True}``.
+    must_not_shift : "all", or list of str, Feature or mapping
+        Features whose splits must divide the rows of both windows in the same way.
+    max_shift : float
+        Largest difference between the rows of the two windows at the splits on any one feature. It is an effect size
+        from 0 to 2; 0.1 is small, 0.3 is medium, 0.5 is large.
+    min_periods, min_reference_periods : int
+        Smallest number of periods in the recent window, and in the reference window.
+    min_rows : int
+        Smallest number of rows in the recent window. With fewer rows or periods these rules fail, and other rules that
+        would pass are not judged.
+
+    Raises
+    ------
+    PolicyError
+        A value has the wrong type or is out of range, or there is no rule.
+    """
+
+    must_not_fade: str | tuple[Feature, ...] | None = None
+    must_not_shift: str | tuple[Feature, ...] | None = None
+    max_shift: float | None = None
+    min_periods: int | None = None
+    min_reference_periods: int | None = None
+    min_rows: int | None = None
+
+    def __post_init__(self) -> None:
+        limits = _limits(self, RULES_OF_HISTORY)
+        for name in ("must_not_fade", "must_not_shift"):
+            if name in limits and limits[name] != ALL:
+                object.__setattr__(self, name, _features(name, limits[name]))
+        if self.max_shift is not None:
+            _refuse_no_effect("max_shift", self.max_shift)
+        for name in ("min_periods", "min_reference_periods", "min_rows"):
+            if name in limits:
+                _refuse_no_count(name, limits[name])
+
+    @classmethod
+    def of(cls, policy: HistoryPolicy | Mapping[str, Any] | str | Path) -> HistoryPolicy:
+        """Return a policy from a mapping of rules or the path of a TOML file; a HistoryPolicy is returned unchanged.
+
+        The rules are in the table ``history`` of the file or mapping, beside those for an audit. Without this table,
+        all rules must be for a history.
+
+        Raises
+        ------
+        PolicyError
+            As for :meth:`Policy.of`.
+        """
+        if isinstance(policy, HistoryPolicy):
+            return policy
+        rules, where = _rules_of(policy)
+        if HISTORY in rules:
+            for name in rules:
+                if name in RULES_OF_HISTORY and name not in RULES:
+                    raise PolicyError(
+                        f"{where} has a table {HISTORY!r}, but {name!r} is outside of it and would be ignored: move it "
+                        "into that table"
+                    )
+            rules = rules[HISTORY]
+            where = f"{where}, table {HISTORY}"
+            if not isinstance(rules, Mapping):
+                raise PolicyError(f"{where}: {HISTORY} is not a table of rules")
+        _refuse_unknown(rules, RULES_OF_HISTORY, where)
         try:
             return cls(**rules)
         except PolicyError as error:
@@ -144,6 +216,9 @@ class Policy:
 
 _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(field.name for field in fields(Policy))
+RULES_OF_HISTORY = tuple(field.name for field in fields(HistoryPolicy))
+HISTORY, ALL = "history", "all"
+"""The table with the rules for a history, and what stands for all features in them."""
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
 _KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
@@ -174,10 +249,48 @@ def _feature(rule: str, value: Any) -> Feature:
     return Feature(name, optional)
 
 
-def _no_rule(name: str, value: Any) -> str:
+def _rules_of(policy: Any) -> tuple[Mapping[str, Any], str]:
+    """Return the rules in a mapping or a file, and what messages call it."""
+    if not isinstance(policy, (Mapping, str, os.PathLike)):
+        raise PolicyError(f"a policy must be a Policy, a mapping of rules or the path of a TOML file, not {policy!r}")
+    return (policy, "the policy") if isinstance(policy, Mapping) else (_read(Path(policy)), str(policy))
+
+
+def _refuse_unknown(rules: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name, value in rules.items():
+        if name not in known:
+            raise PolicyError(f"{where} has no rule {name!r}; {_no_rule(str(name), value, known)}")
+        if value is None:
+            raise PolicyError(f"{where}: {name} is None; set a limit or remove the rule")
+
+
+def _no_rule(name: str, value: Any, known: tuple[str, ...]) -> str:
+    """Return what to do about a rule that does not exist, or that belongs elsewhere."""
+    if known == RULES and name in RULES_OF_HISTORY:
+        return f"that rule is for a history: put it in the table {HISTORY!r}, which debias monitor check reads"
+    if known == RULES_OF_HISTORY and name in RULES:
+        return f"that rule is for an audit, which debias check reads: put rules for a history in the table {HISTORY!r}"
     if isinstance(value, Mapping):
         return "put rules at the top of the file or in the table [tool.debias], not in another table"
-    return f"rules are {', '.join(RULES)}.{nearest(name, RULES)}"
+    return f"rules are {', '.join(known)}.{nearest(name, known)}"
+
+
+def _limits(policy: Policy | HistoryPolicy, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the rules that are set; raise a PolicyError if there are none."""
+    limits = {name: getattr(policy, name) for name in known if getattr(policy, name) is not None}
+    if not limits:
+        raise PolicyError(f"a policy without rules would pass everything; rules are {', '.join(known)}")
+    return limits
+
+
+def _refuse_no_effect(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 2:
+        raise PolicyError(f"{name} must be an effect size from 0 to 2 (0.5 is large), not {value!r}")
+
+
+def _refuse_no_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -202,7 +315,7 @@ def _refuse_rules_outside(path: Path, content: Mapping[str, Any]) -> None:
     for name, value in content.items():
         if name in _OF_PYPROJECT:
             continue
-        if name in RULES or not isinstance(value, dict):
+        if name in RULES or name in RULES_OF_HISTORY or not isinstance(value, dict):
             raise PolicyError(
                 f"{path} has a table [tool.debias], but {name!r} is outside of it and would be ignored: "
                 "move it below [tool.debias]"
@@ -216,7 +329,7 @@ def _refuse_rules_outside(path: Path, content: Mapping[str, Any]) -> None:
 
 def _misplaced(content: Mapping[str, Any], tables: Any) -> str:
     """Return where a pyproject.toml without our table seems to have its rules."""
-    places = [name for name in content if name in RULES or name == "debias"]
+    places = [name for name in content if name in (*RULES, *RULES_OF_HISTORY, "debias")]
     if places:
         return f" {places[0]!r} is at the top: move it below [tool.debias]"
     near = [name for name in tables if "debias" in name.casefold()] if isinstance(tables, dict) else []

@@ -1,0 +1,270 @@
+"""`debias monitor`: the scores of a model over time, in a history."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from debias.cli.gate import errors_in, exit_unless_passed, report
+from debias.cli.inputs import Source
+from debias.cli.options import Command, format_option, separator, threads
+from debias.cli.output import check_files, errors, terminal, warn
+from debias.progress import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+history_argument = click.argument("history", type=click.Path(dir_okay=False))
+recent_options = (
+    click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
+    click.option("--reference", metavar="WINDOW", help="Periods before these to compare with; all by default."),
+    click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
+    click.option(
+        "--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate."
+    ),
+    click.option(
+        "--looks",
+        default=1,
+        show_default=True,
+        type=click.IntRange(1),
+        help="Number of comparisons that share --alpha, such as 365 for one a day in a year.",
+    ),
+)
+
+
+@click.group("monitor")
+def command() -> None:
+    """Keep the scores of a model over time in a file HISTORY, and tell what changed."""
+
+
+@command.command(
+    "add",
+    cls=Command,
+    examples=["debias monitor add model.history model.ubj today.csv --target outcome --at 2026-11-23"],
+)
+@history_argument
+@click.argument("model", type=click.Path(exists=True))
+@click.argument("data", type=click.Path(exists=True, dir_okay=False))
+@click.option("--at", required=True, help="The period: a date or time (2026-11-23), a number, or a label.")
+@click.option("--part", metavar="NAME", help="A part of the period, such as a machine. The parts of a period add up.")
+@click.option("--replace", is_flag=True, help="Replace other rows of the same period and part.")
+@click.option("--label", metavar="NAME", help="Name of the model in the history, such as its version.")
+@click.option("--target", required=True, metavar="COLUMN", help="Column of DATA with the response.")
+@click.option("--weight", metavar="COLUMN", help="Column of DATA with weights of the rows.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Column to leave out; can be repeated.")
+@click.option(
+    "--separator",
+    callback=separator,
+    metavar="CHARACTER",
+    help="What separates the columns of CSV files: a character or tab.  [default: , or tab for .tsv]",
+)
+@click.option(
+    "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
+)
+@click.option(
+    "--rows",
+    type=click.Choice(["auto", "held-out"]),
+    default="auto",
+    show_default=True,
+    help="auto refuses rows that look like training rows.",
+)
+@click.option(
+    "--trust-type", "trust", multiple=True, metavar="NAME", help="Type that a skops file may contain; can be repeated."
+)
+@click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file.")
+@click.option(
+    "--params",
+    type=click.Path(exists=True, dir_okay=False),
+    help="JSON or TOML file with hyper-parameters, which XGBoost files do not keep.",
+)
+@click.option("--jobs", default=1, callback=threads, show_default=True, help="Number of threads.")
+@click.option(
+    "--timeout", default=60.0, show_default=True, type=click.FloatRange(0), help="Seconds to wait for another writer."
+)
+def add(
+    history: str, at: str, part: str | None, replace: bool, label: str | None, timeout: float, **options: Any
+) -> None:
+    """Add the rows of DATA, which MODEL has not seen, to HISTORY as the period --at.
+
+    The same rows may be added again: nothing changes. Other rows of the same period need --replace or --part. A new
+    MODEL begins a new series in the same file.
+
+    Exit codes: 0 the rows are in the history, 2 wrong usage, 3 an error while loading or running.
+    """
+    source = Source(**{field.name: None for field in fields(Source)} | options)
+    check_files(source.files, {"HISTORY": history})
+    with errors():
+        import debias
+
+        with shown(source.progress):
+            model, X, y, of_rows = source.read()
+            log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs)
+            given = {"sample_weight": of_rows["sample_weight"], "rows": of_rows["rows"]}
+            with told():
+                added = log.add(X, y, at=_period(at), part=part, replace=replace, **given)
+        click.echo(f"{at}: {'added' if added else 'these rows were there before, so nothing changed'}")
+
+
+@command.command(
+    "show",
+    cls=Command,
+    examples=["debias monitor show model.history --window 30d", "debias monitor show model.history --html scores.html"],
+)
+@history_argument
+@click.option(
+    "--window", metavar="WINDOW", help="Show moving windows (30d, 12h, 4w, or 7 periods), not single periods."
+)
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
+)
+@format_option
+def show(history: str, window: str | None, html_file: str | None, form: str) -> None:
+    """Show the scores of each period of HISTORY, or of moving windows of periods."""
+    check_files({"HISTORY": history}, {"--html": html_file})
+    with errors():
+        import debias
+        from debias.monitor.showing import print_history
+
+        found = debias.History.open(history)
+        if form == "table":
+            print_history(terminal(), found, window)
+        else:
+            click.echo((found.to_json if form == "json" else found.to_csv)(window=window), nl=form == "json")
+        if html_file:
+            found.to_html(html_file, window=window)
+
+
+def with_windows(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that choose what is compared."""
+    for option in reversed(recent_options):
+        function = option(function)
+    return function
+
+
+@command.command("changes", cls=Command, examples=["debias monitor changes model.history --recent 7d --reference 60d"])
+@history_argument
+@with_windows
+@click.option(
+    "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Also write a report to this file."
+)
+@format_option
+def changes(history: str, form: str, html_file: str | None, **windows: Any) -> None:
+    """Compare the recent periods of HISTORY with earlier ones: what changed, and what shifted."""
+    check_files({"HISTORY": history}, {"--html": html_file})
+    with errors():
+        import debias
+        from debias.results.console import print_changes
+
+        found = debias.History.open(history).changes(**windows)
+        warn(found.warnings)
+        if html_file:
+            found.to_html(html_file)
+        if form == "table":
+            print_changes(terminal(), found)
+        else:
+            click.echo(found.to_json() if form == "json" else found.to_csv(), nl=form == "json")
+
+
+@command.command(
+    "check", cls=Command, examples=["debias monitor check model.history --policy debias.toml --recent 7d --looks 365"]
+)
+@history_argument
+@click.option(
+    "--policy",
+    default="pyproject.toml",
+    type=click.Path(exists=True, dir_okay=False),
+    show_default=True,
+    help="TOML file with rules, in its table history.",
+)
+@with_windows
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the changes to this file."
+)
+@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file.")
+@click.option(
+    "--summary",
+    envvar="GITHUB_STEP_SUMMARY",
+    show_envvar=True,
+    type=click.Path(dir_okay=False, writable=True),
+    help="Append Markdown to this file.",
+)
+@format_option
+def check(
+    history: str,
+    policy: str,
+    form: str,
+    json_file: str | None,
+    junit: str | None,
+    summary: str | None,
+    **windows: Any,
+) -> None:
+    """Check what changed in HISTORY against a policy; exit with 1 if a rule fails.
+
+    Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while reading or running.
+    """
+    check_files({"HISTORY": history, "--policy": policy}, {"--json": json_file, "--junit": junit, "--summary": summary})
+    with errors(), errors_in(junit):
+        import debias
+        from debias.results.policy import HistoryPolicy
+
+        rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
+        found = debias.History.open(history).changes(**windows)
+        gate = found.check(rules)
+        warn(gate.warnings)
+        if json_file:
+            found.to_json(json_file)
+        report(gate, form, junit, summary)
+    exit_unless_passed(gate)
+
+
+@command.command("remove", cls=Command, examples=["debias monitor remove model.history --at 2026-11-23"])
+@history_argument
+@click.option("--at", required=True, help="The period, as it was added.")
+@click.option("--part", metavar="NAME", help="A part of the period; all by default.")
+@click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default.")
+def remove(history: str, at: str, part: str | None, series: str | None) -> None:
+    """Remove a period of HISTORY that was added by mistake, or a part of it."""
+    with errors():
+        import debias
+
+        number = debias.History.open(history).remove(at=_period(at), part=part, series=series)
+        click.echo(f"{at}: {number} part{'' if number == 1 else 's'} removed")
+
+
+@command.command("merge", cls=Command, examples=["debias monitor merge model.history machine-1.history"])
+@history_argument
+@click.argument("others", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.option("--replace", is_flag=True, help="Replace parts that have other rows.")
+def merge(history: str, others: tuple[str, ...], replace: bool) -> None:
+    """Add the periods and parts of OTHERS to HISTORY, which is made if there is none."""
+    with errors():
+        import debias
+
+        target = debias.History.open(history, must_exist=False)
+        for other in others:
+            with told():
+                number = target.merge(other, replace=replace)
+            click.echo(f"{other}: {number} part{'' if number == 1 else 's'} added")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Print the warnings of the library at the end, one per line."""
+    from debias.errors import DebiasWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    warn(tuple(str(entry.message) for entry in caught if issubclass(entry.category, DebiasWarning)))
+
+
+def _period(text: str) -> str | int | float:
+    """Return a period as text, or as a number if it is one."""
+    if re.fullmatch("[+-]?[0-9]{1,15}", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"[+-]?[0-9]+\.[0-9]+", text) else text

@@ -1,0 +1,624 @@
+"""``debias.History``: the scores of a model over time.
+
+The file is longer than others, because it is the public class with its documentation; what the methods do stands in the
+other modules of this room.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from debias.atomic_files import written
+from debias.errors import HistoryError
+from debias.monitor.comparing import comparison_of
+from debias.monitor.frames import frames_of
+from debias.monitor.merging import merged
+from debias.monitor.reading import OwnModel
+from debias.monitor.records import Records, StoredTrees, packed_trees
+from debias.monitor.store import Store
+from debias.monitor.times import Moment, Window, index_of, shown_time
+from debias.monitor.windows import positions_of
+from debias.significance.change import LEAST
+from debias.text import counted, shown
+from debias.warning_log import WarningLog
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from debias.monitor.store import Period, Series
+    from debias.results.changes import Changes
+    from debias.results.gate_outcome import Gate
+
+TIMEOUT = 60.0
+"""Number of seconds to wait for another process that writes."""
+LONGEST = 200
+"""Largest number of characters of a label or the name of a part."""
+
+
+class History:
+    """The scores of a model over time, in one file.
+
+    Rows are added period by period: a day, a batch, a release. For each period the file keeps sums at the leaves of the
+    trees, not the rows. From these sums come the scores (``mdi_oob``) of each period and of windows of periods, and
+    tests of what changed. A retrained model begins a new series in the same file.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+        A fitted model, or a wrapper around one. It is never changed.
+    path : str or Path
+        An SQLite file on a local disk: network drives often lack the locks it needs. The first :meth:`add` makes it.
+    label : str, optional
+        Name of the series of this model, such as its version. By default "model 1", "model 2", ..., in the order in
+        which models came.
+    timeout : float
+        Number of seconds to wait while another process writes to the file.
+    n_jobs : int, optional
+        Number of threads that add rows; 1 by default.
+
+    Raises
+    ------
+    HistoryError
+        The folder does not exist, or the file is not a history, is damaged, or was written by a newer version.
+    UnsupportedModelError
+        The model is not fitted, no adapter supports it, or it holds several models.
+    CompositionError
+        The loss of the model compares rows with each other (rankers, Cox).
+
+    Notes
+    -----
+    A change is on disk completely or not at all, also if the process is killed. The file keeps the splits and values of
+    the trees, so that :meth:`open` needs no model. It holds no rows and no pickles.
+
+    Examples
+    --------
+    >>> import debias, tempfile
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:200], y[:200])
+    >>> history = debias.History(forest, tempfile.mkdtemp() + "/forest.history")
+    >>> history.add(X[200:320], y[200:320], at="2026-11-23")
+    True
+    >>> history.add(X[320:], y[320:], at="2026-11-24")
+    True
+    >>> history.add(X[320:], y[320:], at="2026-11-24")  # the same rows once more
+    False
+    >>> history.scores().shape
+    (2, 10)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        path: str | os.PathLike[str],
+        *,
+        label: str | None = None,
+        timeout: float = TIMEOUT,
+        n_jobs: int | None = None,
+    ) -> None:
+        self._store = _store(path, timeout)
+        self._models: dict[str, StoredTrees] = {}
+        self._label = None if label is None else _name("label", label)
+        self._own: OwnModel | None = OwnModel(model, n_jobs)
+        if self._store.exists:
+            with self._reading() as records:
+                self._refuse_other_label(records.series_of(self._own.digest))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, timeout: float = TIMEOUT, must_exist: bool = True) -> History:
+        """Open a history without its model, to look at it: everything works but :meth:`add`.
+
+        Parameters
+        ----------
+        path, timeout
+            As for the class.
+        must_exist : bool
+            Whether a file that does not exist is an error; otherwise :meth:`merge` makes it.
+
+        Returns
+        -------
+        History
+
+        Raises
+        ------
+        HistoryError
+            There is no such file, or as for the class.
+        """
+        history = cls.__new__(cls)
+        history._store, history._models = _store(path, timeout), {}
+        history._label = history._own = None
+        if must_exist or history._store.exists:
+            with history._reading():
+                pass
+        return history
+
+    def __repr__(self) -> str:
+        if not self._store.exists:
+            return f"History {self.path}: nothing was added"
+        with self._reading() as records:
+            lines = [f"History {self.path}"]
+            for series in records.content.series():
+                periods = records.content.periods(series.id)
+                of = f"{shown(series.label)} ({shown(records.trees(series).ensemble.source)})"
+                span = f" from {shown(_at(periods[0]))} to {shown(_at(periods[-1]))}" if periods else ""
+                lines.append(f"{of}: {counted(len(periods), 'period')}{span}")
+        return "\n".join(lines)
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return self._store.path
+
+    def add(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        at: Any,
+        part: str | None = None,
+        sample_weight: Any = None,
+        rows: str = "auto",
+        replace: bool = False,
+    ) -> bool:
+        """Add the rows of a period, which the model has not seen.
+
+        The same rows may be added again: nothing changes. So a job that failed can be run once more.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows in memory, or a source of rows with the name of the column of y, as for :func:`debias.score`: a file, a
+            dataset, batches, or a data frame of Dask or Spark.
+        at : date, datetime, numpy datetime64, number or str
+            The period. A text such as "2026-11-23" is a date, any other text a label. A time with a zone is converted
+            to UTC. All periods of a history have times of one kind: dates and times without a zone, times with a zone,
+            numbers, or labels, which are in the order in which they were first added.
+        part : str, optional
+            Name of a part of the period, such as a machine. The parts of a period add up.
+        rows : {"auto", "held-out"}
+            As for :func:`debias.score`: "auto" refuses rows that look like training rows.
+        replace : bool
+            Whether to replace other rows of the same period and part.
+
+        Returns
+        -------
+        bool
+            True if the rows are on disk now; False if they were there before, and nothing changed.
+
+        Raises
+        ------
+        HistoryError
+            The period and part have other rows; `at` is of another kind than the other periods; there are no rows; the
+            columns have other names than before; or the file cannot be written.
+        ProvenanceError
+            The rows look like training rows.
+        DebiasError
+            As for :func:`debias.score`. After any error the file is as it was.
+        """
+        if self._own is None:
+            raise HistoryError("this history was opened without a model: open it with debias.History(model, path)")
+        moment, part = Moment.of(at), "" if part is None else _name("part", part)
+        sums, notes = self._own.read(X, y, sample_weight, rows)
+        state, digest = sums.state(), self._own.digest
+        with self._writing() as records:
+            series = records.series_of(digest)
+            if series is None:
+                trees = packed_trees(digest, sums.ensemble, self._own.grouping(sums.ensemble, X))
+                series = records.add_series(digest, self._label, trees)
+            self._refuse_other_label(series)
+            _refuse_other_names(records.trees(series).ensemble.feature_names, sums.ensemble.feature_names)
+            added = records.put(series, moment, part, state, notes, replace)
+            repeated = records.repeated(series, moment, part, state) if added else None
+        if repeated is not None:
+            WarningLog().warn(repeated)
+        return added
+
+    def remove(self, *, at: Any, part: str | None = None, series: str | None = None) -> int:
+        """Remove a period that was added by mistake, or a part of it.
+
+        Parameters
+        ----------
+        at
+            The period, as for :meth:`add`.
+        part : str, optional
+            Name of the part; all parts by default.
+        series : str, optional
+            Label of the model, as for :meth:`changes`.
+
+        Returns
+        -------
+        int
+            Number of parts that were removed.
+
+        Raises
+        ------
+        HistoryError
+            There is no such period, part or series, or the file cannot be written.
+        """
+        moment = Moment.of(at)
+        with self._reading():
+            pass  # it refuses a file that does not exist, which writing would make
+        with self._writing() as records:
+            chosen = self._chosen(records, series)
+            number = records.remove(chosen, moment, part)
+            if not number:
+                of_part = "" if part is None else f", part {part!r}"
+                raise HistoryError(f"{chosen.label!r} has no period {shown_time(moment)}{of_part}: nothing was removed")
+            return number
+
+    def merge(self, path: str | os.PathLike[str], *, replace: bool = False) -> int:
+        """Add the periods and parts of another history, such as that of another machine.
+
+        Parameters
+        ----------
+        path : str or Path
+            The other file, which is not changed.
+        replace : bool
+            Whether parts of the other history replace those of this one that have other rows.
+
+        Returns
+        -------
+        int
+            Number of parts that were added or replaced. Those with the same rows are left as they are.
+
+        Raises
+        ------
+        HistoryError
+            A part has other rows in the two histories, the times are of another kind, or a file cannot be read or
+            written. Nothing was changed then.
+        """
+        other = _store(path, self._store.timeout)
+        if other.path.exists() and self.path.exists() and other.path.samefile(self.path):
+            raise HistoryError(f"{path} is this history itself: pass the path of another one")
+        with other.reading() as content, self._writing() as records:
+            number, repeated = merged(Records(content, {}), records, replace)
+        if repeated:
+            others = len(repeated) - 1
+            WarningLog().warn(repeated[0] + (f". So it is with {counted(others, 'other part')}" if others else ""))
+        return number
+
+    @property
+    def models(self) -> pd.DataFrame:
+        """The models, one per series: index ``series``; ``model``, ``version`` (of the library), ``trees_digest``."""
+        import pandas as pd
+
+        with self._reading() as records:
+            found = records.content.series()
+            ensembles = [records.trees(series).ensemble for series in found]
+            columns = {
+                "model": [ensemble.source for ensemble in ensembles],
+                "version": [ensemble.version for ensemble in ensembles],
+                "trees_digest": [series.digest for series in found],
+            }
+            return pd.DataFrame(columns, index=pd.Index([series.label for series in found], name="series"))
+
+    @property
+    def periods(self) -> pd.DataFrame:
+        """The periods, in the order of :meth:`scores`.
+
+        Index ``at``; ``series`` (the model), ``parts`` (number of them), ``n_rows``, and ``added`` (UTC, of the last
+        part).
+        """
+        import pandas as pd
+
+        with self._reading() as records:
+            labels = {series.id: series.label for series in records.content.series()}
+            found = records.content.periods()
+            parts: dict[int, list[Any]] = {period.id: [] for period in found}
+            for part in records.content.parts():
+                parts[part.period].append(part)
+            if not all(parts.values()):
+                raise records.content.damage("one of its periods has no part")
+        columns = {
+            "series": [labels[period.series] for period in found],
+            "parts": [len(parts[period.id]) for period in found],
+            "n_rows": [sum(part.n_rows for part in parts[period.id]) for period in found],
+            "added": [max(part.added for part in parts[period.id]) for period in found],
+        }
+        return pd.DataFrame(columns, index=index_of([period.moment for period in found]))
+
+    def scores(self, window: Any = None) -> pd.DataFrame:
+        """Return the scores of each period, or of the window of periods that ends with it.
+
+        Parameters
+        ----------
+        window : int, str or timedelta, optional
+            A number of periods, such as 7, or a length of time, such as "30d", "12h" or "4w". The window that ends at
+            time t has the periods after t minus this length, up to t. It never mixes two series.
+
+        Returns
+        -------
+        DataFrame of shape (n_periods, n_features)
+            Index ``at``, the last period of the window: sorted, and of all series, as in :attr:`periods`. Scores have
+            the unit of ``mdi_oob``. They are NaN for features that the model of the period does not have.
+
+        Raises
+        ------
+        HistoryError
+            Nothing was added yet, the file is damaged, this is no window, or it is a length of time and the periods are
+            numbers or labels.
+        """
+        return self._frames(window)[0]
+
+    def standard_errors(self, window: Any = None) -> pd.DataFrame:
+        """Return the standard errors of :meth:`scores`, in the same form.
+
+        They are estimated within periods, by a jackknife over groups of consecutive rows. They do not cover what makes
+        whole days different from each other. NaN for sums over several columns, for periods of one row, and for
+        features that are the same for all rows of a period if their score is not 0.
+        """
+        return self._frames(window)[1]
+
+    def changes(
+        self,
+        recent: Any = "30d",
+        reference: Any = None,
+        *,
+        alpha: float = 0.05,
+        looks: int = 1,
+        least: float = LEAST,
+        series: str | None = None,
+    ) -> Changes:
+        """Compare the recent periods with earlier ones: which scores changed, which columns shifted, what faded.
+
+        Parameters
+        ----------
+        recent : int, str, timedelta, or (first, last)
+            The last periods: a window as for :meth:`scores`. Or the first and last period of a window.
+        reference : int, str, timedelta, or (first, last), optional
+            The periods to compare with. A window ends before the recent one. All earlier periods by default.
+        alpha : float
+            Family-wise error rate of each test, of all `looks` comparisons together.
+        looks : int
+            Number of comparisons that are planned, such as 365 for one a day in a year. Each then has the error rate
+            alpha / looks.
+        least : float
+            A change counts if the slope of the response changed by more than this. The slope is 1 if the response
+            follows the splits on the feature as the model believes, and 0 if it does not follow them.
+        series : str, optional
+            Label of the model; by default the model of this object, or the one with the latest period.
+
+        Returns
+        -------
+        Changes
+            If there is nothing to compare, such as too few periods, it says so, and no feature has a verdict.
+
+        Raises
+        ------
+        HistoryError
+            Nothing was added yet, there is no such series, or these are no windows.
+        CompositionError
+            `alpha`, `looks` or `least` is out of range.
+        """
+        with self._reading() as records:
+            chosen = self._chosen(records, series)
+            periods = records.content.periods(chosen.id)
+            after = positions_of(periods, recent, "recent", len(periods) - 1)
+            before = range(after.start)
+            if reference is not None:
+                before = positions_of(periods, reference, "reference", after.start - 1)
+            if before.stop > after.start and after.stop > before.start and len(before) and len(after):
+                raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
+            n_others = len(records.content.series()) - 1
+            settings: dict[str, Any] = {"alpha": alpha, "least": least, "looks": looks, "n_other_series": n_others}
+            return comparison_of(records, chosen, periods, before, after, **settings)
+
+    def check(
+        self,
+        policy: Any,
+        recent: Any = "30d",
+        reference: Any = None,
+        *,
+        alpha: float = 0.05,
+        looks: int = 1,
+        least: float = LEAST,
+        series: str | None = None,
+    ) -> Gate:
+        """Check what changed against the rules of a policy (docs/gate.md).
+
+        Parameters
+        ----------
+        policy : HistoryPolicy, mapping of rules, or path of a TOML file
+            The rules are the parameters of :class:`debias.results.policy.HistoryPolicy`, such as
+            ``{"must_not_fade": ["income"]}``.
+        recent, reference, alpha, looks, least, series
+            As for :meth:`changes`.
+
+        Returns
+        -------
+        Gate
+
+        Raises
+        ------
+        PolicyError
+            The policy is wrong, or has rules for an audit.
+        HistoryError
+            As for :meth:`changes`.
+        """
+        from debias.results.policy import HistoryPolicy
+
+        rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
+        settings: dict[str, Any] = {"alpha": alpha, "looks": looks, "least": least, "series": series}
+        return self.changes(recent, reference, **settings).check(rules)
+
+    def plot(
+        self, window: Any = None, *, kind: str = "lines", most: int | None = None, changes: Changes | None = None
+    ) -> Any:
+        """Draw the scores over time, on a new pyplot figure. All models are in one picture, with marks.
+
+        Parameters
+        ----------
+        window
+            As for :meth:`scores`.
+        kind : {"lines", "strip"}
+            "lines": a small picture for each of the most important features, with 95% intervals (splits fixed).
+            "strip": colours, one row for each feature.
+        most : int, optional
+            Draw at most this many features, those with the largest mean score: 12 for lines, and 1,000 for a strip.
+        changes : Changes, optional
+            What :meth:`changes` returned: lines show its verdicts and its recent periods.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        HistoryError
+            As for :meth:`scores`.
+        ValueError
+            There is no such kind, or `most` is not a whole number above 0.
+        ImportError
+            matplotlib is not installed.
+        """
+        from debias.monitor.drawing import drawn
+
+        return drawn(self, window, kind, most, changes)
+
+    def to_html(
+        self, path: Any = None, title: str | None = None, *, window: Any = None, changes: Changes | None = None
+    ) -> str:
+        """Return one self-contained HTML page, and write it to `path` if that is not None.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        title : str, optional
+        window
+            As for :meth:`scores`.
+        changes : Changes, optional
+            What :meth:`changes` returned, to be shown too.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        HistoryError
+            As for :meth:`scores`.
+        ImportError
+            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+        """
+        from debias.monitor.drawing import page
+
+        return written(path, page(self, window, changes, title))
+
+    def to_json(self, path: Any = None, *, window: Any = None) -> str:
+        """Return models, periods, scores and standard errors as JSON, and write it to `path` if that is not None.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+        window
+            As for :meth:`scores`.
+
+        Returns
+        -------
+        str
+            Figures that are not known are null.
+
+        Raises
+        ------
+        HistoryError
+            As for :meth:`scores`.
+        """
+        from debias.monitor.showing import as_json
+
+        return written(path, as_json(self, window), end="\n")
+
+    def to_csv(self, path: Any = None, *, window: Any = None) -> str:
+        """Return periods and scores as CSV, and write it to `path` if that is not None.
+
+        The file is safe to open in a spreadsheet, as that of :meth:`debias.Audit.to_csv`. Parameters and errors are
+        those of :meth:`to_json`.
+        """
+        from debias.monitor.showing import as_csv
+
+        return written(path, as_csv(self, window))
+
+    def _frames(self, window: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the scores and their standard errors."""
+        size = None if window is None else Window.of(window)
+        with self._reading() as records:
+            return frames_of(records, size)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Records]:
+        if not self._store.exists:
+            raise HistoryError(f"there is no history in {self.path}: nothing was added to it")
+        with self._store.reading() as content:
+            yield Records(content, self._models)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Records]:
+        with self._store.writing() as content:
+            yield Records(content, self._models)
+
+    def _refuse_other_label(self, series: Series | None) -> None:
+        if self._label is not None and series is not None and series.label != self._label:
+            raise HistoryError(
+                f"label={self._label!r}, but this model is in {self.path} already, as {series.label!r}: leave label "
+                "out. If this is another model, it has the same trees"
+            )
+
+    def _chosen(self, records: Records, label: str | None) -> Series:
+        """Return the series with a label; by default that of the model, or the one with the latest period."""
+        found = records.content.series()
+        if label is not None:
+            for series in found:
+                if series.label == label:
+                    return series
+            raise HistoryError(f"there is no series {label!r}; there are {', '.join(s.label for s in found)}")
+        own = None if self._own is None else records.series_of(self._own.digest)
+        if self._own is not None and own is None:
+            raise HistoryError(
+                "nothing was added for this model yet. For the changes of an earlier model pass its series=, one of "
+                f"{', '.join(repr(series.label) for series in found)}"
+            )
+        periods = records.content.periods()
+        if not periods:
+            raise HistoryError(f"there is no period in {self.path}")
+        return own or next(series for series in found if series.id == periods[-1].series)
+
+
+def _refuse_other_names(before: tuple[str, ...], names: tuple[str, ...]) -> None:
+    if names != before:
+        raise HistoryError(
+            f"these rows have the columns {', '.join(names)}, and the rows added before have {', '.join(before)}. The "
+            "model stores no feature names, so columns are identified by position: pass the same names in the same "
+            "order"
+        )
+
+
+def _store(path: Any, timeout: float) -> Store:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < 1e6:
+        raise HistoryError(f"timeout={timeout!r} is not a number of seconds")
+    store = Store(Path(path).absolute(), timeout)  # a program may change its folder later
+    if "\0" in str(store.path):  # SQLite would use the name before it
+        raise HistoryError(f"path={str(path)!r} is not the name of a file")
+    if store.path.is_dir():
+        raise HistoryError(f"{store.path} is a folder: pass the path of a file in it")
+    store.refuse_missing_folder()
+    return store
+
+
+def _name(what: str, name: Any) -> str:
+    """Return a label or the name of a part; refuse anything but a short text."""
+    try:
+        fits = isinstance(name, str) and bool(name.strip()) and len(name) <= LONGEST and b"\0" not in name.encode()
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise HistoryError(f"{what}={name!r} is not a name: pass a text of 1 to {LONGEST} characters")
+    return str(name)
+
+
+def _at(period: Period) -> str:
+    return shown_time(period.moment)

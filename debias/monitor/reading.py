@@ -1,0 +1,95 @@
+"""Rows of the user's model: from X and y, in memory or from any source, to sums of a period."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from debias.api.batches import add_rows_of
+from debias.errors import ExtractionError, HistoryError, RowsError
+from debias.models.wrappers import unwrap
+from debias.rows.period_sums import PeriodSums
+from debias.rows.request import Request
+from debias.warning_log import WarningLogOnce
+
+if TYPE_CHECKING:
+    from debias.data.groups import Grouping
+    from debias.trees.ensemble import TreeEnsemble
+
+
+class OwnModel:
+    """The model whose rows are added.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+    n_jobs : int, optional
+        Number of threads.
+    """
+
+    def __init__(self, model: Any, n_jobs: int | None) -> None:
+        self._model = model
+        self._empty = PeriodSums(model, n_jobs=n_jobs)
+        (self._member,) = unwrap(model)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the trees, which is that of the series."""
+        return self._empty.trees_digest
+
+    def read(self, X: Any, y: Any, sample_weight: Any, rows: str) -> tuple[PeriodSums, list[str]]:
+        """Return the sums over rows, and what a reader of them must know; it is warned of as well.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for :func:`debias.score`, or sums of this model as X.
+        rows : {"auto", "held-out"}
+
+        Raises
+        ------
+        HistoryError
+            There are no rows, or the model was fitted again.
+        DebiasError
+            As for :func:`debias.score`.
+        """
+        log = WarningLogOnce((*self._member.notes, *self._member.ensemble.notes))
+        if isinstance(X, PeriodSums):
+            sums = self._copied(X, y, sample_weight)
+        else:
+            sums = self._empty.empty()
+            request = Request.of(self._model, X, y, sample_weight=sample_weight, n_jobs=self._empty.n_jobs)
+            try:
+                add_rows_of(request, self._member, sums, log)
+            except ExtractionError:
+                if PeriodSums(self._model).trees_digest != self.digest:
+                    raise HistoryError(
+                        "the model was fitted again after this history was opened: make another debias.History(model, "
+                        "path), which begins a new series"
+                    ) from None
+                raise
+        if not sums.n_rows or not sums.total_weight > 0:
+            raise HistoryError("there are no rows" + (" with a weight above 0" if sums.n_rows else ""))
+        sums.refuse_training_rows(rows, log)
+        return sums, log.texts
+
+    def grouping(self, ensemble: TreeEnsemble, X: Any) -> Grouping:
+        """Return the columns that scores are for: those of X, or those of the trees if X is one column of texts.
+
+        Parameters
+        ----------
+        ensemble : TreeEnsemble
+            The trees, with the names of the columns of X if the model stores none.
+        X
+            The first rows of the series.
+        """
+        level = "source" if isinstance(X, PeriodSums) else Request.of(self._model, X).level_of_columns
+        return self._member.at(level, None).grouping(None, ensemble)
+
+    def _copied(self, sums: PeriodSums, y: Any, sample_weight: Any) -> PeriodSums:
+        if y is not None or sample_weight is not None:
+            raise RowsError("sums contain the responses and weights of their rows: leave y and sample_weight out")
+        if sums.trees_digest != self.digest:
+            raise RowsError("these sums belong to another model than this history")
+        copied = self._empty.empty()
+        copied.merge(sums.state())
+        return copied

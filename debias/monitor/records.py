@@ -1,0 +1,295 @@
+"""What the rows of the file mean: trees of a series, sums of a part, scores of a period."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from blake3 import blake3
+
+from debias.errors import HistoryError
+from debias.monitor.figures import scores_with_errors
+from debias.monitor.packing import Damage, pack, unpack
+from debias.monitor.stored_trees import from_arrays, to_arrays
+from debias.monitor.times import IN_WORDS, Moment, shown_time
+from debias.rows.node_sums import added
+from debias.rows.period_sums import PeriodSums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.groups import Grouping
+    from debias.monitor.store import Content, Part, Period, Series
+    from debias.trees.ensemble import TreeEnsemble
+
+    State = dict[str, NDArray[Any]]
+
+OF_ROWS = ("totals", "n", "s")
+"""Arrays of a state that are equal, up to rounding errors, if the rows are."""
+NOT_NEGATIVE = ("n", "totals", "weights")
+AGREE = 1e-9
+"""Sums over the same rows agree to this relative error, whatever the order of the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredTrees:
+    """The trees of a series, and the columns that its scores are for."""
+
+    ensemble: TreeEnsemble
+    grouping: Grouping
+    empty: PeriodSums
+    """Sums over no rows of these trees."""
+
+    def sums(self, state: State) -> PeriodSums:
+        """Return sums with this state."""
+        sums = self.empty.empty()
+        sums.merge(state)
+        return sums
+
+    @cached_property
+    def names(self) -> NDArray[np.str_]:
+        """Names of the features of the trees, as a state has them."""
+        return np.array(self.ensemble.feature_names)
+
+    @cached_property
+    def forms(self) -> State:
+        """Arrays of the types and shapes that a stored state has."""
+        return {name: array for name, array in self.empty.state().items() if name != "names"}
+
+    @cached_property
+    def first_leaves(self) -> NDArray[np.int64]:
+        """Number of the first leaf of each tree among all leaves."""
+        return np.searchsorted(np.flatnonzero(self.ensemble.left < 0), self.ensemble.tree_start[:-1])
+
+
+class Records:
+    """The records of a history during one transaction.
+
+    Parameters
+    ----------
+    content : Content
+    models : dict of str to StoredTrees
+        The trees of series that were read before, by their digest. Others are added.
+    """
+
+    def __init__(self, content: Content, models: dict[str, StoredTrees]) -> None:
+        self.content, self._models = content, models
+
+    def series_of(self, digest: str) -> Series | None:
+        """Return the series of a model; None if it has none."""
+        return next((series for series in self.content.series() if series.digest == digest), None)
+
+    def add_series(self, digest: str, label: str | None, trees: bytes) -> Series:
+        """Add a series, and return it. A label that another model has, or may get, is refused."""
+        if label is not None and re.fullmatch("model [0-9]+", label):
+            raise HistoryError(f"label={label!r} is how debias calls models without a label: choose another one")
+        if label is not None and label in {series.label for series in self.content.series()}:
+            raise HistoryError(f"label={label!r} is that of another model in {self.content.path}: choose another label")
+        self.content.insert("series", digest=digest, label=label, added=_now(), trees=trees)
+        series = self.series_of(digest)
+        assert series is not None
+        return series
+
+    def trees(self, series: Series) -> StoredTrees:
+        """Return the trees of a series."""
+        if series.digest not in self._models:
+            try:
+                facts, arrays = unpack(self.content.blob("series", "trees", series.id))
+                if facts.get("digest") != series.digest:
+                    raise Damage("the stored trees belong to another series")
+                ensemble, grouping = from_arrays(facts, arrays)
+            except Damage as damage:
+                raise self.content.damage(damage) from None
+            self._models[series.digest] = StoredTrees(ensemble, grouping, PeriodSums(ensemble))
+        return self._models[series.digest]
+
+    def state(self, series: Series, period: Period, part: Part) -> tuple[State, list[str]]:
+        """Return the sums of a part, in the form in which they can be added, and what a reader of them must know."""
+        try:
+            facts, state = unpack(self.content.blob("parts", "sums", part.id))
+            notes = facts.pop("notes", None)
+            if facts != _facts(series, period.moment, part.part, part.n_rows):
+                raise Damage("stored sums belong to another period or part")
+            if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+                raise Damage("the warnings of a part are not texts")
+            _refuse_other_arrays(state, self.trees(series), part.n_rows)
+        except Damage as damage:
+            raise self.content.damage(damage) from None
+        return state | {"names": self.trees(series).names}, notes
+
+    def state_of_period(self, series: Series, period: Period) -> tuple[State, list[str]]:
+        """Return the sums over all parts of a period, and what a reader of them must know."""
+        total: State = {}
+        notes: list[str] = []
+        for part in self.content.parts(period.id):
+            state, of_part = self.state(series, period, part)
+            total, notes = added(total, state) if total else state, notes + of_part
+        if not total:
+            raise self.content.damage("one of its periods has no part")
+        return total, notes
+
+    def figures(self, series: Series, period: Period) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the scores of a period and their standard errors, each of shape (n_features,)."""
+        try:
+            facts, arrays = unpack(self.content.blob("periods", "scores", period.id))
+            shape = (len(self.trees(series).grouping.names),)
+            if facts != {"series": series.digest, "at": period.at} or arrays.keys() != {"scores", "errors"}:
+                raise Damage("stored scores belong to another period")
+            if any(array.dtype != np.float64 or array.shape != shape for array in arrays.values()):
+                raise Damage("stored scores do not fit the model")
+        except Damage as damage:
+            raise self.content.damage(damage) from None
+        return arrays["scores"], arrays["errors"]
+
+    def period_at(self, series: Series, moment: Moment) -> Period | None:
+        """Return the period of a series at a time; None if there is none."""
+        return next(iter(self.content.periods(series.id, moment.text)), None)
+
+    def put(self, series: Series, moment: Moment, part: str, state: State, notes: list[str], replace: bool) -> bool:
+        """Add a part to a period, and compute the scores of the period.
+
+        Returns
+        -------
+        bool
+            False if the same rows were there already, so that nothing changed.
+
+        Raises
+        ------
+        HistoryError
+            The part has other rows and is not to be replaced, or the times of this history are of another kind.
+        """
+        n_rows = int(state["totals"][0])
+        period = self.period_at(series, moment)
+        if period is None:
+            self._refuse_other_kind(moment)
+        else:
+            old = next((known for known in self.content.parts(period.id) if known.part == part), None)
+            if old is not None:
+                if same_rows(self.state(series, period, old)[0], state):
+                    return False
+                if not replace:
+                    raise HistoryError(
+                        f"period {shown_time(moment)}{_of_part(part)} has other rows already: {old.n_rows:,} rows, "
+                        f"added {old.added}, and these are {n_rows:,}. Nothing was changed. Pass replace=True to "
+                        "replace them, or part='...' if these rows are to be added to them"
+                    )
+                self.content.delete("parts", old.id)
+        if period is None:
+            # Labels are sorted by when they first came.
+            key = 1 + self.content.last_key() if moment.key is None else moment.key
+            values = {"series": series.id, "kind": moment.kind, "sorted": key, "at": moment.text}
+            self.content.insert("periods", **values, scores=b"")
+            period = self.period_at(series, moment)
+            assert period is not None
+        facts = _facts(series, moment, part, n_rows)
+        stored = {name: array for name, array in state.items() if name != "names"}  # the trees have them
+        self.content.insert(
+            "parts",
+            period=period.id,
+            part=part,
+            n_rows=n_rows,
+            rows_digest=_rows_digest(state),
+            added=_now(),
+            sums=pack({**facts, "notes": notes}, stored),
+        )
+        one_part = len(self.content.parts(period.id)) == 1
+        self._score(series, period, state if one_part else self.state_of_period(series, period)[0])
+        return True
+
+    def remove(self, series: Series, moment: Moment, part: str | None) -> int:
+        """Remove a part of a period, or all, and return how many were removed."""
+        period = self.period_at(series, moment)
+        if period is None:
+            return 0
+        parts = self.content.parts(period.id)
+        removed = [known for known in parts if part is None or known.part == part]
+        for known in removed:
+            self.content.delete("parts", known.id)
+        if len(removed) == len(parts):
+            self.content.delete("periods", period.id)
+        elif removed:
+            self._score(series, period, self.state_of_period(series, period)[0])
+        return len(removed)
+
+    def repeated(self, series: Series, moment: Moment, part: str, state: State) -> str | None:
+        """Return a warning if the same rows are another part or another period too, which may be a mistake."""
+        known = self.content.parts(rows_digest=_rows_digest(state))
+        periods = {period.id: period for period in self.content.periods(series.id)} if len(known) > 1 else {}
+        for other in known:
+            at = periods.get(other.period)
+            if at is not None and (at.at, other.part) != (moment.text, part):
+                return (
+                    f"period {shown_time(moment)}{_of_part(part)} has the same rows as period {shown_time(at.moment)}"
+                    f"{_of_part(other.part)}. If the wrong rows were added, remove or replace them"
+                )
+        return None
+
+    def _score(self, series: Series, period: Period, state: State) -> None:
+        """Store the scores of a period with these sums."""
+        trees = self.trees(series)
+        scores, errors = scores_with_errors(trees.sums(state), trees.grouping)
+        blob = pack({"series": series.digest, "at": period.at}, {"scores": scores, "errors": errors})
+        self.content.update("periods", period.id, scores=blob)
+
+    def _refuse_other_kind(self, moment: Moment) -> None:
+        kinds = self.content.kinds()
+        if kinds and kinds != {moment.kind}:
+            raise HistoryError(
+                f"at={moment.text!r} is of another kind than the periods in {self.content.path}, which are "
+                f"{' and '.join(IN_WORDS.get(kind, kind) for kind in sorted(kinds))}: pass at= of the same kind"
+            )
+
+
+def packed_trees(digest: str, ensemble: TreeEnsemble, grouping: Grouping) -> bytes:
+    """Return the trees of a new series as bytes."""
+    facts, arrays = to_arrays(ensemble, grouping)
+    return pack({**facts, "digest": digest}, arrays)
+
+
+def same_rows(one: State, other: State) -> bool:
+    """Return whether two sums are over the same rows: counts and sums agree at every leaf, up to rounding errors."""
+    return all(_agree(one[name], other[name]) for name in OF_ROWS)
+
+
+def _agree(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    if one.shape != other.shape:
+        return False
+    scale = np.abs(one).max(axis=0, initial=0.0)  # of each output: they may have different units
+    return bool((np.abs(one - other) <= AGREE * scale).all())
+
+
+def _rows_digest(state: State) -> str:
+    return blake3(b"".join(np.ascontiguousarray(state[name]).tobytes() for name in OF_ROWS)).hexdigest()
+
+
+def _facts(series: Series, moment: Moment, part: str, n_rows: int) -> dict[str, Any]:
+    return {"series": series.digest, "kind": moment.kind, "at": moment.text, "part": part, "n_rows": n_rows}
+
+
+def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
+    """Refuse arrays that sums of this model cannot have: a forged file may have the right digest."""
+    if state.keys() != trees.forms.keys():
+        raise Damage("stored sums have other arrays than debias stores")
+    for name, array in state.items():
+        wanted = trees.forms[name]
+        if array.dtype != wanted.dtype or array.shape != wanted.shape or not np.isfinite(array).all():
+            raise Damage(f"the stored array {name!r} does not fit the model")
+        if name in NOT_NEGATIVE and array.min(initial=0.0) < 0:
+            raise Damage(f"the stored array {name!r} has values below 0")
+    if state["totals"][0] != n_rows:
+        raise Damage("stored sums are over another number of rows")
+    start = trees.first_leaves
+    if (np.abs(np.add.reduceat(state["n"], start) - state["totals"][1]) > 1e-6 * state["totals"][1]).any():
+        raise Damage("the weights in the leaves do not add up to that of the rows")
+
+
+def _of_part(part: str) -> str:
+    return f", part {part!r}" if part else ""
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

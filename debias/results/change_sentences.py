@@ -1,0 +1,172 @@
+"""Sentences about what changed between two windows of a history.
+
+Every sentence must be true of the table. The tests recompute each sentence from the figures.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from debias.results.policy import SMALLEST_SHIFT
+from debias.text import counted, percent, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from debias.results.changes import Changes, WindowOfPeriods
+
+MOST_NAMED = 5
+"""A sentence names at most this many features."""
+FAR_BELOW = 4
+"""Standard errors by which the recent score is below 0 if the response is said to go the other way."""
+
+
+def summary(changes: Changes) -> list[str]:
+    """Return the sentences of ``Changes.summary``."""
+    if not changes.compared:
+        return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes)]
+    return [
+        *_not_tested(changes),
+        _changed(changes),
+        *_faded(changes),
+        *_undetected(changes),
+        _shifted(changes),
+        *_windows(changes),
+        _tests(changes),
+    ]
+
+
+def _not_tested(changes: Changes) -> list[str]:
+    missing = _where(~changes.tested)
+    if not missing:
+        return []
+    n_features = len(changes.feature_names)
+    return [
+        f"The change of {len(missing):,} of {counted(n_features, 'feature')} could not be tested: "
+        f"{_named(changes, missing)}."
+    ]
+
+
+def _changed(changes: Changes) -> str:
+    p_value = changes.figures["p_value"]
+    found = sorted(_where(changes.figures["changed"]), key=lambda k: p_value[k])
+    n_features = len(changes.feature_names)
+    if not found:
+        return f"No change of the response was detected for any of {counted(n_features, 'feature')}."
+
+    def in_words(k: int) -> str:
+        direction = "weaker" if changes.figures["response_change"][k] < 0 else "stronger"
+        before, after = changes.figures["before"][k], changes.figures["after"][k]
+        against = (after - before) * changes.figures["response_change"][k] < 0
+        rows = "; other rows moved it the other way" if against else ""
+        return f"{_name(changes, k)} became {direction} (score {before:.3g} before, {after:.3g} recently{rows})"
+
+    return (
+        f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
+        f"{_named(changes, found, in_words)}."
+    )
+
+
+def _faded(changes: Changes) -> list[str]:
+    faded = _where(changes.figures["faded"])
+    if not faded:
+        return []
+    it_was, it_is = ("its score was", "it is") if len(faded) == 1 else ("their scores were", "they are")
+    return [
+        f"Faded: {_named(changes, faded)}. Before, {it_was} above 0 by more than chance; recently {it_is} not, and the "
+        "change is more than chance.",
+        *_reversed(changes, faded),
+    ]
+
+
+def _reversed(changes: Changes, faded: list[int]) -> list[str]:
+    after, error = changes.figures["after"], changes.figures["after_error"]
+    found = [k for k in faded if error[k] > 0 and after[k] < -FAR_BELOW * error[k]]
+    if not found:
+        return []
+
+    def in_words(k: int) -> str:
+        return f"{_name(changes, k)} (score {after[k]:.3g}, standard error {error[k]:.2g})"
+
+    return [
+        f"Recently the response goes the other way than the splits of the model on {_named(changes, found, in_words)}."
+    ]
+
+
+def _undetected(changes: Changes) -> list[str]:
+    faded = changes.figures["faded"]
+    found = [k for k in _where(changes.figures["undetected"]) if not faded[k]]
+    if not found:
+        return []
+    shifted = [k for k in found if changes.figures["shifted"][k]]
+    reason = f" Shifted rows may be the reason for {_named(changes, shifted)}." if shifted else ""
+    recent = f"{counted(changes.recent.n_periods, 'period')}, {counted(changes.recent.n_rows, 'row')}"
+    return [
+        f"No longer distinguishable from noise, without a change downwards that is more than chance: "
+        f"{_named(changes, found)}. The recent window ({recent}) may be too short to show "
+        f"{'it' if len(found) == 1 else 'them'}.{reason}"
+    ]
+
+
+def _shifted(changes: Changes) -> str:
+    size = changes.figures["shift"]
+    found = sorted(_where(changes.figures["shifted"]), key=lambda k: -size[k])
+    if not found:
+        return (
+            f"No shift of the rows was detected at the splits on any feature (effect size {SMALLEST_SHIFT:g} or more)."
+        )
+
+    def in_words(k: int) -> str:
+        left = (changes.figures["left_before"][k], changes.figures["left_after"][k])
+        if not changes.splits[k] or np.isnan(left).any():
+            return f"{_name(changes, k)} (effect size {size[k]:.2f})"
+        shares = f"{percent(left[0])} of the rows there went left before, {percent(left[1])} recently"
+        return f"{_name(changes, k)} (effect size {size[k]:.2f}; at {shown(changes.splits[k])}, {shares})"
+
+    return f"Rows shifted at the splits on {_named(changes, found, in_words, '; ')}."
+
+
+def _windows(changes: Changes) -> list[str]:
+    sentences = []
+    if changes.reference.n_periods and changes.recent.n_periods:
+        sentences.append(
+            f"Compared: {_in_words(changes.recent)} with {_in_words(changes.reference)}, of {shown(changes.series)} "
+            f"({shown(changes.model)})."
+        )
+    if changes.n_other_series:
+        others = "1 other model" if changes.n_other_series == 1 else f"{changes.n_other_series:,} other models"
+        sentences.append(f"The periods of {others} in this history were not used: scores of two models differ.")
+    return sentences
+
+
+def _tests(changes: Changes) -> str:
+    comparisons = "this comparison alone" if changes.looks == 1 else f"{changes.looks:,} comparisons together"
+    return (
+        f"Test: a change counts if the slope of the response changed by more than {changes.least:g}; standard errors "
+        f"{changes.method}; family-wise error rate {100 * changes.alpha:g}% of {comparisons}."
+    )
+
+
+def _in_words(window: WindowOfPeriods) -> str:
+    assert window.first is not None and window.last is not None  # noqa: PT018  # it has periods
+    span = shown(window.first) if window.n_periods == 1 else f"{shown(window.first)} to {shown(window.last)}"
+    return f"{counted(window.n_periods, 'period')} ({span}, {counted(window.n_rows, 'row')})"
+
+
+def _where(flags: Iterable[object]) -> list[int]:
+    return [k for k, flag in enumerate(flags) if flag]
+
+
+def _name(changes: Changes, k: int) -> str:
+    return shown(changes.feature_names[k])
+
+
+def _named(
+    changes: Changes, which: list[int], in_words: Callable[[int], str] | None = None, between: str = ", "
+) -> str:
+    """Return the first features as a list in one line, and how many more there are."""
+    texts = [in_words(k) if in_words is not None else _name(changes, k) for k in which[:MOST_NAMED]]
+    rest = f" and {len(which) - MOST_NAMED:,} more" if len(which) > MOST_NAMED else ""
+    return between.join(texts) + rest

@@ -1,0 +1,211 @@
+"""What changed between two windows of a history: a picture of scores before and recently, and the page with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.results.changes import FADED, NOT_COMPARED, STRONGER, UNCHANGED, UNDETECTED, WEAKER
+from debias.results.report.drawn import MOST_DRAWN, refuse_most
+from debias.results.report.figures import INFORMATIVE, MUTED, NOISE, UNTESTED, name_rows, settings
+from debias.results.report.pages import cells_or_dash, packages_of_reports, render, rows_of
+from debias.results.report.svg import Styles, to_svg
+from debias.text import counted, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from debias.results.changes import Changes
+
+STYLES = {
+    FADED: ("X", "\N{HEAVY MULTIPLICATION X}", NOISE),
+    WEAKER: ("v", "\N{BLACK DOWN-POINTING TRIANGLE}", NOISE),
+    STRONGER: ("^", "\N{BLACK UP-POINTING TRIANGLE}", INFORMATIVE),
+    UNDETECTED: ("x", "\N{MULTIPLICATION SIGN}", UNTESTED),
+    UNCHANGED: ("o", "\N{BLACK CIRCLE}", UNTESTED),
+    NOT_COMPARED: ("s", "\N{BLACK SQUARE}", UNTESTED),
+}
+"""Marker, the same as a character, and colour of each verdict."""
+CLASSES = {NOISE: "indistinguishable", INFORMATIVE: "informative", UNTESTED: "untested"}
+MARKS = {verdict: (CLASSES[colour], character) for verdict, (_, character, colour) in STYLES.items()}
+"""Marks of verdicts in tables of pages."""
+READING = (
+    (
+        "Changed",
+        "means that the response depends on the feature in another way than before, by more than chance at the "
+        "stated error rate. Other rows alone are no change: they are in the column “shift”.",
+    ),
+    (
+        "Faded",
+        "means that the score of a feature was above 0 by more than chance, is not now, and that its response changed "
+        "downwards. It is far below 0 if the effect turned round.",
+    ),
+    (
+        "No longer distinguishable",
+        "means that it was distinguishable from noise and is not now, but no change was detected. This may be for lack "
+        "of rows.",
+    ),
+    (
+        "Slope",
+        "is 1 if the response follows the splits on the feature as the model believes, 0 if it does not follow them, "
+        "and below 0 if it goes the other way. If the scores are near 0, it is a ratio of two small numbers and says "
+        "nothing.",
+    ),
+    ("Shift", "is the difference between the rows of the two windows at the splits of the model on the feature."),
+    ("No change detected", "does not prove that nothing changed. With more rows a change may be detected."),
+)
+
+
+def draw_changes(axes: Any, table: pd.DataFrame, most: int = MOST_DRAWN) -> None:
+    """Draw the score before as a hollow point and the recent score in the style of its verdict, with a line between.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    table : DataFrame
+        ``Changes.table``: index ``feature``; columns ``before``, ``after``, ``verdict``, ``shifted``.
+    most : int
+        Draw at most this many features, in the order of the table: the strongest evidence for a change first.
+    """
+    refuse_most(most)
+    drawn, n_left = table.iloc[:most], max(0, len(table) - most)
+    place = np.arange(len(drawn))
+    before, after = (drawn[side].to_numpy(dtype=np.float64) for side in ("before", "after"))
+    verdicts = drawn["verdict"].to_numpy(dtype=object)
+    axes.plot(before, place, "o", mfc="none", mec=MUTED, ms=6, mew=1, label="before")
+    for verdict, (marker, _, colour) in STYLES.items():
+        which = verdicts == verdict
+        if which.any():
+            axes.hlines(place[which], before[which], after[which], color=colour, lw=1.6)
+            style = {"color": colour, "ms": 6, "mew": 1.8, "ls": "none", "zorder": 3}
+            axes.plot(after[which], place[which], marker, label=f"recently, {verdict}", **style)
+    axes.vlines(0, -0.5, len(drawn) - 0.5, color=MUTED, lw=1, zorder=1)
+    name_rows(axes, list(drawn.index), n_left, "with less evidence for a change")
+    for row, shifted in enumerate(drawn["shifted"].to_numpy(dtype=bool)):
+        if shifted:
+            style = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points", "annotation_clip": False}
+            axes.annotate("rows shifted", (1, row), (4, 0), va="center", fontsize=8, color=MUTED, **style)
+    axes.locator_params(axis="x", nbins=6)
+
+
+def changes_on_axes(axes: Any, changes: Changes, most: int) -> Any:
+    """Draw on the user's axes, or on new pyplot axes of sufficient height, and return them."""
+    if not changes.compared:
+        raise ValueError(f"there is nothing to draw: {changes.not_compared_because}")
+    with settings():
+        if axes is None:
+            import matplotlib.pyplot as plt
+
+            refuse_most(most)
+            n_lines = min(most, len(changes.feature_names)) + (len(changes.feature_names) > most)
+            axes = plt.subplots(figsize=(6.8, 1.6 + 0.26 * n_lines), layout="constrained")[1]
+        draw_changes(axes, changes.table, most)
+        axes.set_xlabel("score (mdi_oob)")
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+    return axes
+
+
+def changes_page(changes: Changes, title: str | None = None) -> str:
+    """Return the changes as one HTML page.
+
+    Raises
+    ------
+    ImportError
+        matplotlib or Jinja2 is not installed.
+    """
+    styles, summary = Styles(), changes.summary()
+    return render(
+        "findings.html.j2",
+        styles,
+        title=title or f"What changed for this {changes.model}",
+        headline=_headline(changes) if changes.compared else summary[0],
+        sentences=summary if changes.compared else summary[1:],
+        facts=_facts(changes),
+        warnings=changes.warnings,
+        figures=[_figure(changes, styles)] if changes.compared else [],
+        tables=[table_of_changes(changes)] if changes.compared else [],
+        reading=READING,
+        provenance=_provenance(changes),
+    )
+
+
+def table_of_changes(changes: Changes) -> dict[str, Any]:
+    """Return the table of all features as the templates take it."""
+    table = changes.table
+    columns = {"feature": [shown(str(name)) for name in table.index], "verdict": list(table["verdict"])}
+    for name, heading in OF_TABLE.items():
+        columns[heading] = cells_or_dash(name, table[name])
+    columns["shifted"] = ["yes" if shifted else "" for shifted in table["shifted"]]
+    caption = (
+        "Sorted by evidence for a change of the response. Before and recently are scores; their difference is the sum "
+        "of the parts by the response and by the rows."
+    )
+    return {"name": "changes", "heading": "What changed", "table": rows_of(columns, MARKS), "caption": caption}
+
+
+OF_TABLE = {
+    "before": "before",
+    "after": "recently",
+    "response_change": "by the response",
+    "rows_change": "by the rows",
+    "slope_before": "slope before",
+    "slope_after": "slope recently",
+    "p_adjusted": "adjusted p",
+    "shift": "shift",
+    "shift_p_adjusted": "adjusted p of shift",
+}
+"""Columns of figures of the table, and their headings."""
+
+
+def _headline(changes: Changes) -> str:
+    n_tested, n_features = int(changes.tested.sum()), len(changes.feature_names)
+    n_changed = int(changes.figures["changed"].sum())
+    of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'feature')} tested"
+    return f"{n_changed:,} of {of} changed." if n_changed else f"No change was detected in {of}."
+
+
+def _figure(changes: Changes, styles: Styles) -> dict[str, Any]:
+    from matplotlib.figure import Figure
+
+    n_features = len(changes.feature_names)
+    n_lines = min(n_features, MOST_DRAWN) + (n_features > MOST_DRAWN)
+    some = f" Shown are {MOST_DRAWN} of {n_features:,} features." if n_features > MOST_DRAWN else ""
+    caption = (
+        "Score of each feature before (hollow point) and recently (marker of the verdict), the strongest evidence for "
+        f"a change on top.{some}"
+    )
+    with packages_of_reports(), settings("changes"):
+        figure = Figure(figsize=(9.6, 1.6 + 0.24 * n_lines), layout="constrained")
+        axes = figure.subplots()
+        draw_changes(axes, changes.table)
+        axes.set_xlabel("score (mdi_oob)")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=2, frameon=False, fontsize=8.5)
+        svg = to_svg(figure, "changes", "Before and recently", caption, styles)
+    return {"heading": "Before and recently", "caption": caption, "svg": svg, "wide": True, "table": None}
+
+
+def _facts(changes: Changes) -> list[tuple[str, str]]:
+    facts = [
+        ("periods before", f"{changes.reference.n_periods:,}"),
+        ("recent periods", f"{changes.recent.n_periods:,}"),
+        ("features", f"{len(changes.feature_names):,}"),
+    ]
+    if changes.compared:
+        facts += [(name, f"{int(changes.figures[name].sum()):,}") for name in ("changed", "faded", "shifted")]
+    return facts
+
+
+def _provenance(changes: Changes) -> list[tuple[str, str]]:
+    facts: dict[str, object] = {"model": changes.model, "series": changes.series}
+    for name, window in (("periods before", changes.reference), ("recent periods", changes.recent)):
+        span = "none" if window.first is None else f"{window.first} to {window.last}, {window.n_rows:,} rows"
+        facts[name] = span
+    facts |= {
+        "family-wise error rate": f"{100 * changes.alpha:g}%",
+        "comparisons that share it": changes.looks,
+        "least change of the slope": changes.least,
+        "standard errors": changes.method,
+    }
+    return [(name, str(value)) for name, value in facts.items()]

@@ -1,0 +1,258 @@
+"""Pictures of scores over time: a small picture for each important feature, and a strip of colours for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.results.report.changes import STYLES
+from debias.results.report.drawn import refuse_most
+from debias.results.report.figures import BAND, GRID, INFORMATIVE, MUTED, name_rows
+from debias.results.report.time_axis import DOTS, TimeAxis
+from debias.text import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+MOST_IN_HISTORY = 12
+"""A picture of scores over time shows this many features."""
+MOST_IN_STRIP = 1000
+"""A strip shows this many features, and names the first of them:"""
+NAMED = 30
+LONGEST_NAME = 28
+NO_SCORE = "#bdbdbd"
+"""The ground of a strip. It is the same in dark pages, as the colours of the cells are."""
+FEW_PERIODS = 40
+"""So few periods are marked by points."""
+NORMAL = 1.959964
+"""The 97.5% quantile of the normal distribution, as in ``Scores.interval``."""
+
+
+def draw_history(
+    figure: Any,
+    scores: pd.DataFrame,
+    errors: pd.DataFrame,
+    series: Sequence[str],
+    most: int = MOST_IN_HISTORY,
+    *,
+    verdicts: Mapping[str, str] | None = None,
+    recent: tuple[int, int] | None = None,
+) -> None:
+    """Draw the scores of the most important features over time, one small picture each.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        An empty figure. It gets the constrained layout, if it has none.
+    scores : DataFrame
+        Index: periods, in order: dates, numbers or names. Columns: features. NaN if a period has no score.
+    errors : DataFrame
+        Standard errors of the scores, in the same form. NaN if they are not known.
+    series : sequence of str
+        Label of the model of each period.
+    most : int
+        Draw at most this many features: those with the largest mean score over all periods.
+    verdicts : mapping of str to str, optional
+        What changed, by feature: verdicts of :class:`debias.Changes`.
+    recent : tuple of int, optional
+        First and last position in `scores` of the recent periods that the verdicts are about. They get a grey ground.
+
+    Notes
+    -----
+    Each picture has a vertical range of its own, because the question is what changes in one feature: in a common
+    range, a feature with a tenth of the largest score would be a flat line. All ranges include 0, so that a change can
+    be compared with the whole score. A line is broken where a new model begins and where a score is missing. A model
+    that is still scored after a newer one began is drawn dashed and grey from there.
+    """
+    time = _time(scores, series)
+    refuse_most(most)
+    features = important(scores)[:most]
+    n_left = scores.shape[1] - features.size
+    columns = columns_of(features.size)
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
+    grid = figure.subplots(-(-features.size // columns), columns, sharex=True, squeeze=False).ravel()
+    width = 72 * figure.get_figwidth() / columns - 45 if hasattr(figure, "get_figwidth") else 170
+    for axes, k in zip(grid, features, strict=False):
+        name = str(scores.columns[k])
+        _draw_panel(axes, time, scores.iloc[:, k], errors.iloc[:, k].to_numpy(dtype=np.float64), recent)
+        _title(axes, name, scores.iloc[time.newest, k].dropna(), None if verdicts is None else verdicts.get(name))
+        time.set_ticks(axes, width)
+        time.draw_marks(axes, width)
+    for unused in grid[features.size :]:
+        unused.remove()
+    for axes in grid[max(0, features.size - columns) : features.size]:
+        axes.tick_params(labelbottom=True)
+        axes.xaxis.offsetText.set_visible(True)
+    handles = {label: handle for axes in grid[: features.size] for handle, label in _labelled(axes)}
+    title = f"+{n_left:,} more features" if n_left else None
+    style = {"title": title, "frameon": False, "fontsize": 8.5, "title_fontsize": 8.5}
+    is_constrained = type(figure.get_layout_engine()).__name__ == "ConstrainedLayoutEngine"
+    where = "outside lower center" if is_constrained else "lower center"
+    figure.legend(handles.values(), handles.keys(), loc=where, ncols=min(4, len(handles)), **style)
+
+
+def draw_strip(axes: Any, scores: pd.DataFrame, series: Sequence[str], most: int = MOST_IN_STRIP) -> None:
+    """Draw the scores of up to 1,000 features over time as colours: one row a feature, one column a period.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    scores, series
+        As for :func:`draw_history`.
+    most : int
+        Draw at most this many features, those with the largest mean score on top.
+
+    Notes
+    -----
+    0 is white, scores above it are blue and those below it orange; in grey the blue ones are darker. Colours follow
+    the square root of the size of the score, so that weak features do not look like 0. The ground is grey where a
+    period is missing or has no score. If there are more than 40 features, those after the 30th have low rows without
+    names. Of two models of one period, the newer one is shown.
+    """
+    from matplotlib.colors import FuncNorm, LinearSegmentedColormap
+
+    time = _time(scores, series)
+    refuse_most(most)
+    features = important(scores)[:most]
+    n_left = scores.shape[1] - features.size
+    rows = np.flatnonzero(time.newest)
+    ticks, last = np.unique(time.places[rows][::-1], return_index=True)
+    edges, inside = time.cells(ticks)
+    values = scores.to_numpy(dtype=np.float64)[rows[::-1][last]][:, features]
+    cells = np.ma.masked_invalid(np.where(inside[:, None] < 0, np.nan, values[inside]).T)
+    reach = float(np.abs(cells).max()) if cells.count() else 0.0
+    reach = reach or 1.0
+    norm = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * x**2), -reach, reach)
+    colours = LinearSegmentedColormap.from_list("debias", ["#b34700", "#f0a36b", "#ffffff", "#6baed6", "#08306b"])
+    n_named = features.size if features.size <= NAMED + 10 else NAMED
+    heights = np.ones(features.size)
+    heights[n_named:] = min(1.0, 0.7 * NAMED / max(1, features.size - n_named))
+    lines = np.concatenate([[0.0], np.cumsum(heights)]) - 0.5
+    # Not the colour of the axes, which a page leaves out.
+    axes.axhspan(lines[0], lines[-1], color=NO_SCORE, lw=0, zorder=0)
+    mesh = axes.pcolormesh(edges, lines, cells, cmap=colours, norm=norm, rasterized=True, zorder=1)
+    name_rows(axes, [str(scores.columns[k]) for k in features[:n_named]], 0, "")
+    axes.set_ylim(lines[-1], -0.5)
+    axes.grid(visible=False)
+    if n_named < features.size:
+        axes.axhline(n_named - 0.5, color=MUTED, lw=0.8)
+        middle = (n_named - 0.5 + lines[-1]) / 2
+        axes.set_yticks([*range(n_named), middle], [*_names(axes), f"{features.size - n_named:,} more"])
+        axes.get_yticklabels()[-1].set_color(MUTED)
+    if n_left:
+        axes.set_xlabel(f"+{n_left:,} features with lower scores")
+    width = 0.7 * 72 * axes.figure.get_figwidth()
+    time.set_ticks(axes, width)
+    time.draw_marks(axes, width, above=True)
+    bar = axes.figure.colorbar(mesh, ax=axes, ticks=[-reach, -reach / 4, 0, reach / 4, reach], aspect=35, pad=0.02)
+    bar.ax.set_yticklabels([f"{value:z.2g}" for value in (-reach, -reach / 4, 0, reach / 4, reach)])
+    bar.set_label("score (grey: none)", fontsize=8.5)
+    bar.outline.set_visible(False)
+
+
+def important(scores: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the positions of all features: the largest mean score over periods first, those without a score last."""
+    values = scores.to_numpy(dtype=np.float64)
+    known = np.isfinite(values)
+    mean = np.divide(
+        np.where(known, values, 0.0).sum(axis=0),
+        known.sum(axis=0),
+        out=np.full(values.shape[1], -np.inf),
+        where=known.any(axis=0),
+    )
+    return np.argsort(-mean, kind="stable").astype(np.int64)
+
+
+def columns_of(n_features: int) -> int:
+    """Return the number of columns of small pictures."""
+    return {1: 1, 2: 2, 4: 2}.get(n_features, 3)
+
+
+def size_of_history(n_features: int) -> tuple[float, float]:
+    """Return the width and height in inches that suit small pictures of so many features."""
+    columns = columns_of(n_features)
+    return {1: 6.4, 2: 8.0}.get(columns, 9.6), 0.7 + 2.0 * -(-n_features // columns)
+
+
+def size_of_strip(n_features: int) -> tuple[float, float]:
+    """Return the width and height in inches that suit a strip of so many features."""
+    n_rows = n_features if n_features <= NAMED + 10 else 1.7 * NAMED
+    return 9.6, max(2.2, 1.1 + 0.18 * n_rows)
+
+
+def _time(scores: pd.DataFrame, series: Sequence[str]) -> TimeAxis:
+    if scores.empty:
+        raise ValueError("there is nothing to draw: no period, or no feature, has a score")
+    if len(series) != len(scores):
+        raise ValueError(f"series has {len(series):,} labels, but scores has {len(scores):,} periods")
+    return TimeAxis(scores.index, list(series))
+
+
+def _draw_panel(
+    axes: Any, time: TimeAxis, scores: pd.Series[Any], errors: NDArray[np.float64], recent: tuple[int, int] | None
+) -> None:
+    """Draw the scores of one feature with their intervals."""
+    values, places = scores.to_numpy(dtype=np.float64), time.places
+    labels = np.asarray(time.series, dtype=object)
+    reach = NORMAL * np.where(np.isfinite(errors), errors, 0.0)
+    if recent is not None:
+        first, last = places[recent[0]] - time.step / 2, places[recent[1]] + time.step / 2
+        axes.axvspan(first, last, color=BAND, lw=0, zorder=0, label="recent periods, compared with earlier ones")
+    axes.axhline(0, color=MUTED, lw=0.8, zorder=1)
+    few = np.unique(places).size <= FEW_PERIODS
+    for label in time.begins:
+        own = labels == label
+        for current, style in ((True, {"color": INFORMATIVE}), (False, {"color": MUTED, "ls": (0, (3, 2))})):
+            rows = np.flatnonzero(own & (time.newest == current))
+            if not rows.size:
+                continue
+            told = "score" if current else "score of an earlier model"
+            axes.plot(places[rows], values[rows], lw=1.2, zorder=3, label=told, **style)
+            dots = rows[_alone(values[rows]) | few]
+            axes.plot(places[dots], values[dots], "o", color=style["color"], ms=3, zorder=3)
+            if np.isfinite(errors[rows]).any():
+                low, high = values[rows] - reach[rows], values[rows] + reach[rows]
+                band = {"color": style["color"], "alpha": 0.22, "lw": 0}
+                axes.fill_between(places[rows], low, high, label="95% interval, splits fixed", zorder=2, **band)
+                single = _alone(values[rows])
+                axes.vlines(places[rows][single], low[single], high[single], color=style["color"], lw=1.2, alpha=0.5)
+    if time.marks:
+        axes.plot([], [], color=MUTED, lw=1.1, ls=DOTS, label=f"a new model ({len(time.begins):,} in all)")
+    known = np.flatnonzero(np.isfinite(values))
+    lowest, highest = (values - reach)[known].min(initial=0.0), (values + reach)[known].max(initial=0.0)
+    span = highest - lowest or 1.0
+    axes.set_ylim(lowest - 0.06 * span, highest + (0.24 if time.marks else 0.08) * span)
+    axes.locator_params(axis="y", nbins=4)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:z.3g}")
+    axes.grid(axis="y", color=GRID, lw=0.6)
+    axes.set_axisbelow(True)
+
+
+def _title(axes: Any, name: str, known: pd.Series[Any], verdict: str | None) -> None:
+    """Write the name above a picture, and under it the verdict and the last score."""
+    axes.set_title(shortened(name, LONGEST_NAME), loc="left", fontsize=9, weight="bold", pad=17)
+    style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "center", "fontsize": 8}
+    if verdict is not None:
+        _, marker, colour = STYLES[verdict]
+        axes.annotate(f"{marker} {verdict}", (0, 1), (0, 8), color=colour, **style)
+    last = f"last {known.iloc[-1]:z.3g}" if known.size else "no score"
+    axes.annotate(last, (1, 1), (0, 8), color=MUTED, ha="right", **style)
+
+
+def _alone(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which values have no neighbour, so that no line leads to them."""
+    known = np.concatenate([[False], np.isfinite(values), [False]])
+    return known[1:-1] & ~known[:-2] & ~known[2:]
+
+
+def _labelled(axes: Any) -> list[tuple[Any, str]]:
+    return list(zip(*axes.get_legend_handles_labels(), strict=True))
+
+
+def _names(axes: Any) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]

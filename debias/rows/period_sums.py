@@ -1,0 +1,349 @@
+"""Sums over the rows of one period, which have what a comparison of periods needs.
+
+``debias.monitor`` keeps such sums for each day or batch. :mod:`debias.significance.change` compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from debias.errors import CompositionError, RowsError
+from debias.parallel import allowed
+from debias.rows.node_sums import NodeSums
+from debias.rows.provenance import without_bags
+from debias.rows.recognition import recognised
+from debias.trees.routing import raw_output
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from debias.data.response import Response
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
+
+N_GROUPS = 10
+"""Number of groups of consecutive rows that the jackknife within a period leaves out, one at a time."""
+SHARES = 32
+TREES_A_SHARE = 8
+"""The trees are divided into at most 32 shares of 8 trees or more, whatever the number of threads: sums then round in
+the same way."""
+
+
+class PeriodSums(NodeSums):
+    """Weighted count, response sum and residual sum of the rows of a period at each leaf, and variances of scores.
+
+    The residual of a row is the negative gradient of the loss at the model's own prediction: y minus the prediction for
+    squared errors and for probabilities of classes. Sums of two parts of a period add up to the sums of the period, as
+    for :class:`debias.NodeSums`.
+
+    The variances are those of two scores of each feature: ``mdi_oob``, and the same formula for the residual. They are
+    estimated by a jackknife. The rows that are added together are divided into 10 groups of consecutive rows, which are
+    left out one at a time. Rows that are added in another step are taken as independent of these. Few rows show too
+    little of the variance at deep nodes, so add at least some hundred rows at a time if there are so many.
+
+    Parameters
+    ----------
+    model : estimator, Booster or TreeEnsemble
+        A fitted model, or a wrapper around one.
+    n_jobs : int, optional
+        Number of threads; 1 by default.
+
+    Raises
+    ------
+    CompositionError
+        The loss of the model compares rows with each other (rankers, Cox), so its sums depend on all rows together.
+    UnsupportedModelError
+        The model is not fitted, or no adapter supports it.
+
+    Examples
+    --------
+    >>> from debias.rows.period_sums import PeriodSums
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(random_state=0).fit(X[:300], y[:300])
+    >>> monday, tuesday = PeriodSums(forest), PeriodSums(forest)
+    >>> monday.update(X[300:350], y[300:350])
+    >>> tuesday.update(X[350:], y[350:])
+    >>> (monday + tuesday).n_rows
+    142
+    """
+
+    def __init__(self, model: Any, *, n_jobs: int | None = None) -> None:
+        super().__init__(model, n_jobs=n_jobs)
+        self._q = np.zeros(0)  # no score of a history needs squares of the response
+        self._e = np.zeros_like(self._s)
+        self._variances = np.zeros((5, self.ensemble.n_features))
+        self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
+
+    @classmethod
+    def from_state(cls, model: Any, state: Mapping[str, NDArray[Any]], *, n_jobs: int | None = None) -> PeriodSums:
+        """Return the sums whose :meth:`state` was kept.
+
+        Parameters
+        ----------
+        model : estimator, Booster or TreeEnsemble
+            The model whose sums these are. A TreeEnsemble, or :meth:`empty` of sums at hand, takes less time.
+        state : dict of str to array
+        n_jobs : int, optional
+            As for the class.
+
+        Returns
+        -------
+        PeriodSums
+
+        Raises
+        ------
+        RowsError
+            The state is of other trees.
+        """
+        sums = cls(model, n_jobs=n_jobs)
+        sums.merge(state)
+        return sums
+
+    def add_rows(self, rows: Rows) -> None:
+        """Add held-out rows that are encoded already."""
+        trees, counter = np.arange(self.ensemble.n_trees), self._counter_for(rows)
+        for part, router in rows.blocks_to_route(trees.size):
+            leaves, response = router.leaves(trees), rows.response.part(part)
+            self._add_block(leaves, response, rows.weight[part], rows.n_jobs)
+            if counter is not None:
+                counter.add(leaves[:, counter.trees], response)
+        self._weights = self._weights + [0.0, (rows.weight**2).sum()]
+        self._add_totals(rows)
+        self._summed_up = False
+
+    def refuse_training_rows(self, rows: str, log: WarningLog) -> None:
+        """Check by the leaf counts whether the rows are training rows, and forget the counts.
+
+        Call it when the period is complete. :meth:`state` is small afterwards.
+
+        Parameters
+        ----------
+        rows : {"auto", "held-out"}
+            As for :func:`debias.score`.
+        log : WarningLog
+            Gets the warnings that :func:`debias.score` would give for these rows, but for that about a shift since
+            training: the rows of a day or a batch nearly always differ from the training rows (they have one weekday).
+            :mod:`debias.significance.change` compares windows of periods with each other.
+
+        Raises
+        ------
+        ProvenanceError
+            The rows are training rows.
+        CompositionError
+            `rows` is not one of the above.
+        """
+        if rows not in ("auto", "held-out"):
+            raise CompositionError(
+                f"rows={rows!r} is not one of 'auto', 'held-out': a history is of rows that the model has not seen"
+            )
+        counts = [] if self._counter is None else self._counter.counts()
+        found = replace(recognised(self.ensemble, counts, self.n_rows), shift=None)
+        without_bags(self.ensemble, found, rows, self.n_rows, log)
+        self._counter = None
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return everything that can be added, as arrays, in the form in which a history stores it.
+
+        Returns
+        -------
+        dict of str to array
+            ``n`` of shape (n_leaves,), ``s`` and ``residual`` of shape (n_leaves, width): sums at the leaves.
+            ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
+            freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``names``: the
+            features. Leaf counts, until :meth:`refuse_training_rows` was called.
+        """
+        leaf = self.ensemble.left < 0
+        own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
+        return super().state() | own
+
+    def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Add the :meth:`state` of other period sums over the same trees."""
+        if "residual" not in state:
+            raise RowsError("these are node sums without residuals: make period sums of the same rows, and add those")
+        super().merge(state)
+        self._e[self.ensemble.left < 0] += state["residual"]
+        self._variances = self._variances + state["variances"]
+        self._weights = self._weights + state["weights"]
+
+    def empty(self) -> PeriodSums:
+        """Return sums over no rows of the same model."""
+        sums = super().empty()
+        assert isinstance(sums, PeriodSums)
+        sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
+        sums._weights = np.zeros(2)
+        return sums
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Weighted sum of the residual at each node, shape (n_nodes, width)."""
+        self._sum_up()
+        return self._e
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Raise a CompositionError: there are no sums of squares."""
+        raise CompositionError(
+            "sums of periods have no squares of the response. Scores that need none work: mdi_oob and oob_split; for "
+            "others, make debias.NodeSums of the rows"
+        )
+
+    @property
+    def total_squared_weight(self) -> float:
+        """Sum of the squared weights of the rows."""
+        return float(self._weights[1])
+
+    def variances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return variances of the scores by the jackknife within the period, and their degrees of freedom.
+
+        Returns
+        -------
+        variances : array of shape (3, n_features)
+            Of ``mdi_oob``; of the same formula for the residual; and the covariance of the two. NaN if no two rows were
+            added together.
+        freedom : array of shape (2, n_features)
+            Of the two variances.
+        """
+        of_sum, of_square = self._variances[[0, 1, 4]], self._variances[2:4]
+        varied = self._weights[0]
+        freedom = np.divide(of_sum[:2] ** 2, of_square, out=np.zeros_like(of_square), where=of_square > 0)
+        if not varied:
+            return np.full_like(of_sum, np.nan), freedom
+        return of_sum / (varied * self.total_weight), freedom
+
+    def _add_block(
+        self, leaves: NDArray[np.int32], response: Response, weight: NDArray[np.float64], n_jobs: int
+    ) -> None:
+        """Add rows whose leaves are known, and the variances of their scores."""
+        from debias.rows.kernels import period_sums as kernels
+
+        ensemble = self.ensemble
+        edges = np.linspace(0, weight.size, min(N_GROUPS, weight.size) + 1).astype(np.int64)
+        values, residual = (
+            np.ascontiguousarray(array)
+            for array in (values_of(ensemble, response), residual_of(ensemble, response, leaves))
+        )
+
+        def add_share(share: slice) -> NDArray[np.float64]:
+            terms = np.zeros((edges.size, 2, ensemble.n_features))
+            kernels.add_groups(
+                leaves[:, share],
+                np.arange(share.start, share.stop),
+                ensemble.tree_start,
+                ensemble.left,
+                ensemble.right,
+                ensemble.feature,
+                ensemble.tree_output,
+                ensemble.centred_value,
+                values,
+                residual,
+                np.ascontiguousarray(weight),
+                edges,
+                self._n,
+                self._s,
+                self._e,
+                terms,
+            )
+            return terms
+
+        n_shares = max(1, min(SHARES, ensemble.n_trees // TREES_A_SHARE))
+        bounds = np.linspace(0, ensemble.n_trees, n_shares + 1).astype(np.int64).tolist()
+        with allowed(n_jobs) as threads:
+            terms = np.sum(threads.map(add_share, [slice(*pair) for pair in pairwise(bounds)]), axis=0)
+        self._add_variances(terms, np.diff(np.concatenate([[0.0], np.cumsum(weight)])[edges]))
+
+    def _add_variances(self, terms: NDArray[np.float64], of_group: NDArray[np.float64]) -> None:
+        """Add the variances of the sums of terms, given these sums without each group, and the weights of the groups.
+
+        Variances of mean terms are multiplied by the weight of the rows squared, so that those of independent rows add
+        up.
+        """
+        weight = of_group.sum()
+        used = (of_group > 0) & (of_group < weight)
+        if used.sum() < 2:
+            return
+        number = self.ensemble.n_trees if self.ensemble.averaged else 1
+        without = terms[:-1][used] / (weight - of_group[used])[:, None, None]
+        # The variance of a sum is that of both parts, and twice their covariance.
+        figures = np.append(terms[-1], terms[-1:].sum(axis=1), axis=0) / weight
+        without = np.concatenate([without, without.sum(axis=1, keepdims=True)], axis=1)
+        variance, freedom = group_variance(figures, without, of_group[used] / weight)
+        of_score, of_residual, of_both = variance * (weight / number) ** 2
+        squares = [of_score**2 / freedom, of_residual**2 / freedom]
+        covariance = (of_both - of_score - of_residual) / 2
+        self._variances = self._variances + np.stack([of_score, of_residual, *squares, covariance])
+        self._weights = self._weights + [weight, 0.0]
+
+    def _sum_up(self) -> None:
+        from debias.trees.kernels import nodes as kernels
+
+        if self._summed_up:
+            return
+        trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
+        kernels.sum_up(*trees, self._n.copy(), self._e, self._q)
+        super()._sum_up()
+
+
+def group_variance(
+    whole: NDArray[np.float64], without: NDArray[np.float64], share: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Return the variance of figures by a jackknife that leaves out one group at a time.
+
+    For groups of one size this is the delete-a-group jackknife. For groups of different sizes, the deviations are
+    weighted so that the variance is unbiased for a mean of independent rows, as HC2 of MacKinnon and White (1985) is.
+
+    Parameters
+    ----------
+    whole : array
+        The figures over all groups.
+    without : array of shape (n_groups, ...)
+        The figures without each group.
+    share : array of shape (n_groups,)
+        Share of the weight that each group has; less than 1.
+
+    Returns
+    -------
+    (array, float)
+        The variances, and their degrees of freedom: ``n_groups - 1`` for groups of one size.
+    """
+    variance = np.tensordot(1 - share, (whole - without) ** 2, axes=1)
+    return variance, max(1.0, 1 / float((share**2).sum()) - 1)
+
+
+def values_of(ensemble: TreeEnsemble, response: Response) -> NDArray[np.float64]:
+    """Return the response that node sums add up, shape (n_rows, n_outputs); one-hot for averaged classifiers."""
+    if ensemble.averaged and response.codes is not None:
+        return np.eye(ensemble.n_outputs)[response.codes]
+    assert response.values is not None
+    return response.values
+
+
+def residual_of(ensemble: TreeEnsemble, response: Response, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the negative gradient of the loss at the prediction of each row, shape (n_rows, n_outputs).
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+    response : Response
+    leaves : array of int32 of shape (n_rows, n_trees)
+        Leaf of each row in all trees.
+
+    Returns
+    -------
+    array of float64
+        y minus the prediction, for averaged trees.
+    """
+    raw = raw_output(ensemble, leaves)
+    if ensemble.averaged:
+        return values_of(ensemble, response) + ensemble.centre - raw
+    assert response.target is not None
+    margin = raw if response.margin is None else raw - ensemble.base + response.margin
+    return ensemble.objective.response(response.target, margin)

@@ -1,0 +1,209 @@
+"""`debias monitor`."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from xgboost import XGBRegressor
+
+import debias
+from debias.cli import main
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A model, the rows of 24 days, and a history of them. From day 13 on age has no effect."""
+    here = tmp_path_factory.mktemp("monitor")
+    rng = np.random.default_rng(0)
+
+    def rows(n_rows, effect):
+        X = pd.DataFrame(rng.normal(size=(n_rows, 3)), columns=["bmi", "age", "noise"])
+        return X, X["bmi"] + effect * X["age"] + 0.5 * rng.normal(size=n_rows)
+
+    X, y = rows(800, 1.0)
+    model = XGBRegressor(n_estimators=30, max_depth=3, random_state=0, n_jobs=1).fit(X, y)
+    model.save_model(here / "model.ubj")
+    history = debias.History(model, here / "kept.history")
+    for day in range(1, 25):
+        X, y = rows(200, 1.0 if day < 13 else 0.0)
+        X.assign(y=y, id=1).to_csv(here / f"day{day}.csv", index=False)
+        history.add(X, y, at=f"2026-11-{day:02}")
+    (here / "policy.toml").write_text('[history]\nmust_not_fade = ["bmi"]\nmin_periods = 5\n')
+    (here / "strict.toml").write_text('min_rows = 1\n[history]\nmust_not_fade = "all"\n')
+    return here
+
+
+@pytest.fixture
+def run(home, monkeypatch):
+    monkeypatch.chdir(home)
+    monkeypatch.setattr("debias.models.sandbox.check", lambda *_: None)  # has its own tests
+    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda *arguments: CliRunner().invoke(main, ["monitor", *map(str, arguments)])
+
+
+def add(run, history, day, *arguments, at=None):
+    at = f"2026-11-{day:02}" if at is None else at
+    return run("add", history, "model.ubj", f"day{day}.csv", "--target", "y", "--drop", "id", "--at", at, *arguments)
+
+
+def test_adding_is_idempotent_and_refuses_other_rows(run, home, tmp_path):
+    path = tmp_path / "new.history"
+    done = add(run, path, 1)
+    assert (done.exit_code, done.stdout) == (0, "2026-11-01: added\n")
+    done = add(run, path, 1)
+    assert (done.exit_code, done.stdout) == (0, "2026-11-01: these rows were there before, so nothing changed\n")
+    done = add(run, path, 2, at="2026-11-01")
+    assert done.exit_code == 3
+    assert "Pass --replace to replace them, or --part NAME if" in done.stderr
+    assert add(run, path, 2, "--part", "two", at="2026-11-01").exit_code == 0
+    assert add(run, path, 3, "--replace", at="2026-11-01").exit_code == 0
+    done = add(run, path, 3, at="2026-11-03")
+    assert "warning: period 2026-11-03 has the same rows as period 2026-11-01" in done.stderr
+    periods = debias.History.open(path).periods
+    assert periods["parts"].tolist() == [2, 1]
+
+
+def test_the_command_adds_what_the_library_adds(run, tmp_path):
+    path = tmp_path / "new.history"
+    assert add(run, path, 4).exit_code == 0
+    scores, expected = debias.History.open(path).scores(), debias.History.open("kept.history").scores()
+    np.testing.assert_allclose(scores.iloc[0], expected.loc["2026-11-04"], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("at", "kind"), [("7", "int64"), ("2.5", "float64"), ("batch", "object"), ("-3", "int64")])
+def test_periods_are_dates_numbers_or_labels(run, tmp_path, at, kind):
+    path = tmp_path / "new.history"
+    assert add(run, path, 1, f"--at={at}").exit_code == 0
+    assert debias.History.open(path).scores().index.dtype == kind
+
+
+def test_wrong_use_has_its_exit_code_and_a_message(run, tmp_path):
+    for arguments, code, message in (
+        (("add", "x", "model.ubj", "day1.csv", "--target", "y"), 2, "--at"),
+        (("add", "x", "model.ubj", "day1.csv", "--target", "z", "--at", "1"), 2, "no column 'z'"),
+        (("add", "model.ubj", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 2, "the same file"),
+        (
+            ("add", tmp_path / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "2026-02-30"),
+            3,
+            "day is out of range",
+        ),
+        (("add", tmp_path / "a" / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 2, "does not exist"),
+        (("add", "day2.csv", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 3, "is not a history of debias"),
+        (("show", "absent.history"), 3, "there is no history"),
+        (("show", "kept.history", "--window", "month"), 3, "is not a window"),
+        (("changes", "kept.history", "--series", "x"), 3, "there is no series 'x'"),
+        (("check", "kept.history", "--policy", "absent.toml"), 2, "does not exist"),
+        (("merge", "kept.history", "kept.history"), 3, "this history itself"),
+    ):
+        done = run(*arguments)
+        assert done.exit_code == code, (arguments, done.output)
+        assert message in " ".join(done.stderr.split()), (arguments, done.stderr)
+
+
+def test_show_prints_scores_in_three_forms(run):
+    scores = debias.History.open("kept.history").scores("3d")
+    done = run("show", "kept.history", "--window", "3d")
+    assert done.exit_code == 0
+    assert "model 1 (XGBoost XGBRegressor): 24 periods from 2026-11-01 to 2026-11-24" in done.stdout
+    assert f"{scores['bmi'].iloc[-1]:.3f}" in done.stdout
+    rows = list(csv.DictReader(io.StringIO(run("show", "kept.history", "--window", "3d", "--format", "csv").stdout)))
+    assert [row["at"] for row in rows][:2] == ["2026-11-01", "2026-11-02"]
+    np.testing.assert_allclose([float(row["age"]) for row in rows], scores["age"], rtol=1e-12)
+    plain = json.loads(run("show", "kept.history", "--window", "3d", "--format", "json").stdout)
+    np.testing.assert_allclose([period["scores"] for period in plain["periods"]], scores, rtol=1e-12)
+    assert plain["window"] == "3d"
+    assert plain["models"][0]["series"] == "model 1"
+
+
+def test_changes_are_those_of_the_library(run):
+    expected = debias.History.open("kept.history").changes("10d", looks=9)
+    done = run("changes", "kept.history", "--recent", "10d", "--looks", "9", "--format", "json")
+    assert json.loads(done.stdout) == expected.to_dict()
+    table = run("changes", "kept.history", "--recent", "10d").stdout
+    assert table.startswith(expected.summary()[0][:60])
+    assert "faded" in table
+    assert run("changes", "kept.history", "--recent", "10", "--format", "csv").stdout.startswith("feature,before")
+    assert "Nothing was compared" in run("changes", "kept.history").stdout
+
+
+def test_check_has_the_exit_codes_of_the_gate(run, tmp_path):
+    passed = run("check", "kept.history", "--policy", "policy.toml", "--recent", "10d")
+    assert passed.exit_code == 0, passed.output
+    assert "The gate passed." in passed.stdout
+    files = ("--junit", tmp_path / "x.xml", "--json", tmp_path / "x.json", "--summary", tmp_path / "x.md")
+    failed = run("check", "kept.history", "--policy", "strict.toml", "--recent", "10d", *files)
+    assert failed.exit_code == 1
+    assert "age: " in " ".join(failed.stdout.split())
+    assert "failures=" in (tmp_path / "x.xml").read_text()
+    assert json.loads((tmp_path / "x.json").read_text())["series"] == "model 1"
+    assert "must\\_not\\_fade" in (tmp_path / "x.md").read_text()
+    unjudged = run("check", "kept.history", "--policy", "policy.toml", "--recent", "4")
+    assert unjudged.exit_code == 1
+    assert "not judged" in unjudged.stdout
+    too_few = run("check", "kept.history", "--policy", "policy.toml")
+    assert too_few.exit_code == 1
+    assert "no period is in the reference window" in " ".join(too_few.stdout.split())
+
+
+def test_check_refuses_rules_for_audits(run, tmp_path):
+    (tmp_path / "audit.toml").write_text("min_informative = 1\n")
+    done = run("check", "kept.history", "--policy", tmp_path / "audit.toml", "--junit", tmp_path / "x.xml")
+    assert done.exit_code == 2
+    assert "that rule is for an audit" in done.stderr
+    assert 'errors="0"' in (tmp_path / "x.xml").read_text() or "<error" in (tmp_path / "x.xml").read_text()
+    done = run("check", "absent.history", "--policy", "policy.toml")
+    assert done.exit_code == 3
+
+
+def test_a_period_can_be_removed(run, tmp_path):
+    path = tmp_path / "new.history"
+    add(run, path, 1)
+    add(run, path, 2)
+    add(run, path, 3, "--part", "two", at="2026-11-02")
+    done = run("remove", path, "--at", "2026-11-02", "--part", "two")
+    assert (done.exit_code, done.stdout) == (0, "2026-11-02: 1 part removed\n")
+    expected = debias.History.open("kept.history").scores()
+    np.testing.assert_allclose(debias.History.open(path).scores(), expected[:2], rtol=1e-9)
+    assert run("remove", path, "--at", "2026-11-02").exit_code == 0
+    assert debias.History.open(path).periods["n_rows"].tolist() == [200]
+    done = run("remove", path, "--at", "2026-11-02")
+    assert done.exit_code == 3
+    assert "'model 1' has no period 2026-11-02: nothing was removed" in done.stderr
+    absent = tmp_path / "absent.history"
+    assert run("remove", absent, "--at", "1").exit_code == 3
+    assert not absent.exists()
+
+
+def test_the_policy_of_the_page_is_one(run, tmp_path):
+    page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
+    policy = page.partition("<!-- history policy -->\n```toml\n")[2].partition("```")[0]
+    (tmp_path / "page.toml").write_text(policy)
+    done = run("check", "kept.history", "--policy", tmp_path / "page.toml", "--recent", "10d", "--format", "json")
+    rules = [result["rule"] for result in json.loads(done.stdout)["results"]]
+    assert rules == ["min_rows", "must_not_fade: income", "max_shift"]
+
+
+def test_reports_are_written(run, tmp_path):
+    assert run("show", "kept.history", "--window", "3", "--html", tmp_path / "show.html").exit_code == 0
+    assert run("changes", "kept.history", "--recent", "9", "--html", tmp_path / "changes.html").exit_code == 0
+    for name in ("show", "changes"):
+        assert "bmi" in (tmp_path / f"{name}.html").read_text()
+
+
+def test_merge_makes_the_history_and_adds_what_is_missing(run, tmp_path):
+    path = tmp_path / "all.history"
+    done = run("merge", path, "kept.history")
+    assert (done.exit_code, done.stdout) == (0, "kept.history: 24 parts added\n")
+    assert run("merge", path, "kept.history").stdout == "kept.history: 0 parts added\n"
+    assert len(debias.History.open(path).periods) == 24
+    other = tmp_path / "other.history"
+    add(run, other, 1, "--part", "two")
+    done = run("merge", path, other)
+    assert (done.exit_code, done.stdout) == (0, f"{other}: 1 part added\n")
+    assert "warning: period 2026-11-01, part 'two' has the same rows as period 2026-11-01" in done.stderr

@@ -1,0 +1,515 @@
+import json
+import warnings
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+import debias
+from debias.data.groups import Grouping
+from debias.monitor import comparing
+from debias.rows.period_sums import PeriodSums
+from debias.significance import change
+from debias.significance.change import compare_windows
+
+FIRST = date(2026, 1, 1)
+
+
+def scored(model, *rows, **options):
+    """The scores that `debias.score` gives the rows of several periods together."""
+    X, y = pd.concat([X for X, _ in rows]), np.concatenate([y for _, y in rows])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)  # of the shift, on some days
+        return debias.score(model, X, y, rows="held-out", **options).values
+
+
+def test_the_scores_of_a_period_are_those_of_its_rows(model, path, days):
+    history = debias.History(model, path)
+    for number in range(3):
+        assert history.add(*days(number), at=FIRST + timedelta(number)) is True
+    expected = [scored(model, days(number)) for number in range(3)]
+    for looked in (history, debias.History.open(path)):
+        scores = looked.scores()
+        np.testing.assert_allclose(scores, expected, rtol=1e-12)
+        assert list(scores.columns) == ["a", "b", "noise"]
+        assert scores.index.tolist() == list(pd.date_range("2026-01-01", periods=3))
+    periods = history.periods
+    assert periods["n_rows"].tolist() == [60] * 3
+    assert periods["parts"].tolist() == [1] * 3
+    assert periods["series"].tolist() == ["model 1"] * 3
+    assert periods.index.equals(scores.index)
+
+
+def test_errors_are_those_of_the_jackknife(model, path, days):
+    history = debias.History(model, path)
+    history.add(*days(0), at=0)
+    sums = PeriodSums(model)
+    sums.update(*days(0))
+    np.testing.assert_allclose(history.standard_errors().loc[0], np.sqrt(sums.variances()[0][0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("window", ["1d", "3d", "10d", 1, 4, 100])
+def test_a_window_has_the_scores_of_its_rows_together(model, kept, days, window):
+    history = debias.History.open(kept)
+    scores = history.scores(window)
+    at = history.periods.index
+    rows = {
+        FIRST + timedelta(number): days(number, 60 + number, float(number < 14), 0.0 if number < 14 else 0.6)
+        for number in range(25)
+    }
+    for k in (0, 3, 4, 5, 9, 23):
+        if isinstance(window, int):
+            chosen = at[max(0, k + 1 - window) : k + 1]
+        else:
+            chosen = at[(at > at[k] - pd.Timedelta(days=int(window[:-1]))) & (at <= at[k])]
+        expected = scored(model, *(rows[each.date()] for each in chosen))
+        np.testing.assert_allclose(scores.iloc[k], expected, rtol=1e-9, err_msg=f"{window} to {at[k]}")
+    assert scores.index.equals(at)
+    assert (history.standard_errors(window) > 0).all(axis=None)
+
+
+def test_a_column_that_is_the_same_all_day_has_no_error_within_days(model, path, days):
+    history = debias.History(model, path)
+    for number, of_day in enumerate((-1.0, 0.0, 1.0)):
+        X, y = days(number)
+        history.add(X.assign(a=of_day), y - X["a"] + of_day, at=number)
+    assert history.standard_errors().loc[0, "a"] == history.scores().loc[0, "a"] == 0
+    assert history.scores(3).loc[2, "a"] > 0.3
+    errors = history.standard_errors(3).loc[2]
+    assert errors.isna().tolist() == [True, False, False]
+    history.plot(window=3)
+
+
+def test_parts_of_a_period_add_up(model, path, days):
+    history = debias.History(model, path)
+    for number, part in enumerate(("one", "two", None)):
+        history.add(*days(number), at="2026-01-01", part=part)
+    np.testing.assert_allclose(history.scores().iloc[0], scored(model, days(0), days(1), days(2)), rtol=1e-12)
+    assert history.periods["parts"].tolist() == [3]
+    assert history.periods["n_rows"].tolist() == [180]
+
+
+def test_adding_the_same_rows_again_changes_nothing(model, path, days):
+    X, y = days(0)
+    history = debias.History(model, path)
+    assert history.add(X, y, at="2026-01-01")
+    before, content = history.scores(), path.read_bytes()
+    assert history.add(X, y, at=date(2026, 1, 1)) is False
+    backwards = np.arange(len(y))[::-1]
+    assert debias.History(model, path).add(X.iloc[backwards], y[backwards], at="2026-01-01", replace=True) is False
+    assert path.read_bytes() == content
+    pd.testing.assert_frame_equal(history.scores(), before)
+
+
+@pytest.mark.parametrize("change", ["row", "response", "weight"])
+def test_other_rows_are_refused_unless_they_replace(model, path, days, change):
+    X, y = days(0)
+    history = debias.History(model, path)
+    history.add(X, y, at="2026-01-01")
+    content, weight = path.read_bytes(), None
+    if change == "row":
+        X, y = X[1:], y[1:]
+    elif change == "response":
+        y = y + 1e-3
+    else:
+        weight = np.linspace(0.5, 1.5, len(y))
+    with pytest.raises(debias.HistoryError, match=r"period 2026-01-01 has other rows already: 60 rows, .*replace=True"):
+        history.add(X, y, at="2026-01-01", sample_weight=weight)
+    assert path.read_bytes() == content
+    assert history.add(X, y, at="2026-01-01", sample_weight=weight, replace=True)
+    np.testing.assert_allclose(history.scores().iloc[0], scored(model, (X, y), sample_weight=weight), rtol=1e-12)
+    assert len(history.periods) == 1
+
+
+def test_outputs_of_other_units_are_compared_each_by_itself(path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.stack([1e9 * X[:, 0], X[:, 1]], axis=1)
+    model = RandomForestRegressor(5, random_state=0).fit(X[:200], y[:200])
+    history = debias.History(model, path)
+    history.add(X[200:], y[200:], at=0)
+    y[200:, 1] += 0.1
+    with pytest.raises(debias.HistoryError, match="has other rows already"):
+        history.add(X[200:], y[200:], at=0)
+
+
+def test_a_model_that_was_fitted_again_needs_another_history(path, days):
+    model = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(*days(7, 200))
+    history = debias.History(model, path)
+    history.add(*days(0), at=0)
+    model.fit(*days(8, 200))
+    with pytest.raises(debias.HistoryError, match="fitted again"):
+        history.add(*days(1), at=1)
+    assert debias.History(model, path).add(*days(1), at=1)
+    assert len(history.models) == 2
+
+
+def test_the_same_rows_in_two_periods_are_warned_of(model, path, days):
+    history = debias.History(model, path)
+    history.add(*days(0), at="2026-01-01")
+    with pytest.warns(debias.DebiasWarning, match="2026-01-02 has the same rows as period 2026-01-01"):
+        assert history.add(*days(0), at="2026-01-02")
+    with pytest.warns(debias.DebiasWarning, match="2026-01-01, part 'b' has the same rows as period 2026-01-01"):
+        history.add(*days(0), at="2026-01-01", part="b")
+
+
+@pytest.mark.parametrize("kind", ["classifier", "forest", "classes", "pipeline", "responses"])
+def test_other_models(kind, path, days):
+    X, y = days(7, 400)
+    new_X, new_y = days(8)
+    if kind == "classifier":
+        y, new_y = y > 0, new_y > 0
+        model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(X, y)
+    elif kind == "classes":
+        y, new_y = (np.digitize(each, [-1, 1]) for each in (y, new_y))
+        y, new_y = (np.array(["low", "mid", "high"])[each] for each in (y, new_y))
+        model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    elif kind == "pipeline":
+        X, new_X = (frame.assign(city=np.where(frame["noise"] > 0, "Rome", "Oslo")) for frame in (X, new_X))
+        columns = make_column_transformer((OneHotEncoder(), ["city"]), remainder="passthrough")
+        model = make_pipeline(columns, RandomForestRegressor(10, random_state=0)).fit(X, y)
+    elif kind == "responses":
+        y, new_y = np.stack([y, -y], axis=1), np.stack([new_y, -new_y], axis=1)
+        model = RandomForestRegressor(10, random_state=0).fit(X, y)
+    else:
+        model = RandomForestRegressor(10, random_state=0).fit(X, y)
+    history = debias.History(model, path)
+    history.add(new_X, new_y, at=1)
+    history.add(new_X[:30], new_y[:30], at=2)
+    expected = debias.score(model, new_X, new_y, rows="held-out")
+    for looked in (history, debias.History.open(path)):
+        np.testing.assert_allclose(looked.scores().loc[1], expected.values, rtol=1e-12)
+        assert tuple(looked.scores().columns) == expected.feature_names
+        both = scored(model, (new_X, pd.DataFrame(new_y).to_numpy()), (new_X[:30], pd.DataFrame(new_y).to_numpy()[:30]))
+        np.testing.assert_allclose(looked.scores(2).loc[2], both, rtol=1e-9)
+    errors = history.standard_errors()
+    assert (errors.drop(columns="city", errors="ignore")[["a", "b"]] > 0).all(axis=None)
+    assert kind != "pipeline" or errors["city"].isna().all()
+
+
+def test_rows_from_files_and_batches_are_the_same_rows(model, path, days, tmp_path):
+    X, y = days(0)
+    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
+    history = debias.History(model, path)
+    history.add(tmp_path / "rows.parquet", "y", at=1)
+    assert history.add(X, y, at=1) is False
+    assert history.add([(X[:20], y[:20]), (X[20:], y[20:])], at=1) is False
+    assert history.add(((X[k : k + 1], y[k : k + 1]) for k in range(60)), at=1) is False
+    sums = PeriodSums(model)
+    sums.update(X, y)
+    assert history.add(sums, at=1) is False
+    assert sums.n_rows == 60
+    assert sums.counter is not None  # the sums of the user are as they were
+
+
+def test_a_retrained_model_begins_a_new_series(model, retrained, path, days):
+    for number in range(3):
+        debias.History(model, path).add(*days(number), at=number)
+    for number in range(2, 5):
+        debias.History(retrained, path, label="version 2").add(*days(number), at=number)
+    history = debias.History.open(path)
+    assert history.periods["series"].tolist() == ["model 1"] * 3 + ["version 2"] * 3
+    assert history.periods.index.tolist() == [0, 1, 2, 2, 3, 4]
+    scores = history.scores(3)
+    np.testing.assert_allclose(scores.iloc[2], scored(model, days(0), days(1), days(2)), rtol=1e-9)
+    np.testing.assert_allclose(scores.iloc[3], scored(retrained, days(2)), rtol=1e-9)
+    np.testing.assert_allclose(scores.iloc[5], scored(retrained, days(2), days(3), days(4)), rtol=1e-9)
+    assert history.models.index.tolist() == ["model 1", "version 2"]
+    assert history.changes(1).series == "version 2"
+    assert history.changes(1, series="model 1").series == "model 1"
+    assert any("1 other model in this history" in sentence for sentence in history.changes(1).summary())
+    with pytest.raises(debias.HistoryError, match="there is no series 'x'; there are model 1, version 2"):
+        history.changes(1, series="x")
+
+
+def test_other_columns_of_a_new_model_are_missing_before(model, path, days):
+    X, y = days(5, 300)
+    other = RandomForestRegressor(5, random_state=0).fit(X.rename(columns={"noise": "new"}), y)
+    debias.History(model, path).add(*days(0), at=0)
+    debias.History(other, path).add(days(1)[0].rename(columns={"noise": "new"}), days(1)[1], at=1)
+    scores = debias.History.open(path).scores()
+    assert list(scores.columns) == ["a", "b", "new", "noise"]
+    assert scores.isna().to_numpy().tolist() == [[False, False, True, False], [False, False, False, True]]
+
+
+def test_labels_of_models(model, retrained, path, days):
+    debias.History(model, path, label="v1").add(*days(0), at=0)
+    assert debias.History(model, path).add(*days(0), at=0) is False
+    with pytest.raises(debias.HistoryError, match="this model is in .* already, as 'v1'"):
+        debias.History(model, path, label="v2")
+    for label, message in (("v1", "that of another model"), ("model 3", "choose another one")):
+        with pytest.raises(debias.HistoryError, match=message):
+            debias.History(retrained, path, label=label).add(*days(0), at=0)
+    with pytest.raises(debias.HistoryError, match="is not a name"):
+        debias.History(model, path, label="")
+    with pytest.raises(debias.HistoryError, match="nothing was added for this model yet"):
+        debias.History(retrained, path).changes(1)
+
+
+def test_times_of_one_kind_only(model, path, days):
+    history = debias.History(model, path)
+    history.add(*days(0), at=datetime(2026, 1, 2, 10, tzinfo=UTC))
+    history.add(*days(1), at="2026-01-01T23:00-02:00")
+    assert history.scores().index.tz is not None
+    assert history.periods["n_rows"].index.tolist() == [
+        pd.Timestamp("2026-01-02 01:00", tz="UTC"),
+        pd.Timestamp("2026-01-02 10:00", tz="UTC"),
+    ]
+    for at in (date(2026, 1, 3), 3, "batch"):
+        with pytest.raises(debias.HistoryError, match="are times with a zone: pass at= of the same kind"):
+            history.add(*days(2), at=at)
+
+
+def test_labels_keep_their_order(model, path, days):
+    history = debias.History(model, path)
+    for number, at in enumerate(("b10", "b9", "a")):
+        history.add(*days(number), at=at)
+    history.add(*days(5), at="b9", replace=True)
+    assert history.scores().index.tolist() == ["b10", "b9", "a"]
+    np.testing.assert_allclose(history.scores(2).loc["a"], scored(model, days(5), days(2)), rtol=1e-9)
+    assert history.changes(("b9", "a"), ("b10", "b10")).recent.n_periods == 2
+    with pytest.raises(debias.HistoryError, match="there is no period with this label"):
+        history.changes(("b9", "c"))
+    with pytest.raises(debias.HistoryError, match="pass a number of periods"):
+        history.changes("7d")
+
+
+def test_what_cannot_be_added(model, path, days):
+    history, (X, y) = debias.History(model, path), days(0)
+    with pytest.raises(debias.RowsError):
+        history.add(X, y[:-1], at=0)
+    with pytest.raises(debias.HistoryError, match="there are no rows"):
+        history.add(iter([]), at=0)
+    with pytest.raises(debias.HistoryError, match="no rows with a weight above 0"):
+        history.add([(X, y, np.zeros(60))], at=0)
+    with pytest.raises(debias.ProvenanceError, match="training rows"):
+        history.add(*days(1000, 500), at=0)
+    with pytest.raises(debias.CompositionError, match="'auto', 'held-out'"):
+        history.add(X, y, at=0, rows="oob")
+    with pytest.raises(debias.HistoryError, match="part=3 is not a name"):
+        history.add(X, y, at=0, part=3)
+    with pytest.raises(debias.HistoryError, match="is not a time"):
+        history.add(X, y, at=None)
+    assert not path.exists()
+    with pytest.raises(debias.HistoryError, match="nothing was added"):
+        history.scores()
+    assert repr(history).endswith("nothing was added")
+    with pytest.raises(debias.HistoryError, match="opened without a model"):
+        debias.History.open(path, must_exist=False).add(X, y, at=0)
+
+
+def test_paths_may_have_any_characters(model, tmp_path, days):
+    path = tmp_path / "a b?mode=ro#%41é.history"
+    debias.History(model, path).add(*days(0), at=0)
+    assert path.exists()
+    assert len(debias.History.open(str(path)).periods) == 1
+
+
+def test_sums_of_another_model_are_refused(model, retrained, path, days):
+    sums = PeriodSums(retrained)
+    sums.update(*days(0))
+    with pytest.raises(debias.RowsError, match="another model"):
+        debias.History(model, path).add(sums, at=0)
+    with pytest.raises(debias.RowsError, match="leave y and sample_weight out"):
+        debias.History(retrained, path).add(sums, [1], at=0)
+
+
+def test_columns_of_a_model_without_names_keep_their_names(path, days):
+    X, y = days(7, 300)
+    forest = RandomForestRegressor(5, random_state=0).fit(X.to_numpy(), y)
+    history = debias.History(forest, path)
+    history.add(*days(0), at=0)
+    with pytest.raises(debias.HistoryError, match="rows have the columns b, a, noise"):
+        history.add(days(1)[0][["b", "a", "noise"]], days(1)[1], at=1)
+    assert list(history.scores().columns) == ["a", "b", "noise"]
+
+
+def test_a_model_without_a_history_of_its_own_is_refused(path, days):
+    from sklearn.ensemble import VotingRegressor
+
+    X, y = days(7, 200)
+    voting = VotingRegressor([(name, RandomForestRegressor(3, random_state=0)) for name in "pq"]).fit(X, y)
+    with pytest.raises(debias.UnsupportedModelError, match="several models"):
+        debias.History(voting, path)
+    with pytest.raises(debias.UnsupportedModelError):
+        debias.History(RandomForestRegressor(), path)
+
+
+def test_nothing_of_the_user_is_changed(model, path, days):
+    import pickle
+
+    X, y = days(0)
+    before = pickle.dumps((model, X, y))
+    debias.History(model, path).add(X, y, at=0)
+    assert pickle.dumps((model, X, y)) == before
+
+
+def test_merging_adds_what_is_missing(model, retrained, tmp_path, days):
+    paths = [tmp_path / f"{name}.history" for name in "xyz"]
+    one, two = (debias.History(model, path) for path in paths[:2])
+    one.add(*days(0), at=0)
+    one.add(*days(1), at=1, part="x")
+    two.add(*days(0), at=0)
+    two.add(*days(2), at=1, part="y")
+    debias.History(retrained, paths[1], label="new").add(*days(3), at=3)
+    assert one.merge(paths[1]) == 2
+    assert one.merge(paths[1]) == 0
+    assert one.periods["parts"].tolist() == [1, 2, 1]
+    assert one.periods["series"].tolist() == ["model 1", "model 1", "new"]
+    np.testing.assert_allclose(one.scores().iloc[1], scored(model, days(1), days(2)), rtol=1e-12)
+    np.testing.assert_allclose(one.scores().iloc[2], scored(retrained, days(3)), rtol=1e-12)
+    fresh = debias.History.open(paths[2], must_exist=False)
+    assert fresh.merge(paths[0]) == 4
+    pd.testing.assert_frame_equal(fresh.scores(), one.scores())
+
+
+def test_merging_warns_of_rows_that_are_counted_twice(model, tmp_path, days):
+    one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
+    for number in range(2):
+        one.add(*days(number), at=number)
+        two.add(*days(number), at=number, part="machine-2")
+    with pytest.warns(debias.DebiasWarning, match="same rows as period 0.*with 1 other part") as warned:
+        assert one.merge(two.path) == 2
+    assert len(warned) == 1
+
+
+def test_merging_is_all_or_nothing(model, tmp_path, days):
+    one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
+    one.add(*days(0), at=0)
+    two.add(*days(1), at=-1)
+    two.add(*days(2), at=0)
+    content = (tmp_path / "x").read_bytes()
+    with pytest.raises(debias.HistoryError, match="period 0 has other rows already"):
+        one.merge(tmp_path / "y")
+    assert (tmp_path / "x").read_bytes() == content
+    assert one.merge(tmp_path / "y", replace=True) == 2
+    np.testing.assert_allclose(one.scores().loc[0], scored(model, days(2)), rtol=1e-12)
+    with pytest.raises(debias.HistoryError, match="this history itself"):
+        one.merge(tmp_path / "x")
+    with pytest.raises(debias.HistoryError, match="there is no history"):
+        one.merge(tmp_path / "z")
+
+
+def test_removing(model, retrained, path, days):
+    history = debias.History(model, path)
+    history.add(*days(0), at="x")
+    history.add(*days(1), at="y", part="one")
+    history.add(*days(2), at="y")
+    debias.History(retrained, path).add(*days(2), at="y")
+    with pytest.raises(debias.HistoryError, match="'model 1' has no period y, part 'two'"):
+        history.remove(at="y", part="two")
+    with pytest.raises(debias.HistoryError, match="'model 2' has no period x"):
+        history.remove(at="x", series="model 2")
+    assert history.remove(at="y", part="") == 1
+    np.testing.assert_allclose(history.scores(1).iloc[1], scored(model, days(1)), rtol=1e-9)
+    np.testing.assert_allclose(history.scores().iloc[1], scored(model, days(1)), rtol=1e-12)
+    assert history.remove(at="y", series="model 2") == 1
+    assert history.periods.index.tolist() == ["x", "y"]
+    assert history.remove(at="x") == history.remove(at="y") == 1
+    assert history.periods.empty
+    assert history.scores().empty
+    assert history.add(*days(0), at=date(2026, 1, 1))  # of any kind again
+
+
+@pytest.mark.parametrize("groups", [20, 8])
+def test_changes_are_those_of_the_windows(model, kept, days, groups, monkeypatch):
+    history = debias.History.open(kept)
+    monkeypatch.setattr(change, "MOST_GROUPS", groups)
+    monkeypatch.setattr(comparing, "MOST_GROUPS", groups)
+    changes = history.changes("9d", alpha=0.1, looks=2, least=0.2)
+    periods = []
+    for number in range(25):
+        if number != 5:
+            rows = days(number, 60 + number, float(number < 14), 0.0 if number < 14 else 0.6)
+            periods.append(PeriodSums(model))
+            periods[-1].update(*rows)
+    grouping = Grouping.of(None, ("a", "b", "noise"))
+    expected = compare_windows(periods[:15], periods[15:], grouping, alpha=0.1, looks=2, least=0.2)
+    assert changes.recent.n_periods == 9
+    assert changes.reference.n_periods == 15
+    for name in changes.FIGURES:
+        np.testing.assert_allclose(changes.figures[name], getattr(expected, name), rtol=1e-9, err_msg=name)
+    assert (changes.alpha, changes.looks, changes.least) == (0.1, 2, 0.2)
+    assert changes.recent.first == "2026-01-17"
+    assert changes.recent.n_rows == expected.n_rows[1]
+
+
+def test_windows_of_changes(kept):
+    with pytest.raises(debias.HistoryError, match="its first period comes after its last"):
+        debias.History.open(kept).changes(recent=("2026-01-20", "2026-01-10"))
+    history = debias.History.open(kept)
+
+    def of(*windows):
+        changes = history.changes(*windows)
+        return [(window.first, window.last) for window in (changes.reference, changes.recent)]
+
+    assert of(2) == [("2026-01-01", "2026-01-23"), ("2026-01-24", "2026-01-25")]
+    assert of("2d", "3d") == [("2026-01-21", "2026-01-23"), ("2026-01-24", "2026-01-25")]
+    assert of(("2026-01-05", "2026-01-07"), 2) == [("2026-01-03", "2026-01-04"), ("2026-01-05", "2026-01-07")]
+    assert of(("2026-01-01", "2026-01-02"), ("2026-01-05", "2026-01-05")) == [
+        ("2026-01-05", "2026-01-05"),
+        ("2026-01-01", "2026-01-02"),
+    ]
+    with pytest.raises(debias.HistoryError, match="have periods in common"):
+        of(3, ("2026-01-01", "2026-01-25"))
+    with pytest.raises(debias.HistoryError, match="pass the first and the last"):
+        of((1, 2, 3))
+    with pytest.raises(debias.HistoryError, match="not of the kind"):
+        of((1, 2))
+    with pytest.raises(debias.CompositionError, match="alpha"):
+        history.changes(2, alpha=2)
+
+
+def test_too_few_periods_are_told_and_not_compared(model, path, days):
+    history = debias.History(model, path)
+    history.add(*days(0), at="2026-01-01")
+    for recent, reference in (("30d", None), (1, 1)):
+        changes = history.changes(recent, reference)
+        assert not changes.compared
+        assert changes.verdict == ["not compared"] * 3
+        assert "a comparison needs two" in changes.summary()[0]
+    history.add(*days(1), at="2026-01-02")
+    assert "no period is in the reference window; this model has 2 periods" in history.changes("30d").summary()[0]
+    empty = history.changes(("2027-01-01", "2027-02-01"))
+    assert "no period is in the recent window" in empty.summary()[0]
+
+
+def test_reading_in_the_middle_of_a_change_shows_the_state_before(model, path, days, monkeypatch):
+    from debias.monitor.records import Records
+
+    debias.History(model, path).add(*days(0), at=0)
+    seen, put = [], Records.put
+
+    def looked(*arguments):
+        result = put(*arguments)
+        seen.append(len(debias.History.open(path).periods))
+        return result
+
+    monkeypatch.setattr(Records, "put", looked)
+    debias.History(model, path).add(*days(1), at=1)
+    assert seen == [1]
+    assert len(debias.History.open(path).periods) == 2
+
+
+def test_json_and_csv_have_the_scores(model, path, days, tmp_path):
+    history = debias.History(model, path)
+    for number in range(3):
+        history.add(*days(number), at=FIRST + timedelta(number))
+    plain = json.loads(history.to_json(tmp_path / "scores.json", window=2))
+    assert json.loads((tmp_path / "scores.json").read_text()) == plain
+    scores = history.scores(2)
+    np.testing.assert_array_equal([each["scores"] for each in plain["periods"]], scores)
+    assert history.to_csv(tmp_path / "scores.csv", window=2) == (tmp_path / "scores.csv").read_text()
+    table = pd.read_csv(tmp_path / "scores.csv", index_col="at", parse_dates=True)
+    np.testing.assert_allclose(table[list(scores)], scores, rtol=1e-12)  # older pandas rounds what it reads
+    assert list(table.index) == list(scores.index)

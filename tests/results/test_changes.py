@@ -1,0 +1,304 @@
+"""What changed, its sentences and its gate, from figures that are made up."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from debias import Changes, PolicyError
+from debias.results.changes import WindowOfPeriods
+from debias.results.policy import HistoryPolicy, Policy
+
+NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
+FLAGS = ("changed", "informative_before", "informative_after", "faded", "undetected", "shifted")
+
+
+def changes(**given):
+    """Changes of five features: income faded, age is stronger, city is no longer distinguishable and shifted."""
+    figures = {name: np.zeros(5, dtype=bool if name in FLAGS else float) for name in Changes.FIGURES}
+    figures |= {
+        "before": np.array([0.5, 0.2, 0.1, 0.01, 0.0]),
+        "after": np.array([0.01, 0.9, 0.02, 0.0, 0.0]),
+        "response_change": np.array([-0.4, 0.6, -0.05, 0.0, 0.0]),
+        "p_value": np.array([0.002, 0.001, 0.4, 0.9, 1.0]),
+        "p_adjusted": np.array([0.008, 0.005, 1.0, 1.0, 1.0]),
+        "changed": np.array([True, True, False, False, False]),
+        "informative_before": np.array([True, True, True, False, False]),
+        "informative_after": np.array([False, True, False, False, False]),
+        "faded": np.array([True, False, False, False, False]),
+        "undetected": np.array([True, False, True, False, False]),
+        "shift": np.array([0.0, 0.05, 0.4, 0.0, 0.0]),
+        "shift_p_adjusted": np.array([1.0, 0.2, 1e-6, 1.0, 1.0]),
+        "shifted": np.array([False, False, True, False, False]),
+        "left_before": np.array([0.5, 0.5, 0.2, 0.5, np.nan]),
+        "left_after": np.array([0.5, 0.5, 0.35, 0.5, np.nan]),
+        "slope_before": np.array([1.0, 1.0, 1.0, np.nan, np.nan]),
+    }
+    settings = {
+        "series": "model 2",
+        "model": "a forest",
+        "feature_names": NAMES,
+        "reference": WindowOfPeriods("2026-01-01", "2026-01-20", 20, 2000),
+        "recent": WindowOfPeriods("2026-01-21", "2026-01-21", 1, 1234),
+        "alpha": 0.05,
+        "least": 0.25,
+        "splits": ("", "", "city <= 3.1", "", ""),
+        "method": "within periods",
+        "warnings": ("mind this",),
+    }
+    return Changes(**settings | {"figures": figures | given.pop("figures", {})} | given)
+
+
+NOTHING = {"figures": {}, "not_compared_because": "this model has 1 period, and a comparison needs two"}
+
+
+def nothing():
+    compared = changes()
+    kept = {name: getattr(compared, name) for name in ("series", "model", "feature_names", "recent", "alpha", "least")}
+    return Changes(**kept, reference=WindowOfPeriods(None, None, 0, 0), **NOTHING)
+
+
+def test_verdicts():
+    assert changes().verdict == [
+        "faded",
+        "changed (stronger)",
+        "no longer distinguishable",
+        "no change detected",
+        "no change detected",
+    ]
+    weaker = changes(figures={"faded": np.zeros(5, dtype=bool)})
+    assert weaker.verdict[0] == "changed (weaker)"
+    untested = changes(figures={"response_error": np.array([0, 0, 0, np.nan, 0])})
+    assert untested.verdict[3] == "not compared"
+    assert nothing().verdict == ["not compared"] * 5
+
+
+def test_the_table_is_sorted_by_evidence():
+    table = changes().table
+    assert list(table.index) == ["age", "income", "city", "noise", "<b>id\u202e"]
+    assert table.loc["income", "verdict"] == "faded"
+    assert table.loc["city", "shift"] == 0.4
+    assert list(nothing().table.columns) == ["verdict", "not_compared_because"]
+
+
+def test_the_summary_says_what_the_table_says():
+    sentences = changes(n_other_series=2).summary()
+    assert sentences == [
+        "The response to 2 of 5 features changed: age became stronger (score 0.2 before, 0.9 recently), income became "
+        "weaker (score 0.5 before, 0.01 recently).",
+        "Faded: income. Before, its score was above 0 by more than chance; recently it is not, and the change is more "
+        "than chance.",
+        "No longer distinguishable from noise, without a change downwards that is more than chance: city. The recent "
+        "window (1 period, 1,234 rows) may be too short to show it. Shifted rows may be the reason for city.",
+        "Rows shifted at the splits on city (effect size 0.40; at city <= 3.1, 20.0% of the rows there went left "
+        "before, 35.0% recently).",
+        "Compared: 1 period (2026-01-21, 1,234 rows) with 20 periods (2026-01-01 to 2026-01-20, 2,000 rows), of model "
+        "2 (a forest).",
+        "The periods of 2 other models in this history were not used: scores of two models differ.",
+        "Test: a change counts if the slope of the response changed by more than 0.25; standard errors within periods; "
+        "family-wise error rate 5% of this comparison alone.",
+    ]
+
+
+def test_shifted_rows_are_no_reason_for_features_that_did_not_shift():
+    here = {"shifted": np.array([True, True, False, True, False])}
+    assert "reason" not in " ".join(changes(figures=here).summary())
+
+
+def test_an_effect_that_goes_the_other_way_is_more_than_faded():
+    clear = {"after": np.array([-0.4, 0.9, -0.4, 0.0, 0.0]), "after_error": np.full(5, 0.05)}
+    told = "Recently the response goes the other way than the splits of the model on income (score -0.4, standard error"
+    assert told in " ".join(changes(figures=clear).summary())
+    for error in (np.full(5, 0.2), np.zeros(5), np.full(5, np.nan)):
+        assert "other way" not in " ".join(changes(figures=clear | {"after_error": error}).summary())
+
+
+def test_a_score_that_moves_against_the_response_is_explained():
+    sentence = changes(figures={"after": np.array([0.01, 0.15, 0.02, 0.0, 0.0])}).summary()[0]
+    assert "age became stronger (score 0.2 before, 0.15 recently; other rows moved it the other way)" in sentence
+    assert "income became weaker (score 0.5 before, 0.01 recently)" in sentence
+
+
+def test_the_summary_of_nothing():
+    quiet = {name: np.zeros(5, dtype=bool) for name in FLAGS}
+    sentences = changes(figures=quiet, looks=365).summary()
+    assert sentences[0] == "No change of the response was detected for any of 5 features."
+    assert sentences[1] == "No shift of the rows was detected at the splits on any feature (effect size 0.1 or more)."
+    assert len(sentences) == 4
+    assert "5% of 365 comparisons together" in sentences[-1]
+    assert nothing().summary() == ["Nothing was compared: this model has 1 period, and a comparison needs two."]
+
+
+def test_what_was_not_tested_comes_first():
+    error = np.array([0.1, 0.1, np.nan, 0.1, np.inf])
+    first = changes(figures={"response_error": error}).summary()[0]
+    assert first == r"The change of 2 of 5 features could not be tested: city, <b>id\u202e."
+
+
+def test_many_features_are_counted_and_not_listed():
+    names = tuple(f"x{k}" for k in range(1000))
+    figures = {name: np.ones(1000, dtype=bool if name in FLAGS else float) for name in Changes.FIGURES}
+    sentences = changes(feature_names=names, figures=figures, splits=("",) * 1000).summary()
+    assert all(sentence.count("x") < 20 for sentence in sentences)
+    assert "and 995 more" in sentences[0]
+    assert max(map(len, sentences)) < 500
+
+
+def test_json_and_csv():
+    found = changes()
+    plain = json.loads(found.to_json())
+    assert plain["verdict"] == found.verdict
+    assert plain["figures"]["left_before"][4] is None
+    assert plain["figures"]["changed"] == [True, True, False, False, False]
+    assert plain["recent"] == {"first": "2026-01-21", "last": "2026-01-21", "n_periods": 1, "n_rows": 1234}
+    assert plain["summary"] == found.summary()
+    assert json.loads(nothing().to_json())["not_compared_because"] == NOTHING["not_compared_because"]
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert [row["feature"] for row in rows][:2] == ["age", "income"]
+    assert float(rows[0]["response_change"]) == 0.6
+    assert r"\u202e" in rows[4]["feature"]
+
+
+def test_files_are_written(tmp_path):
+    found = changes()
+    assert (tmp_path / "x.json").write_text("") == 0
+    assert found.to_json(tmp_path / "x.json") + "\n" == (tmp_path / "x.json").read_text()
+    assert found.to_csv(tmp_path / "x.csv") == (tmp_path / "x.csv").read_text()
+
+
+def test_the_prompt_shows_the_first_sentence_and_the_strongest():
+    lines = repr(changes()).splitlines()
+    assert lines[0] == "Changes of model 2 (a forest): 5 features"
+    assert lines[1].startswith("The response to 2 of 5 features changed")
+    assert re.match(r"age +0\.2000 +0\.9000 +0\.005 +0\.05 +changed \(stronger\)", lines[4])
+    assert "not compared" in repr(nothing())
+    assert max(map(len, lines)) <= 80
+
+
+def statuses(found, policy):
+    return {result.rule: (result.status, result.value) for result in found.check(policy).results}
+
+
+def test_rules_for_named_features():
+    policy = {"must_not_fade": ["income", "age", "city", "noise"], "must_not_shift": ["age", "city"]}
+    gate = changes().check(policy)
+    assert statuses(changes(), policy) == {
+        "must_not_fade: income": ("failed", "faded"),
+        "must_not_fade: age": ("passed", "changed (stronger)"),
+        "must_not_fade: city": ("not judged", "no longer distinguishable"),
+        "must_not_fade: noise": ("failed", "no change detected"),
+        "must_not_shift: age": ("passed", "no shift detected"),
+        "must_not_shift: city": ("failed", "shifted"),
+    }
+    assert not gate.passed
+    assert "too few rows" in gate.results[2].reason
+    assert "cannot fade" in gate.results[3].reason
+    assert gate.warnings == ("mind this",)
+
+
+def test_rules_for_all_features():
+    assert statuses(changes(), {"must_not_fade": "all", "must_not_shift": "all"}) == {
+        "must_not_fade": ("failed", "2 of 3"),
+        "must_not_shift": ("failed", "1 of 5"),
+    }
+    calm = changes(figures={name: np.zeros(5, dtype=bool) for name in ("changed", "faded", "undetected", "shifted")})
+    assert statuses(calm, {"must_not_fade": "all", "must_not_shift": "all"}) == {
+        "must_not_fade": ("passed", "0 of 3"),
+        "must_not_shift": ("passed", "0 of 5"),
+    }
+    assert calm.check({"must_not_fade": "all"})
+    blind = changes(figures={"informative_before": np.zeros(5, dtype=bool)})
+    assert "none can fade" in blind.check({"must_not_fade": "all"}).failures[0].reason
+
+
+def test_the_largest_shift():
+    assert statuses(changes(), {"max_shift": 0.39}) == {"max_shift": ("failed", "0.40")}
+    assert statuses(changes(), {"max_shift": 0.4}) == {"max_shift": ("passed", "0.40")}
+    chance = changes(figures={"shifted": np.zeros(5, dtype=bool)})
+    assert statuses(chance, {"max_shift": 0}) == {"max_shift": ("passed", "0.00")}
+    unknown = changes(figures={"shift": np.full(5, np.nan)})
+    assert statuses(unknown, {"max_shift": 1, "must_not_shift": ["age"]}) == {
+        "must_not_shift: age": ("failed", "none"),
+        "max_shift": ("failed", "none"),
+    }
+    assert "max_shift = 2 sets no limit" in changes().check({"max_shift": 2}).warnings
+
+
+def test_too_few_rows_or_periods_fail_and_leave_others_unjudged():
+    policy = {"min_periods": 2, "min_reference_periods": 20, "min_rows": 1234, "must_not_fade": ["age", "income"]}
+    gate = changes().check(policy)
+    assert {result.rule: result.status for result in gate.results} == {
+        "min_periods": "failed",
+        "min_reference_periods": "passed",
+        "min_rows": "passed",
+        "must_not_fade: age": "not judged",
+        "must_not_fade: income": "failed",
+    }
+    assert gate.results[0].reason == "1 period in the recent window, but the policy requires 2"
+    assert gate.results[3].reason.startswith("too few to judge: 1 period")
+
+
+def test_what_cannot_be_judged_fails_with_the_reason():
+    gate = nothing().check({"must_not_fade": "all", "must_not_shift": ["age"], "max_shift": 1})
+    assert [result.status for result in gate.results] == ["failed"] * 3
+    assert {result.reason for result in gate.results} == {NOTHING["not_compared_because"]}
+    untested = changes(figures={"response_error": np.full(5, np.nan)})
+    assert untested.check({"must_not_fade": ["city"]}).failures[0].reason == "its change could not be tested"
+
+
+def test_features_that_the_model_does_not_have():
+    policy = {"must_not_fade": ["Income", {"name": "AGE", "optional": True}, {"name": "zip", "optional": True}]}
+    gate = changes().check(policy)
+    assert [result.status for result in gate.results] == ["failed", "passed", "passed"]
+    assert "it has 'income'" in gate.results[0].reason
+    assert any("'AGE', which is optional, but it has 'age'" in text for text in gate.warnings)
+
+
+def test_the_gate_has_all_its_outputs():
+    gate = changes().check({"must_not_fade": "all"})
+    assert "failures=" in gate.to_junit()
+    assert "must\\_not\\_fade" in gate.to_markdown()
+    assert gate.to_annotations()[0].startswith("::error")
+    assert json.loads(gate.to_json())["passed"] is False
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({}, "without rules would pass everything"),
+        ({"history": {}}, "without rules"),
+        ({"history": [1]}, "is not a table of rules"),
+        ({"history": {"min_rows": 1}, "must_not_fade": "all"}, "'must_not_fade' is outside of it and would be ignored"),
+        ({"min_informative": 1}, "'min_informative'; that rule is for an audit.*in the table 'history'"),
+        ({"history": {"min_informative": 1}}, "table history has no rule 'min_informative'; that rule is for an audit"),
+        ({"must_not_fad": "all"}, "Did you mean 'must_not_fade'"),
+        ({"must_not_fade": "some"}, "must be a list of feature names"),
+        ({"must_not_fade": []}, "must be a list of feature names"),
+        ({"max_shift": 3}, "effect size from 0 to 2"),
+        ({"min_periods": 1.5}, "whole number"),
+        ({"min_periods": None}, "is None"),
+    ],
+)
+def test_wrong_policies(policy, message):
+    with pytest.raises(PolicyError, match=message):
+        changes().check(policy)
+
+
+def test_rules_for_audits_and_histories_in_one_file(tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text('min_rows = 10\n[history]\nmust_not_fade = ["age"]\nmin_rows = 20\n')
+    assert Policy.of(path).min_rows == 10
+    assert HistoryPolicy.of(path).min_rows == 20
+    assert HistoryPolicy.of(HistoryPolicy.of(path)).must_not_fade[0].name == "age"
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\nname = "x"\n[tool.debias]\nmin_rows = 10\n[tool.debias.history]\nmax_shift = 0.3\n')
+    assert Policy.of(project).min_rows == 10
+    assert HistoryPolicy.of(project).max_shift == 0.3
+    path.write_text("[history]\nmax_shift = 0.3\n")
+    with pytest.raises(PolicyError, match="rules for a history only: check those with debias monitor check"):
+        Policy.of(path)
+    with pytest.raises(PolicyError, match="'must_not_fade'; that rule is for a history: put it in the table 'history'"):
+        Policy.of({"must_not_fade": "all"})

@@ -1,0 +1,219 @@
+"""Sums of a period: residuals against the libraries' predictions, variances against a jackknife from the rows."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from xgboost import XGBClassifier, XGBRanker, XGBRegressor
+
+import debias
+from debias.rows.period_sums import PeriodSums, group_variance
+from debias.warning_log import WarningLogOnce
+from support.windows import members, score
+
+N_TRAIN = 300
+
+
+def drawn(seed, n, task):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    mean = X[:, 0] + np.abs(X[:, 1])
+    y = {
+        "numbers": mean + rng.normal(size=n),
+        "two": (mean + rng.normal(size=n) > 0.5).astype(int),
+        "three": np.digitize(mean + rng.normal(size=n), [0.0, 1.5]),
+        "counts": rng.poisson(np.exp(mean / 3)),
+    }
+    return X, y[task]
+
+
+def boosted(kind, **settings):
+    return kind(n_estimators=8, max_depth=3, n_jobs=1, random_state=0, **settings)
+
+
+MODELS = {
+    "forest": (RandomForestRegressor(6, min_samples_leaf=5, random_state=0), "numbers"),
+    "forest of classes": (RandomForestClassifier(6, min_samples_leaf=5, random_state=0), "three"),
+    "XGBoost": (boosted(XGBRegressor), "numbers"),
+    "XGBoost, two classes": (boosted(XGBClassifier), "two"),
+    "XGBoost, three classes": (boosted(XGBClassifier), "three"),
+    "XGBoost, counts": (boosted(XGBRegressor, objective="count:poisson"), "counts"),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request):
+    model, task = MODELS[request.param]
+    X, y = drawn(0, N_TRAIN, task)
+    model.fit(X, y)
+    fresh, response = drawn(1, 137, task)
+    if not hasattr(model, "predict_proba"):
+        residual = (response - model.predict(fresh))[:, None]
+    elif task == "two":
+        residual = (response - model.predict_proba(fresh)[:, 1])[:, None]
+    else:
+        residual = np.eye(3)[response] - model.predict_proba(fresh)
+    return model, fresh, response, residual
+
+
+def of_tree(ensemble, tree, residual):
+    first = ensemble.tree_output[tree]
+    return residual[:, first : first + ensemble.value.shape[1]]
+
+
+def summed(model, X, y, weight=None):
+    sums = PeriodSums(model)
+    sums.update(X, y, weight)
+    return sums
+
+
+def test_the_residual_is_y_minus_the_prediction_of_the_library(case):
+    model, X, y, residual = case
+    weight = np.random.default_rng(2).uniform(0, 2, len(y))
+    sums = summed(model, X, y, weight)
+    ensemble = sums.ensemble
+    reached = members(ensemble, X)
+    for tree in range(ensemble.n_trees):
+        nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
+        expected = (reached[nodes] * weight) @ of_tree(ensemble, tree, residual)
+        np.testing.assert_allclose(sums.residual[nodes], expected, rtol=1e-4, atol=1e-4)  # libraries predict in float32
+
+
+def test_counts_responses_and_scores_are_those_of_node_sums(case):
+    model, X, y, _ = case
+    sums, plain = summed(model, X, y), debias.NodeSums(model)
+    plain.update(X, y)
+    assert (sums.n == plain.n).all()
+    np.testing.assert_allclose(sums.s, plain.s, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        debias.score(model, sums, rows="held-out").values, debias.score(model, X, y, rows="held-out").values, rtol=1e-9
+    )
+
+
+def test_variances_are_those_of_a_jackknife_that_scores_the_other_rows_anew(case):
+    model, X, y, residual = case
+    weight = np.random.default_rng(3).uniform(0, 2, len(y))
+    sums = summed(model, X, y, weight)
+    ensemble, reached = sums.ensemble, members(sums.ensemble, X)
+    one_hot = ensemble.is_classifier and residual.shape[1] > 1
+    response = np.eye(3)[y] if one_hot else np.asarray(y, dtype=float)[:, None]
+    edges = np.linspace(0, len(y), 11).astype(int)
+    deviations, factors = [], []
+    for begin, end in zip(edges[:-1], edges[1:], strict=True):
+        others = np.r_[0:begin, end : len(y)]
+        share = weight[begin:end].sum() / weight.sum()
+        factors.append((share, 1 - share))
+        deviations.append(
+            [
+                score(ensemble, reached, values, weight)
+                - score(ensemble, reached[:, others], values[others], weight[others])
+                for values in (response, residual)
+            ]
+        )
+    (share, rest), (of_score, of_residual) = np.array(factors).T, np.swapaxes(deviations, 0, 1)
+    variances, freedom = sums.variances()
+    expected = [rest @ of_score**2, rest @ of_residual**2, rest @ (of_score * of_residual)]
+    np.testing.assert_allclose(variances, expected, rtol=1e-3, atol=1e-10)
+    assert freedom == pytest.approx(np.full((2, 4), 1 / (share**2).sum() - 1))
+
+
+def test_parts_add_up_to_the_whole(case):
+    model, X, y, _ = case
+    whole = summed(model, X, y)
+    parts = [PeriodSums(model) for _ in range(3)]
+    for part, rows in zip(parts, np.array_split(np.arange(len(y)), 3), strict=True):
+        part.update(X[rows], y[rows])
+    both = parts[0] + parts[1] + parts[2]
+    assert both.n_rows == whole.n_rows
+    for name in ("n", "s", "residual"):
+        np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
+    # Parts are independent, so the variances of the sums of their terms add up.
+    expected = sum(part.variances()[0] * part.n_rows**2 for part in parts) / len(y) ** 2
+    np.testing.assert_allclose(both.variances()[0], expected, rtol=1e-10)
+
+
+def test_a_state_holds_everything(case):
+    model, X, y, _ = case
+    sums = summed(model, X, y, np.linspace(0, 2, len(y)))
+    sums.refuse_training_rows("held-out", WarningLogOnce(quiet=True))
+    state = {name: array.copy() for name, array in sums.state().items()}
+    again = PeriodSums.from_state(sums.ensemble, state)
+    assert (again.n == sums.n).all()
+    assert (again.residual == sums.residual).all()
+    assert (again.variances()[0] == sums.variances()[0]).all()
+    assert again.total_squared_weight == pytest.approx((np.linspace(0, 2, len(y)) ** 2).sum())
+    again.merge(state)  # this does not change what was stored
+    assert all((array == sums.state()[name]).all() for name, array in state.items())
+    assert (PeriodSums.from_bytes(sums.to_bytes(), model).residual == sums.residual).all()
+
+
+def test_whole_weights_are_repeated_rows(case):
+    model, X, y, _ = case
+    weight = np.arange(len(y)) % 3
+    weighted, repeated = summed(model, X, y, weight), summed(model, np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    for name in ("n", "s", "residual"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-10, atol=1e-10)
+
+
+def test_threads_do_not_change_the_sums(case):
+    model, X, y, _ = case
+    one, two = PeriodSums(model), PeriodSums(model, n_jobs=2)
+    one.update(X, y)
+    two.update(X, y)
+    assert all((array == two.state()[name]).all() for name, array in one.state().items())
+
+
+def test_a_state_is_smaller_than_two_numbers_a_node():
+    X, y = drawn(0, 3000, "numbers")
+    X = np.concatenate([X, np.random.default_rng(5).normal(size=(3000, 16))], axis=1)
+    sums = summed(XGBRegressor(n_estimators=100, max_depth=6, n_jobs=1).fit(X[:2000], y[:2000]), X[2000:], y[2000:])
+    sums.refuse_training_rows("held-out", WarningLogOnce(quiet=True))
+    stored = sum(array.nbytes for array in sums.state().values())
+    assert stored < 2 * sums.ensemble.n_nodes * sums.ensemble.n_outputs * 8
+
+
+def test_groups_of_one_size_give_the_delete_a_group_jackknife():
+    values = np.random.default_rng(0).normal(size=(6, 50))
+    means = values.mean(axis=1)
+    without = (means.sum() - means) / 5
+    variance, freedom = group_variance(means.mean(), without, np.full(6, 1 / 6))
+    assert variance == pytest.approx(means.var(ddof=1) / 6)
+    assert freedom == pytest.approx(5)
+
+
+def test_one_row_has_no_variance(case):
+    model, X, y, _ = case
+    sums = PeriodSums(model)
+    sums.update(X[:1], y[:1])
+    assert np.isnan(sums.variances()[0]).all()
+    sums.update(X[1:], y[1:])
+    assert np.isfinite(sums.variances()[0]).all()
+
+
+def test_training_rows_are_refused(models):
+    X, y = drawn(0, N_TRAIN, "numbers")
+    model = models("lightgbm").fit(X, y)
+    sums, log = summed(model, X, y), WarningLogOnce(quiet=True)
+    with pytest.raises(debias.ProvenanceError, match="training rows"):
+        sums.refuse_training_rows("auto", log)
+    with pytest.raises(debias.CompositionError, match="rows='oob' is not one of"):
+        sums.refuse_training_rows("oob", log)
+    fresh = summed(model, *drawn(1, N_TRAIN, "numbers"))
+    fresh.refuse_training_rows("auto", log)
+    assert "leaf_counts" not in fresh.state()
+
+
+def test_what_period_sums_cannot_do_is_refused(case):
+    model, X, y, _ = case
+    plain = debias.NodeSums(model)
+    plain.update(X, y)
+    with pytest.raises(debias.RowsError, match="without residuals"):
+        PeriodSums(model).merge(plain.state())
+    with pytest.raises(debias.CompositionError, match="no squares of the response"):
+        _ = summed(model, X, y).q
+
+
+def test_objectives_that_compare_rows_are_refused():
+    X, y = drawn(0, 60, "counts")
+    ranker = XGBRanker(n_estimators=3).fit(X, y, qid=np.arange(60) // 10)
+    with pytest.raises(debias.CompositionError, match="compares rows with each other"):
+        PeriodSums(ranker)
