@@ -5,6 +5,9 @@
 - ``released-...``: what pip gave in the years between.
 - ``old-files``: model files that older libraries wrote, read by the newest ones.
 - ``automl``: the tests of AutoGluon and PyCaret, which need older versions of pandas than the other tests.
+- ``wheel``, ``sdist``: the wheel, and what pip builds of the source distribution, where there is no checkout: what a
+  user does (as_a_user.py), and the tests of the core.
+- ``reproducible``: two builds in two folders give the same files.
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
 Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
@@ -16,6 +19,7 @@ import os
 import shutil
 import subprocess
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 import nox
@@ -41,6 +45,10 @@ FURTHER = (
     "tests/plugins/integrations",
 )
 """Tests marked integration that need no browser, cluster or built documentation."""
+CORE = tuple(f"tests/{room}" for room in ("trees", "data", "rows", "significance", "results", "hooks", "cli"))
+"""Tests of the core, which need nothing of a checkout but the tests themselves."""
+NEED_SOURCES = ("--ignore=tests/cli/test_wording.py",)
+"""It reads the messages in the sources."""
 RELEASED = {
     "2025-03": (
         "3.11",
@@ -122,6 +130,35 @@ def automl(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "-q", "-m", "integration or not integration", *tests, env=SAFE)
 
 
+@nox.session(name="wheel", python="3.11", venv_params=SEEDED)
+def installed_wheel(session: nox.Session) -> None:
+    """Use and test the wheel where there is no checkout."""
+    use_apart(session, _built())
+
+
+@nox.session(python="3.11", venv_params=SEEDED)
+def sdist(session: nox.Session) -> None:
+    """Use and test what pip builds of the source distribution, where there is no checkout."""
+    folder = Path(session.create_tmp()).resolve() / "dist"
+    (made,) = built_files(session, ROOT, folder, "--sdist")
+    use_apart(session, made)
+
+
+@nox.session(python="3.11")
+def reproducible(session: nox.Session) -> None:
+    """Build everything twice, from clean copies of the last commit, and compare the files."""
+    digests = []
+    for name in ("one", "another"):
+        copy = Path(session.create_tmp()).resolve() / name / "checkout"
+        shutil.rmtree(copy.parent, ignore_errors=True)
+        session.run_install("git", "clone", "--quiet", str(ROOT), str(copy), external=True)
+        made = built_files(session, copy, copy.parent / "dist")
+        digests.append({path.name: sha256(path.read_bytes()).hexdigest() for path in made})
+    session.log(f"{digests[0]}")
+    if digests[0] != digests[1]:
+        session.error(f"a second build gave other files: {digests[1]}")
+
+
 @nox.session(python="3.11")
 def versions(session: nox.Session) -> None:
     """Write docs/versions.md from what the sessions recorded."""
@@ -141,6 +178,33 @@ def _built() -> Path:
     subprocess.run(["uv", "build", "--quiet", "--wheel", "--python=3.11", f"--out-dir={BUILT}"], check=True, cwd=ROOT)
     (built,) = BUILT.glob("*.whl")
     return built
+
+
+def built_files(session: nox.Session, checkout: Path, folder: Path, *kinds: str) -> list[Path]:
+    """Build the source distribution and the wheel, or one of them, and return the files."""
+    date = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    build = ("uv", "build", "--quiet", f"--out-dir={folder}", "--python=3.11", *kinds, str(checkout))
+    session.run_install(*build, external=True, env={"SOURCE_DATE_EPOCH": date.stdout.strip()})
+    return sorted(path for path in folder.iterdir() if path.name != ".gitignore")
+
+
+def use_apart(session: nox.Session, built: Path) -> None:
+    """Install a wheel or a source distribution, and use and test it in a folder that has only the tests."""
+    session.install(f"debias-trees[test] @ {built.as_uri()}")
+    apart = Path(session.create_tmp()).resolve() / "apart"
+    shutil.rmtree(apart, ignore_errors=True)
+    for folder in ("tests", "docs"):  # tests read pages and schemas
+        shutil.copytree(
+            ROOT / folder, apart / folder, ignore=shutil.ignore_patterns("__pycache__", "gallery", "generated")
+        )
+    shutil.copyfile(ROOT / "pyproject.toml", apart / "pyproject.toml")  # the settings of pytest
+    shutil.copyfile(ROOT / ".ci" / "as_a_user.py", apart / "as_a_user.py")
+    session.chdir(apart)
+    session.run("python", "as_a_user.py", "tests/plugin_dist", env={"PYTHONSAFEPATH": "1"})
+    session.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "debias-toy")
+    safe = SAFE | {"PYTHONPATH": str(apart / "tests")}
+    session.run("python", "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", *CORE, *NEED_SOURCES, env=safe)
 
 
 def wheel(extras: str = "") -> str:

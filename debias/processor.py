@@ -31,9 +31,7 @@ def suited(package: str, kernel: str) -> ModuleType:
     AttributeError
         There is no such kernel: this is what ``__getattr__`` of a package must raise.
     """
-    # NumPy knows the processor. Its table is private: without it, kernels for every processor are used.
-    features: dict[str, bool] = getattr(numpy._core._multiarray_umath, "__cpu_features__", {})  # type: ignore[attr-defined]
-    for name in ([f"{kernel}_avx2"] if features.get("AVX2") else []) + [kernel]:
+    for name in ([f"{kernel}_avx2"] if has_avx2() else []) + [kernel]:
         try:
             module = import_module(f"{package}.{name}")
         except ModuleNotFoundError:
@@ -41,3 +39,10 @@ def suited(package: str, kernel: str) -> ModuleType:
         setattr(sys.modules[package], kernel, module)  # Python asks once
         return module
     raise AttributeError(f"module {package!r} has no attribute {kernel!r}")
+
+
+def has_avx2() -> bool:
+    """Whether this processor has the instructions AVX2."""
+    # NumPy knows the processor. Its table is private: without it, kernels for every processor are used.
+    features: dict[str, bool] = getattr(numpy._core._multiarray_umath, "__cpu_features__", {})  # type: ignore[attr-defined]
+    return bool(features.get("AVX2"))

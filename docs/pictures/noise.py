@@ -8,7 +8,7 @@ from debias.benchmarks.demo import UNIQUE, demo_audits
 
 
 def main(path):
-    """Audit the demo's forest, and write the picture."""
+    """Audit the demo's forest, and write the picture: SVG for the README and the site, PNG for previews of links."""
     audit = next(demo_audits(seed=0, n_jobs=2))
     table = audit.table.rename(index={UNIQUE: "random row number", "noise_binary": "random yes/no"})
     plt.rcParams.update({"svg.hashsalt": "debias", "svg.fonttype": "path", "font.size": 10})
@@ -28,6 +28,7 @@ def main(path):
     figure.supxlabel("share of the importance", fontsize=10)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=120, metadata={"Software": None})
 
 
 if __name__ == "__main__":

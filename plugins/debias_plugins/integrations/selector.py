@@ -18,6 +18,7 @@ import debias
 from debias import CompositionError, InBagUnavailableError
 from debias.data.row_order import refuse_other_order
 from debias.significance.procedure import Procedure
+from debias_plugins.documentation import page
 from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
     ['bmi', 'bp', 's3', 's4', 's5', 's6']
     >>> pipeline = make_pipeline(DebiasedSelector(forest), forest).fit(X, y)
     """
+
+    _doc_link_module = "debias_plugins"
+    _doc_link_template = page("selector.html")
 
     estimator_: Any
     scores_: debias.Scores

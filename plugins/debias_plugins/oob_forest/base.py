@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from debias_plugins.documentation import page
 from debias_plugins.validation import validate_data
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ class OOBTree:
 
 class BaseOOBForest(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """The base class of classifier and regressor: bags, growth and prediction."""
+
+    _doc_link_module = "debias_plugins"
+    _doc_link_template = page("generated/{estimator_module}.{estimator_name}.html")
 
     n_estimators: int
     max_features: Any

@@ -1,0 +1,161 @@
+"""The self-check of ``debias doctor``: a small model of each installed library is compared with its adapter.
+
+Each library is checked in a process of its own, so that one which crashes, or does not work beside another, is reported
+and ends nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, cast
+
+from debias.child_process import command
+from debias.errors import DebiasError, PluginError
+from debias.hooks.registry import plugin_manager
+from debias.hooks.self_check import SelfCheck
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+N_ROWS, N_COLUMNS = 120, 4
+SECONDS = 120.0
+"""Time limit of the check of one library, with its import."""
+_MARK = "\n--- debias self-check ---\n"
+_CHECKED = {
+    "debias_unwrap": "unwrapping",
+    "debias_extract": "trees",
+    "debias_predict_raw": "output",
+    "debias_in_bag": "proof of the bags",
+    "debias_reported_importance": "reported importance",
+    "debias_refit": "refit",
+}
+"""What each hook that answered stands for."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of the self-check of one library.
+
+    Parameters
+    ----------
+    library : str
+    version : str or None
+        None if it is not installed.
+    status : {"ok", "failed", "not checked", "not installed"}
+    details : str
+        What was compared, or why it failed, or why it was not checked, or how to install the library.
+    """
+
+    library: str
+    version: str | None
+    status: str
+    details: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return asdict(self)
+
+
+def findings() -> Iterator[Finding]:
+    """Yield the result of each library that an adapter offers a self-check for, in the order of their names.
+
+    Yields
+    ------
+    Finding
+
+    Examples
+    --------
+    >>> from debias.testing.self_check import findings
+    >>> next(finding.status for finding in findings() if finding.library == "scikit-learn")
+    'ok'
+    """
+    for check in offered():
+        found = _installed(check)
+        if found is None:
+            yield Finding(check.library, None, "not installed", f"pip install {check.distribution}")
+        elif isinstance(check.train, str):
+            yield Finding(check.library, found, "not checked", check.train)
+        else:
+            yield Finding(check.library, found, *_checked_apart(check.library))
+
+
+def offered() -> list[SelfCheck]:
+    """Return the self-checks of all adapters, or raise a PluginError if one is wrong, or if two have one name."""
+    checks: dict[str, SelfCheck] = {}
+    plugin_of: dict[str, str] = {}
+    for adapter in plugin_manager().hook.debias_self_checks.get_hookimpls():
+        plugin = adapter.plugin_name
+        for check in cast("Sequence[object] | None", adapter.function()) or ():
+            if not isinstance(check, SelfCheck):
+                raise PluginError(f"debias_self_checks of the plugin {plugin!r} gives no SelfCheck: {check!r}")
+            name = check.library
+            if name in checks:
+                raise PluginError(f"two plugins offer a self-check of {name!r}: {plugin_of[name]} and {plugin}")
+            checks[name], plugin_of[name] = check, plugin
+    return sorted(checks.values(), key=lambda check: check.library.lower())
+
+
+def main(library: str) -> None:
+    """Check a library in this process, and print the status and the details."""
+    try:
+        result = _checked(library)
+    except (AssertionError, DebiasError) as error:
+        result = "failed", str(error)
+    except (Exception, SystemExit) as error:  # a library that cannot be imported or trained may raise any error
+        result = "failed", f"{type(error).__name__}: {error}"
+    print(_MARK + json.dumps(result))
+
+
+def _installed(check: SelfCheck) -> str | None:
+    try:
+        return version(check.distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _checked_apart(library: str) -> tuple[str, str]:
+    """Return status and details of a check in a process of its own."""
+    words = command("from debias.testing.self_check import main; main(sys.argv[1])", library)
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        return "failed", f"the check did not end within {SECONDS:.0f} s"
+    printed, mark, result = done.stdout.rpartition(_MARK)
+    if not mark:
+        last = (done.stderr or printed).strip().splitlines()[-1:] or ["it printed nothing"]
+        return "failed", f"the process ended with exit code {done.returncode}: {last[0]}"
+    status, details = json.loads(result.splitlines()[0])  # a library may print more when the process ends
+    return status, details
+
+
+def _checked(library: str) -> tuple[str, str]:
+    import numpy as np
+
+    import debias
+    from debias.testing.adapters import check_adapter
+
+    (check,) = (each for each in offered() if each.library == library)
+    assert callable(check.train)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, N_COLUMNS))
+    y = X[:, 0] + np.abs(X[:, 1]) + 0.1 * rng.normal(size=N_ROWS)
+    trained = check.train(X, y)
+    model, X_trained, y_trained = trained if isinstance(trained, tuple) else (trained, X, y)
+    answered = check_adapter(model, X_trained, y_trained)
+    compared = [text for hook, text in _CHECKED.items() if hook in answered]
+    if "debias_extract" in answered and "debias_in_bag" not in answered:
+        try:
+            debias.score(model, X_trained, y_trained)
+        except debias.ProvenanceError:
+            compared.append("training rows are recognised")
+    return "ok", ", ".join(compared)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,13 @@
+"""Where the documentation of this version is, for the links that scikit-learn shows in notebooks."""
+
+from __future__ import annotations
+
+from importlib.metadata import metadata
+
+import debias
+
+
+def page(path: str) -> str:
+    """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`."""
+    addresses = dict(entry.split(", ", 1) for entry in metadata("debias-trees").get_all("Project-URL") or ())
+    return f"{addresses['Documentation']}/{debias.__version__}/{path}"
