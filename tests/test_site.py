@@ -81,3 +81,9 @@ def test_the_picture_of_the_readme_can_be_drawn_again(tmp_path):
     names = runpy.run_path(str(DOCS / "pictures/noise.py"))
     names["main"](tmp_path / "noise.svg")
     assert (tmp_path / "noise.svg").read_text().count("<path") > 50
+
+
+def test_the_pictures_over_folds_and_time_can_be_drawn_again(tmp_path):
+    runpy.run_path(str(DOCS / "pictures/over_time.py"))["main"](tmp_path)
+    for name in ("folds.svg", "history.svg"):
+        assert (tmp_path / name).read_text().count("<path") > 30  # letters, points and lines
