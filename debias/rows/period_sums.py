@@ -83,31 +83,6 @@ class PeriodSums(NodeSums):
         self._variances = np.zeros((5, self.ensemble.n_features))
         self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
 
-    @classmethod
-    def from_state(cls, model: Any, state: Mapping[str, NDArray[Any]], *, n_jobs: int | None = None) -> PeriodSums:
-        """Return the sums whose :meth:`state` was kept.
-
-        Parameters
-        ----------
-        model : estimator, Booster or TreeEnsemble
-            The model whose sums these are. A TreeEnsemble, or :meth:`empty` of sums at hand, takes less time.
-        state : dict of str to array
-        n_jobs : int, optional
-            As for the class.
-
-        Returns
-        -------
-        PeriodSums
-
-        Raises
-        ------
-        RowsError
-            The state is of other trees.
-        """
-        sums = cls(model, n_jobs=n_jobs)
-        sums.merge(state)
-        return sums
-
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
         trees, counter = np.arange(self.ensemble.n_trees), self._counter_for(rows)

@@ -228,6 +228,7 @@ def test_training_weights_are_told_by_sample_weight(name):
         prove_folds(folds_of(models[::-1], X, y, splits), X, y, sample_weight=weight)
 
 
+@pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")  # its values do
 @pytest.mark.parametrize("model", ["forest", "xgboost"])
 def test_an_encoder_with_cross_fitting_is_no_reason_to_refuse(model):
     """TargetEncoder gives the training rows other values in training than later."""

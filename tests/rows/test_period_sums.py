@@ -136,7 +136,8 @@ def test_a_state_holds_everything(case):
     sums = summed(model, X, y, np.linspace(0, 2, len(y)))
     sums.refuse_training_rows("held-out", WarningLogOnce(quiet=True))
     state = {name: array.copy() for name, array in sums.state().items()}
-    again = PeriodSums.from_state(sums.ensemble, state)
+    again = sums.empty()
+    again.merge(state)
     assert (again.n == sums.n).all()
     assert (again.residual == sums.residual).all()
     assert (again.variances()[0] == sums.variances()[0]).all()
