@@ -19,6 +19,7 @@ from debias.rows.request import whole_seed
 from debias.significance import fold_evidence
 from debias.significance.procedure import Procedure
 from debias.text import counted, listed
+from debias.trees.ensemble import STOPPED_EARLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -215,7 +216,7 @@ def _together(
         n_train=tuple(None if fold.train is None else int(np.unique(fold.train).size) for fold in folds),
         standard_error=error,
         no_error_because=no_error_because,
-        notes=(*notes, *_notes(folds)),
+        notes=(*notes, *_notes(folds, audits)),
         **combined,
     )
 
@@ -240,9 +241,11 @@ def _standard_error(
     )
 
 
-def _notes(folds: list[Fold]) -> tuple[str, ...]:
+def _notes(folds: list[Fold], audits: dict[str, Audit]) -> tuple[str, ...]:
     """Return what a reader must know about the folds."""
     notes = [note for fold in folds for note in fold.notes]
+    if not notes and any(STOPPED_EARLY in audit.warnings for audit in audits.values()):
+        notes.append(STOPPED_EARLY)  # otherwise a library has said which rows these were
     if any(fold.train is None for fold in folds):
         notes.append("the training rows of folds are not known: they are taken to be all rows that are not held out")
     return tuple(dict.fromkeys(notes))

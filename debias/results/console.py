@@ -94,7 +94,7 @@ def print_folds(console: Console, audit: FoldsAudit) -> None:
     from rich.table import Table
 
     sentences, frame = audit.summary(), audit.table.iloc[:MOST_DRAWN]
-    n_before = 1 + (sentences.index(fold_sentences.headline(audit)) if audit.tested else 0)
+    n_before = 1 + (sentences.index(fold_sentences.headline(audit)) if audit.tested else len(audit.notes))
     for line in sentences[:n_before]:
         console.print(_plain(line))
     written = {name: cells(name, frame[name]) for name in OF_FOLDS if audit.tested or name not in TESTED}

@@ -32,10 +32,11 @@ ERROR_RATE = {
 
 def summary(audit: FoldsAudit) -> list[str]:
     """Return the sentences of ``FoldsAudit.summary``."""
+    notes = [_sentence(note) for note in audit.notes]
     if not audit.tested:
-        return [f"No feature was tested: {audit.untested_because}.", *_ranks(audit), *_error(audit), *_rows(audit)]
-    known_first = [*(_sentence(note) for note in audit.notes), *_untested(audit)]
-    lines = [*known_first, headline(audit), *_agreement(audit), *_ranks(audit)]
+        untested = f"No feature was tested: {audit.untested_because}."
+        return [*notes, untested, *_ranks(audit), *_error(audit), *_rows(audit)]
+    lines = [*notes, *_untested(audit), headline(audit), *_agreement(audit), *_ranks(audit)]
     return [*lines, test_summary(audit), *_error(audit), *_rows(audit)]
 
 

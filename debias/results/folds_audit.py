@@ -210,7 +210,8 @@ class FoldsAudit:
         for name, audit in self.audits.items():
             for text in audit.warnings:
                 folds_of.setdefault(text, []).append(name)
-        return (*self.notes, *(fold_sentences.about(folds, text, len(self.audits)) for text, folds in folds_of.items()))
+        of_audits = (fold_sentences.about(folds, text, len(self.audits)) for text, folds in folds_of.items())
+        return tuple(dict.fromkeys((*self.notes, *of_audits)))
 
     @property
     def _told(self) -> NDArray[np.float64]:

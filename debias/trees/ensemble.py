@@ -61,6 +61,11 @@ OTHER_ARRAYS: dict[str, Any] = {
 
 
 PLAIN_MEANS = "leaves have no training weights, so that values of inner nodes are plain means of the leaves below"
+STOPPED_EARLY = (
+    "the number of trees was chosen by the loss on rows that the model does not store (early stopping); if these are "
+    "the rows that are scored, scores are too high on average, also those of noise"
+)
+"""Note of a boosted model for which an adapter finds this."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

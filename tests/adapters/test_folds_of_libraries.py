@@ -1,6 +1,9 @@
 """Containers of libraries with the models of a cross-validation, against audits of each model by hand."""
 
+import warnings
+
 import lightgbm
+import numpy as np
 import pandas as pd
 import pytest
 import xgboost
@@ -9,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
 
 import debias
+from debias.trees.ensemble import STOPPED_EARLY
 from support import simulated
 from support.versions import at_least
 
@@ -58,6 +62,37 @@ def test_boosters_that_were_stopped_by_their_test_rows_are_said_to_be_tuned(data
     audit = debias.audit_folds(results, *data, SPLITS, **SETTINGS)
     assert "LightGBM chose the number of trees by the loss on the test rows" in audit.notes[0]
     assert audit.audits["fold 0"].main.settings["n_trees"] == results["cvbooster"].best_iteration
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", pytest.param("catboost", marks=pytest.mark.integration)])
+def test_models_that_were_stopped_early_are_said_so_first(data, library):
+    """A model does not store the rows of ``eval_set``: they may be the test rows."""
+    X, y = (np.asarray(values) for values in data)
+    audit = debias.audit_folds([stopped(library, X, y, *rows) for rows in SPLITS], X, y, SPLITS, **SETTINGS)
+    assert audit.notes == (STOPPED_EARLY,)
+    assert "does not store (early stopping)" in audit.summary()[0]
+    assert audit.warnings.count(STOPPED_EARLY) == 1
+    tested = debias.audit_folds([stopped(library, X, y, *rows) for rows in SPLITS], X, y, SPLITS, n_permutations=20)
+    assert "does not store (early stopping)" in tested.summary()[0]
+    never = debias.audit_folds([stopped(library, X, y, *rows, rounds=3) for rows in SPLITS], X, y, SPLITS, **SETTINGS)
+    assert (STOPPED_EARLY in never.notes) == (library != "catboost")  # the others do not tell
+
+
+def stopped(library, X, y, train, test, rounds=200):
+    """Return a model that the test rows stopped, if it has many rounds."""
+    sides = (X[train], y[train]), (X[test], y[test])
+    if library == "catboost":
+        catboost = pytest.importorskip("catboost")
+        model = catboost.CatBoostRegressor(iterations=rounds, learning_rate=0.3, verbose=0, allow_writing_files=False)
+        return model.fit(*sides[0], eval_set=sides[1], early_stopping_rounds=5)
+    if library == "xgboost":
+        model = xgboost.XGBRegressor(n_estimators=rounds, max_depth=3, early_stopping_rounds=5, n_jobs=1)
+        return model.fit(*sides[0], eval_set=[sides[1]], verbose=False)
+    model = lightgbm.LGBMRegressor(n_estimators=rounds, num_leaves=4, n_jobs=1, verbose=-1)
+    callbacks = [lightgbm.early_stopping(5, verbose=False)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # LightGBM 4.7 renames eval_set; 4.6 knows no other name
+        return model.fit(*sides[0], eval_set=[sides[1]], callbacks=callbacks)
 
 
 def test_an_empty_cvbooster_is_refused(data):

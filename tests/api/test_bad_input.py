@@ -405,8 +405,9 @@ def test_early_stopping_is_noted(data, models):
     model.fit(X[:150], y[:150], eval_set=[(X[150:200], y[150:200])], verbose=False)
     scores = debias.score(model, X[200:], y[200:])
     assert scores.settings["n_trees"] == model.best_iteration + 1
-    assert "early stopping: scores are of the first" in scores.warnings[0]
-    assert "all its" in debias.score(model.get_booster(), X[200:], y[200:]).warnings[0]
+    assert "chosen by the loss on rows that the model does not store" in scores.warnings[0]
+    assert "early stopping: scores are of the first" in scores.warnings[1]
+    assert "all its" in debias.score(model.get_booster(), X[200:], y[200:]).warnings[1]
 
 
 def test_warnings_travel_with_the_scores(fitted, fresh):

@@ -13,7 +13,7 @@ import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias_adapters import CATBOOST
 from debias_adapters.catboost import refit
@@ -239,8 +239,14 @@ def _ensemble(model: Any, encoding: Encoding | None) -> TreeEnsemble:
         source=_source(model),
         version=sys.modules["catboost"].__version__,
         tested_versions=CATBOOST,
+        notes=(STOPPED_EARLY,) if _was_stopped(model, settings) else (),
         **splits,
     )
+
+
+def _was_stopped(model: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether rows of ``eval_set`` chose the number of trees. Without ``use_best_model`` they need not."""
+    return model.get_best_iteration() is not None and model.tree_count_ < settings.get("iterations", 0)
 
 
 def _summed_up(

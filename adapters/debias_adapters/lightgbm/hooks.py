@@ -17,7 +17,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import LIGHTGBM
@@ -110,7 +110,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         gain=trees.gain,
         cover=None if leaves_changed else trees.count.astype(np.float64),
         count=None if leaves_changed else trees.count,
-        notes=((changed_leaves.NOTE,) if leaves_changed else ()) + objective.notes,
+        notes=_notes(model, leaves_changed) + objective.notes,
         trees_a_round=text.n_outputs,
         uniform_rows=all(text.settings.get(f"{name}_bagging_fraction", "1") == "1" for name in ("pos", "neg")),
         **trees.category_arrays(),
@@ -259,6 +259,11 @@ def _booster(model: Any) -> Any:
 
 def _source(model: Any) -> str:
     return f"LightGBM {type(model).__name__}"
+
+
+def _notes(model: Any, leaves_changed: bool) -> tuple[str, ...]:
+    stopped = _booster(model).best_iteration > 0  # a text file does not keep it
+    return ((changed_leaves.NOTE,) if leaves_changed else ()) + ((STOPPED_EARLY,) if stopped else ())
 
 
 def _is_forest(booster: Any) -> bool:

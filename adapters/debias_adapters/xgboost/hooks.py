@@ -10,7 +10,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import XGBOOST
 from debias_adapters.xgboost import files, reading, refit
@@ -225,14 +225,18 @@ def _n_rounds(model: Any, booster: Any) -> int:
 def _notes(model: Any, booster: Any) -> tuple[str, ...]:
     best_iteration = booster.attr("best_iteration")
     n_used, n_rounds = _n_rounds(model, booster), int(booster.num_boosted_rounds())
-    if best_iteration is None or n_rounds == int(best_iteration) + 1:
+    if best_iteration is None:
         return ()
+    if n_rounds == int(best_iteration) + 1:
+        return (STOPPED_EARLY,)
     if n_used < n_rounds:
         return (
+            STOPPED_EARLY,
             f"early stopping: scores are of the first {n_used} of {n_rounds} rounds, as predictions are; the reported "
             "importance is of all rounds",
         )
     return (
+        STOPPED_EARLY,
         f"early stopping: this Booster predicts with all its {n_rounds} rounds, so all are scored; the best was round "
         f"{int(best_iteration) + 1} (slice the Booster to score that)",
     )
