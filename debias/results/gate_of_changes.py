@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """A reason names at most this many features."""
+AHEAD = timedelta(days=1)
+"""A period may begin this much after now, because the clocks of machines and the zones of dates differ."""
 
 
-def check(changes: Changes, policy: Any) -> Gate:
+def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     """Check what changed in a history against a policy.
 
     Parameters
     ----------
     changes : Changes
     policy : HistoryPolicy, mapping of rules, or path of a TOML file
+    now : datetime, optional
+        The time that the age of the last period is measured at, with a zone; by default the present.
 
     Returns
     -------
@@ -43,7 +48,8 @@ def check(changes: Changes, policy: Any) -> Gate:
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status == "failed"), None)
     others = [_unless_too_few(result, too_few) for result in _others(changes, rules)]
-    return Gate((*enough, *others), (), tuple(_warnings(changes, rules)))
+    of_age = [] if rules.max_age_days is None else [_age(changes.recent.last, rules.max_age_days, now)]
+    return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
 
 
 def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
@@ -58,6 +64,33 @@ def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
             required = f"{'and' if number >= limit else 'but'} the policy requires {limit:,}"
             reason = f"{counted(number, noun)} {where}, {required}"
             yield Result(rule, _status(number >= limit), f"{number:,}", f">= {limit:,}", reason)
+
+
+def _age(last: str | None, limit: float, now: datetime | None) -> Result:
+    """Check how old the last period is."""
+    rule, allowed = "max_age_days", f"<= {limit:g}"
+    if last is None:
+        return Result(rule, "failed", "none", allowed, "there is no period")
+    begin = _date(last)
+    if begin is None:
+        reason = f"the last period is {shown(last)}, which is not a date or time, so it has no age"
+        return Result(rule, "failed", "none", allowed, reason)
+    now = datetime.now(UTC) if now is None else now
+    if begin.tzinfo is None:
+        now = now.astimezone().replace(tzinfo=None)  # local time
+    age = now - begin
+    if age < -AHEAD:
+        return Result(rule, "failed", "in the future", allowed, f"the last period is {last}: correct its date")
+    days = max(age / timedelta(days=1), 0.0)
+    return Result(rule, _status(days <= limit), f"{days:.2f}", allowed, f"the last period is {last}")
+
+
+def _date(period: str) -> datetime | None:
+    """Return the time of a period; None for a label or a number, also one that looks like 20261123."""
+    try:
+        return None if period.isdecimal() else datetime.fromisoformat(period)
+    except ValueError:
+        return None
 
 
 def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:

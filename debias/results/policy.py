@@ -6,6 +6,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -156,6 +157,9 @@ class HistoryPolicy:
     min_rows : int
         Smallest number of rows in the recent window. With fewer rows or periods these rules fail, and other rules that
         would pass are not judged.
+    max_age_days : float
+        Largest age of the last period in days, so that a job that no longer adds periods is noticed. The age counts
+        from the time of the period, which for a date is its midnight. Times without a zone are local times.
 
     Raises
     ------
@@ -169,6 +173,7 @@ class HistoryPolicy:
     min_periods: int | None = None
     min_reference_periods: int | None = None
     min_rows: int | None = None
+    max_age_days: float | None = None
 
     def __post_init__(self) -> None:
         limits = _limits(self, RULES_OF_HISTORY)
@@ -180,6 +185,9 @@ class HistoryPolicy:
         for name in ("min_periods", "min_reference_periods", "min_rows"):
             if name in limits:
                 _refuse_no_count(name, limits[name])
+        age = self.max_age_days
+        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age < inf):
+            raise PolicyError(f"max_age_days must be a number of days above 0, not {age!r}")
 
     @classmethod
     def of(cls, policy: HistoryPolicy | Mapping[str, Any] | str | Path) -> HistoryPolicy:

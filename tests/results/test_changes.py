@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import re
+import time
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from debias import Changes, PolicyError
 from debias.results.changes import WindowOfPeriods
+from debias.results.gate_of_changes import check
 from debias.results.policy import HistoryPolicy, Policy
 
 NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
@@ -241,6 +244,59 @@ def test_too_few_rows_or_periods_fail_and_leave_others_unjudged():
     assert gate.results[3].reason.startswith("too few to judge: 1 period")
 
 
+@pytest.fixture
+def zone(monkeypatch):
+    """Return a function that sets the local time zone of this process for the test."""
+    if not hasattr(time, "tzset"):
+        pytest.skip("the time zone of a process cannot be set on Windows")
+
+    def set_to(name):
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_to
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("last", "limit", "result"),
+    [
+        ("2026-11-22", 2, ("passed", "1.50")),
+        ("2026-11-22", 1.4, ("failed", "1.50")),
+        ("2026-11-23T11:00:00", 1, ("passed", "0.04")),
+        ("2026-11-23T20:00:00", 1, ("passed", "0.00")),  # a machine in another zone
+        ("2026-11-24T13:00:00", 9, ("failed", "in the future")),
+        ("2026-11-21T12:00:00Z", 2, ("passed", "2.00")),
+        ("2026-11-21T11:00:00Z", 2, ("failed", "2.04")),
+        ("week 47", 9, ("failed", "none")),
+        ("20261123", 9, ("failed", "none")),
+        (None, 9, ("failed", "none")),
+    ],
+)
+def test_a_history_that_nobody_adds_to_fails(last, limit, result, zone):
+    zone("UTC")
+    noon = datetime(2026, 11, 23, 12, tzinfo=UTC)
+    recent = WindowOfPeriods("2026-11-01", last, 3, 200)
+    of_age, *others = check(changes(recent=recent), {"max_age_days": limit}, noon).results
+    assert (of_age.status, of_age.value) == result
+    assert not others
+
+
+def test_times_without_a_zone_are_local(zone):
+    zone("Asia/Tokyo")
+    recent = WindowOfPeriods("2026-11-23", "2026-11-23", 1, 9)
+    at = datetime(2026, 11, 23, 3, tzinfo=UTC)  # noon in Tokyo
+    assert check(changes(recent=recent), {"max_age_days": 1}, at).results[0].value == "0.50"
+
+
+def test_the_age_is_that_of_today():
+    recent = WindowOfPeriods("2026-01-01", "2026-01-02", 2, 9)
+    assert statuses(changes(recent=recent), {"max_age_days": 9})["max_age_days"][0] == "failed"
+    today = WindowOfPeriods("2026-01-01", datetime.now(UTC).isoformat(), 2, 9)
+    assert statuses(changes(recent=today), {"max_age_days": 0.5}) == {"max_age_days": ("passed", "0.00")}
+
+
 def test_what_cannot_be_judged_fails_with_the_reason():
     gate = nothing().check({"must_not_fade": "all", "must_not_shift": ["age"], "max_shift": 1})
     assert [result.status for result in gate.results] == ["failed"] * 3
@@ -280,6 +336,9 @@ def test_the_gate_has_all_its_outputs():
         ({"max_shift": 3}, "effect size from 0 to 2"),
         ({"min_periods": 1.5}, "whole number"),
         ({"min_periods": None}, "is None"),
+        ({"max_age_days": 0}, "number of days above 0"),
+        ({"max_age_days": "2d"}, "number of days above 0"),
+        ({"max_age_days": float("inf")}, "number of days above 0"),
     ],
 )
 def test_wrong_policies(policy, message):
