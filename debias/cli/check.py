@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.gate import errors_in, exit_unless_passed, report
+from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
 from debias.cli.options import Command, input_options
 from debias.cli.output import check_files, errors, warn
 from debias.progress import shown
@@ -41,14 +41,7 @@ if TYPE_CHECKING:
 @click.option(
     "--html", "html_file", type=click.Path(dir_okay=False, writable=True), help="Write a report to this file."
 )
-@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file.")
-@click.option(
-    "--summary",
-    envvar="GITHUB_STEP_SUMMARY",
-    show_envvar=True,
-    type=click.Path(dir_okay=False, writable=True),
-    help="Append Markdown to this file.",
-)
+@with_files_of_gate
 def command(
     source: Source,
     form: str,

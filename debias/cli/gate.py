@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,25 @@ from debias.cli.output import GATE_FAILED, terminal, write
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate
+
+
+FILES = (
+    click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file."),
+    click.option(
+        "--summary",
+        envvar="GITHUB_STEP_SUMMARY",
+        show_envvar=True,
+        type=click.Path(dir_okay=False, writable=True),
+        help="Append Markdown to this file.",
+    ),
+)
+
+
+def with_files_of_gate(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for the files that :func:`report` writes."""
+    for option in reversed(FILES):
+        function = option(function)
+    return function
 
 
 def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from debias.cli.gate import errors_in, exit_unless_passed, report
+from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
 from debias.cli.inputs import Source
 from debias.cli.options import Command, format_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
@@ -185,14 +185,7 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the changes to this file."
 )
-@click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file.")
-@click.option(
-    "--summary",
-    envvar="GITHUB_STEP_SUMMARY",
-    show_envvar=True,
-    type=click.Path(dir_okay=False, writable=True),
-    help="Append Markdown to this file.",
-)
+@with_files_of_gate
 @format_option
 def check(
     history: str,
