@@ -11,8 +11,8 @@
 - ``versions``: write docs/versions.md from what the sessions above recorded.
 
 Each session installs the wheel, as users do, and runs the default tests and those of further libraries. Arguments after
-``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. A session whose Python is not
-installed is skipped.
+``--`` replace the tests: ``-s floors -- tests/adapters``; nothing is recorded then. ``-s sdist -- FILE`` takes that
+file and builds none. A session whose Python is not installed is skipped.
 """
 
 import os
@@ -138,9 +138,11 @@ def installed_wheel(session: nox.Session) -> None:
 
 @nox.session(python="3.11", venv_params=SEEDED)
 def sdist(session: nox.Session) -> None:
-    """Use and test what pip builds of the source distribution, where there is no checkout."""
-    folder = Path(session.create_tmp()).resolve() / "dist"
-    (made,) = built_files(session, ROOT, folder, "--sdist")
+    """Use and test what pip builds of the source distribution, or of the file after ``--``; there is no checkout."""
+    if session.posargs:
+        (made,) = (Path(each).resolve() for each in session.posargs)
+    else:
+        (made,) = built_files(session, ROOT, Path(session.create_tmp()).resolve() / "dist", "--sdist")
     use_apart(session, made)
 
 
