@@ -25,13 +25,15 @@ def publish(site: Path, version: str, pages: Path) -> None:
     if not (site / "index.html").exists():
         sys.exit(f"{site} is not a built site: it has no index.html")
     shutil.rmtree(pages / name, ignore_errors=True)
-    shutil.copytree(site, pages / name)
+    # Nothing that begins with a dot is a page: Sphinx may keep its own files, with paths of the machine, in .doctrees.
+    shutil.copytree(site, pages / name, ignore=shutil.ignore_patterns(".*"))
     (pages / ".nojekyll").touch()  # folders that begin with _ are published too
     folders = sorted(
         (path.name for path in pages.iterdir() if (path / "index.html").exists()), key=_order, reverse=True
     )
     newest = next((folder for folder in folders if _is_release(folder)), folders[0])
-    # The pages of all versions but the preferred one show a banner that leads to it.
+    # The pages of all versions but the preferred one show a banner that leads to it. The theme compares the preferred
+    # version with the one that conf.py names, and therefore conf.py never names a release in the pages of dev.
     entries = [
         {
             "name": _label(folder, newest),
