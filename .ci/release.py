@@ -1,28 +1,39 @@
-"""Checks and notes of a release: ``python .ci/release.py check|notes v0.1.0``, ``... files v0.1.0 dist``.
+"""Checks and notes of a release: ``python .ci/release.py check|notes v0.1.0``, ``files v0.1.0 dist``, or ``between``.
 
 - ``check``: the tag, ``debias/_version.py``, CITATION.cff, docs/cite.md and CHANGELOG.md agree.
-- ``files``: a folder has the source distribution and a wheel for each system, all of this version.
+- ``files``: a folder has the source distribution and a wheel for each system, all of this version, and nothing else.
 - ``notes``: print the section of CHANGELOG.md, for the page of the release.
+- ``between``: on main, after a release: the version ends with .dev0, and CHANGELOG.md has an open section for it.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SYSTEMS = ("manylinux", "musllinux", "macosx", "win_amd64")
+SYSTEMS = {
+    "manylinux, x86-64": r"manylinux\S*_x86_64",
+    "manylinux, ARM": r"manylinux\S*_aarch64",
+    "musllinux, x86-64": r"musllinux\S*_x86_64",
+    "musllinux, ARM": r"musllinux\S*_aarch64",
+    "macOS, ARM": r"macosx\S*_arm64",
+    "macOS, Intel": r"macosx\S*_x86_64",
+    "Windows, x86-64": r"win_amd64",
+}
+"""What the jobs of wheels.yml build, with what the name of the wheel has for it."""
 
 
 def check(tag: str) -> None:
     """Exit with what is wrong if a file names another version than the tag."""
     version = version_of(tag)
-    named = re.search(r'__version__ = "(.+)"', (ROOT / "debias" / "_version.py").read_text(encoding="utf-8"))
+    named = named_version()
     cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", citation(), flags=re.M)
     wrong = []
-    if named is None or named[1] != version:
-        wrong.append(f"debias/_version.py has {None if named is None else named[1]}")
+    if named != version:
+        wrong.append(f"debias/_version.py has {named}")
     if cited is None or cited[1] != version:
         wrong.append(f"CITATION.cff has {None if cited is None else cited[1]}")
     entry = (ROOT / "docs" / "cite.md").read_text(encoding="utf-8")
@@ -41,27 +52,56 @@ def check(tag: str) -> None:
 
 
 def files(tag: str, folder: str) -> None:
-    """Exit with what is missing, or of another version, in the folder of what is published."""
-    version, names = version_of(tag), sorted(path.name for path in Path(folder).iterdir())
+    """Exit with what is missing, or too much, in the folder of what is published; print names and digests."""
+    version, paths = version_of(tag), sorted(Path(folder).iterdir())
     beginning = f"debias_trees-{version}"
-    of_version = re.compile(rf"{re.escape(beginning)}(-|\.tar)")
-    wrong = [f"{name} is not of version {version}" for name in names if not of_version.match(name)]
-    if f"{beginning}.tar.gz" not in names:
-        wrong.append("no source distribution")
-    wheels = [name for name in names if name.endswith(".whl")]
-    wrong += [f"no wheel for {system}" for system in SYSTEMS if not any(system in name for name in wheels)]
+    expected = {"the source distribution": re.escape(f"{beginning}.tar.gz")}
+    for system, platform in SYSTEMS.items():
+        expected[f"a wheel for {system}"] = re.escape(f"{beginning}-cp311-abi3-") + platform + r"\.whl"
+    wrong, known = [], set()
+    for what, pattern in expected.items():
+        found = [path.name for path in paths if re.fullmatch(pattern, path.name)]
+        known.update(found)
+        if len(found) != 1:
+            wrong.append(f"{what}: {len(found)} files instead of 1")
+    wrong += [f"{path.name} is no file of version {version}" for path in paths if path.name not in known]
     if wrong:
         sys.exit(f"{folder}: {'; '.join(wrong)}")
-    print("\n".join(names))
+    for path in paths:
+        print(sha256(path.read_bytes()).hexdigest(), path.name)
 
 
 def notes(tag: str) -> None:
-    """Print the section of the changelog."""
+    """Print the section of the changelog, and the addresses of its links, which stand at the end of the file."""
     version = re.escape(version_of(tag))
-    section = re.search(rf"^## {version}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog(), flags=re.M | re.S)
+    section = re.search(rf"^## {version}(?= |$)[^\n]*\n(.*?)(?=^## |\Z)", changelog(), flags=re.M | re.S)
     if section is None:
         sys.exit(f"CHANGELOG.md has no section {version_of(tag)}")
-    print(section[1].strip())
+    text = re.sub(LINK, "", section[1], flags=re.M).strip()
+    links = [found[0] for found in re.finditer(LINK, changelog(), flags=re.M) if f"[{found[1]}]" in text]
+    print("\n\n".join([text, *(["\n".join(links)] if links else [])]))
+
+
+LINK = r"^\[([^\]\n]+)\]: \S+$"
+"""A line with the address of a link: ``[docs/files.md]: https://...``."""
+
+
+def between() -> None:
+    """Exit with what is wrong if main has the version of a release, or no section for what comes next."""
+    named = named_version()
+    found = re.fullmatch(r"(\d+\.\d+\.\d+)(?:(?:a|b|rc)\d+)?\.dev\d+", named or "")
+    if found is None:
+        sys.exit(f"debias/_version.py has {named}: between releases it ends with .dev0, such as 0.2.0.dev0")
+    first = re.search(r"^## (.+)$", changelog(), flags=re.M)
+    if first is None or first[1] != f"{found[1]} (unreleased)":
+        sys.exit(f"the first section of CHANGELOG.md is not '## {found[1]} (unreleased)'")
+    print(f"{named}: the changelog is open for {found[1]}")
+
+
+def named_version() -> str | None:
+    """Return the version that debias/_version.py has."""
+    found = re.search(r'__version__ = "(.+)"', (ROOT / "debias" / "_version.py").read_text(encoding="utf-8"))
+    return None if found is None else found[1]
 
 
 def version_of(tag: str) -> str:
@@ -83,7 +123,14 @@ def citation() -> str:
 
 
 if __name__ == "__main__":
-    commands = {"check": check, "files": files, "notes": notes}
-    if len(sys.argv) < 3 or sys.argv[1] not in commands or len(sys.argv) != (4 if sys.argv[1] == "files" else 3):
-        sys.exit(__doc__)
-    commands[sys.argv[1]](*sys.argv[2:])
+    match sys.argv[1:]:
+        case ["check", its_tag]:
+            check(its_tag)
+        case ["files", its_tag, its_folder]:
+            files(its_tag, its_folder)
+        case ["notes", its_tag]:
+            notes(its_tag)
+        case ["between"]:
+            between()
+        case _:
+            sys.exit(__doc__)
