@@ -4,6 +4,7 @@ import warnings
 
 warnings.filterwarnings("ignore", message="The set_[a-z]* function will be deprecated")  # of matplotlib, in shap
 
+import html  # noqa: E402
 import os  # noqa: E402
 import tomllib  # noqa: E402
 from pathlib import Path  # noqa: E402
@@ -13,7 +14,10 @@ import debias  # noqa: E402
 project = "debias"
 author = "The debias developers"
 copyright = "The debias developers, BSD-3-Clause"  # noqa: A001 - Sphinx's name for it
-version = release = debias.__version__
+folder = os.environ.get("DEBIAS_SITE_VERSION", "dev").removeprefix("v")
+"""Folder of this version on the site: "dev", or the version of a release."""
+# The theme shows a banner on pages whose version is not that of the newest release, which main may still name.
+version = release = debias.__version__ if folder != "dev" or "dev" in debias.__version__ else "dev"
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -24,8 +28,6 @@ extensions = [
     "sphinxext.opengraph",
 ]
 SITE = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
-folder = os.environ.get("DEBIAS_SITE_VERSION", "dev").removeprefix("v")
-"""Folder of this version on the site: "dev", or the version of a release."""
 exclude_patterns = ["examples", "_templates", "gallery/**/*.py"]
 templates_path = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -78,12 +80,36 @@ RECIPES = ("mlflow", "selector", "large-data", "spark", "shell")
 """Pages of parts that may or may not be there; they go under Recipes."""
 
 
+def description_of(doctree):
+    """Return what a page says that it estimates, from the table that it begins with; None if there is no such table."""
+    from docutils import nodes
+
+    table = next(iter(doctree.findall(nodes.table)), None)
+    if table is None:
+        return None
+    rows = [[cell.astext() for cell in row.findall(nodes.entry)] for row in table.findall(nodes.row)]
+    names = rows[0][1:]
+    for what, *cells in rows:
+        if what == "Estimates":
+            named = zip(names, cells, strict=True)
+            return ". ".join(f"{name} estimates {cell}" if name else f"Estimates {cell}" for name, cell in named) + "."
+    return None
+
+
 def setup(app):
-    """Put recipes that are there into the table of contents."""
+    """Put recipes that are there into the table of contents, and sentences into the previews of links."""
 
     def list_recipes(app, page, source):
         if page == "index":
             there = [name for name in RECIPES if name in app.project.docnames]
             source[0] = source[0].replace("\ngate\n", "\n".join(["", "gate", *there, ""]), 1)
 
+    def describe(app, page, template, context, doctree):
+        """Describe pages that begin with a table; the preview would begin with its empty cells."""
+        described = doctree is not None and description_of(doctree)
+        if described:
+            context["meta"] = (context["meta"] or {}) | {"og:description": html.escape(described)}
+            context["metatags"] += f'<meta name="description" content="{html.escape(described)}" />\n'
+
     app.connect("source-read", list_recipes)
+    app.connect("html-page-context", describe, priority=400)  # before sphinxext.opengraph
