@@ -1,5 +1,7 @@
 """Tests of what docs/versions.md says, and that the warning about versions says the same."""
 
+from pathlib import Path
+
 import pytest
 
 from debias.trees.tested_versions import major_minor
@@ -24,9 +26,10 @@ def test_nothing_failed_in_any_session(record):
     assert record["tests"]["passed"] > 6000
     assert set(record["tests"]) <= {"passed", "skipped"}
     capabilities = {family: set(outcomes) for family, outcomes in record["families"].items()}
-    assert not versions_table.ADDED_SINCE & set(capabilities)
+    without = versions_table.ADDED_SINCE | versions_table.IN_NO_SESSION
+    assert not without & set(capabilities)
     for family, capability in support_table.read():
-        if family in versions_table.ADDED_SINCE:
+        if family in without:
             continue
         assert capability in capabilities[family]
         assert record["families"][family][capability] in ("yes", "no", "refused")
@@ -42,8 +45,35 @@ def test_the_floors_have_the_minimum_versions():
     (floors,) = [record for record in RECORDS if record["session"] == "floors"]
     forced = {"rich"}  # skore needs a later one
     for package, minimum in versions_table.requirements().items():
-        if package in forced:
+        if package in forced | versions_table.PACKAGES_ADDED_SINCE:
             continue
         found = [int(part) for part in floors["packages"][package].split(".") if part.isdigit()]
         wanted = [int(part) for part in minimum.split(".")]
         assert found[: len(wanted)] == wanted, package
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record["session"])
+def test_what_the_page_calls_added_since_is_in_no_record(record):
+    absent = versions_table.requirements().keys() - record["packages"].keys()
+    assert absent == versions_table.PACKAGES_ADDED_SINCE
+
+
+def test_the_page_says_what_has_no_record(monkeypatch):
+    page = versions_table.PAGE.read_text()
+    assert {record["session"] for record in RECORDS} <= set(versions_table.SESSIONS)
+    for session in versions_table.SESSIONS:
+        said = f"`{session}`" in page.partition("no record so far:")[2].partition("\n")[0]
+        assert said == (session not in {record["session"] for record in RECORDS}), session
+    assert ("*added since* marks" in page) == bool(versions_table.ADDED_SINCE | versions_table.PACKAGES_ADDED_SINCE)
+    monkeypatch.setattr(versions_table, "ADDED_SINCE", set())
+    monkeypatch.setattr(versions_table, "PACKAGES_ADDED_SINCE", set())
+    assert "*added since* marks" not in versions_table.page()
+
+
+def test_every_week_all_sessions_run():
+    workflow = Path(__file__).parents[1] / ".github" / "workflows" / "versions.yml"
+    if not workflow.exists():
+        pytest.skip("the workflows are in a checkout, not in the source distribution")
+    yaml = pytest.importorskip("yaml")
+    matrix = yaml.safe_load(workflow.read_text())["jobs"]["session"]["strategy"]["matrix"]
+    assert sorted(matrix["session"]) == sorted((*versions_table.SESSIONS, "old-files"))

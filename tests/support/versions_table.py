@@ -30,12 +30,27 @@ EXTRAS = (
     "catboost",
     "imbalanced-learn",
     "quantile-forest",
+    "ydf",
+    "treelite",
+    "flaml",
+    "scikit-survival",
     "files",
     "report",
     "mlflow",
     "skore",
 )
 """Extras of pyproject.toml whose packages the page lists, after those that debias always needs."""
+SESSIONS = (
+    "floors",
+    "released-2025-03",
+    "released-2025-10",
+    "released-2026-07",
+    "newest-3.11",
+    "newest-3.12",
+    "newest-3.13",
+    "newest-3.14",
+)
+"""Sessions of .ci/noxfile.py that write a record."""
 ADDED_SINCE = {
     "CatBoost",
     "YDF RandomForest",
@@ -43,15 +58,16 @@ ADDED_SINCE = {
     "YDF GradientBoostedTrees",
     "treelite",
     "FLAML AutoML",
-    "AutoGluon TabularPredictor",
     "RandomSurvivalForest",
     "ExtraSurvivalTrees",
     "SurvivalTree",
     "GradientBoostingSurvivalAnalysis",
-    "Spark ML random forest",
-    "Spark ML boosted trees",
 }
-"""Models of docs/support.md that were added after the sessions ran; the next run of all sessions empties this set."""
+"""Models of docs/support.md whose tests came after the sessions ran. Empty this set after all sessions ran again."""
+PACKAGES_ADDED_SINCE = {"ydf", "treelite", "flaml", "scikit-survival"}
+"""Packages that the records do not have for the same reason. Empty this set too."""
+IN_NO_SESSION = {"AutoGluon TabularPredictor", "Spark ML random forest", "Spark ML boosted trees"}
+"""Models that no session with a record installs: Spark needs Java, and AutoGluon has a session of its own."""
 
 
 def requirements() -> dict[str, str]:
@@ -114,6 +130,7 @@ def page() -> str:
             "# Versions",
             INTRODUCTION,
             _versions(ran),
+            *_without_record(ran),
             "## Families of models",
             FAMILIES,
             _families(ran),
@@ -127,13 +144,21 @@ def page() -> str:
 
 INTRODUCTION = """\
 The versions with which the tests ran. This page is written by `tests/support/versions_table.py` from what the sessions
-of `.ci/noxfile.py` recorded in `docs/results/versions/`; nothing in it was typed by hand. Each column is a session: a
-fresh environment with the wheel of debias and these versions. *floors* has the minimum version of every package, all
-together, except where another package needs a later one."""
+of `.ci/noxfile.py` recorded in `docs/results/versions/`. Each column is a session: a new environment with the wheel of
+debias and these versions. *floors* has the minimum version of every package, all together, except where another package
+needs a later one."""
+ADDED = """\
+The sessions ran before debias had all of its models and tests. *added since* marks packages and models whose tests came
+later. There is no record of older versions for these tests, nor for other tests that were written since. [What is
+supported](support.md) names the versions with which the models were last tested."""
+NEVER = """\
+No session has records of Spark and of AutoGluon: Spark needs Java, and AutoGluon needs older versions of pandas than
+the other tests (session `automl`)."""
 FAMILIES = """\
 The tests of [what is supported](support.md), for each family of models and each session. *all*: every capability was
 tested, and the outcome is the one of that page. Otherwise the cell names what is different: what a version cannot give
-is refused by debias, and the tests require that the error says why. The table below has the reasons."""
+is refused by debias, and the tests require that the error says why. The table below has the reasons. *no record*: see
+above."""
 NOT_APPLYING = """\
 Tests that were skipped because of a version, with the reason that the test gives: mostly what an older version lacks,
 and what a newer one does otherwise."""
@@ -150,7 +175,7 @@ Each session is one command. It needs [nox](https://nox.thea.codes) and [uv](htt
 of that session; a Python that is not installed is skipped.
 
 ```sh
-pip install nox uv
+pip install nox uv   # or, in a checkout: pip install --group versions
 nox -f .ci/noxfile.py --list
 nox -f .ci/noxfile.py -s floors
 nox -f .ci/noxfile.py -s newest-3.13
@@ -164,12 +189,19 @@ def _versions(records: list[dict[str, Any]]) -> str:
     sessions = [each["session"] for each in records]
     rows = [["Python", "3.11", *(each["python"] for each in records)]]
     for name, minimum in requirements().items():
-        rows.append([name, minimum, *(each["packages"][name] for each in records)])
+        rows.append([name, minimum, *(each["packages"].get(name, "added since") for each in records)])
     rows += [
         [f"tests {outcome}", "", *(f"{each['tests'].get(outcome, 0):,}" for each in records)]
         for outcome in ("passed", "failed", "skipped")
     ]
     return _table(["", "minimum", *sessions], rows)
+
+
+def _without_record(records: list[dict[str, Any]]) -> list[str]:
+    """Return paragraphs that say what the records do not cover."""
+    absent = [f"`{name}`" for name in SESSIONS if name not in {each["session"] for each in records}]
+    sessions = [f"Sessions that exist and have no record so far: {', '.join(absent)}."] if absent else []
+    return [*([ADDED] if ADDED_SINCE | PACKAGES_ADDED_SINCE else []), NEVER, *sessions]
 
 
 def _families(records: list[dict[str, Any]]) -> str:
@@ -186,7 +218,10 @@ def _families(records: list[dict[str, Any]]) -> str:
                 for capability, outcome in outcomes.items()
                 if found.get(capability) != outcome
             ]
-            cells.append("added since" if family in ADDED_SINCE else "; ".join(differing) or "all")
+            if family in IN_NO_SESSION:
+                cells.append("no record")
+            else:
+                cells.append("added since" if family in ADDED_SINCE else "; ".join(differing) or "all")
         rows.append([family, *cells])
     return _table(["model", *(each["session"] for each in records)], rows)
 
