@@ -1,4 +1,4 @@
-"""Tests of what a release runs: the checks of a tag and of files, the notes, and the versions of the site."""
+"""Tests of what a release runs: checks of a tag and of files, the notes, the workflows, the versions of the site."""
 
 import json
 import os
@@ -18,8 +18,14 @@ from debias.selection import DebiasedSelector
 from debias_plugins.oob_forest.forests import OOBForestRegressor
 
 CHECKOUT = Path(__file__).parents[1]
-SITE = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["urls"]["Documentation"]
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+SITE = PROJECT["project"]["urls"]["Documentation"]
+SOURCE = PROJECT["project"]["urls"]["Source"]
 TAG = f"v{debias.__version__}"
+WORKFLOWS = CHECKOUT / ".github" / "workflows"
+in_a_checkout = pytest.mark.skipif(
+    not WORKFLOWS.exists(), reason="the workflows are in a checkout, not in the source distribution"
+)
 
 
 @pytest.fixture
@@ -73,28 +79,124 @@ def test_a_name_that_is_no_tag(release):
             release[0]["check"](tag)
 
 
-def test_files_of_a_release(release, tmp_path, capsys):
-    names, _ = release
-    dist = tmp_path / "dist"
-    dist.mkdir()
-    wheels = [f"debias_trees-0.2.0-cp311-abi3-{system}.whl" for system in
-              ("manylinux_2_17_x86_64", "musllinux_1_2_x86_64", "macosx_11_0_arm64", "win_amd64")]  # fmt: skip
-    for name in ("debias_trees-0.2.0.tar.gz", *wheels):
-        (dist / name).touch()
-    names["files"]("v0.2.0", str(dist))
-    assert "debias_trees-0.2.0.tar.gz" in capsys.readouterr().out
-    (dist / wheels[-1]).rename(dist / "debias_trees-0.2.0.1-cp311-abi3-win_amd64.whl")
-    with pytest.raises(SystemExit, match="debias_trees-0.2.0.1-cp311-abi3-win_amd64.whl is not of version 0.2.0"):
-        names["files"]("v0.2.0", str(dist))
-    (dist / "debias_trees-0.2.0.1-cp311-abi3-win_amd64.whl").unlink()
-    with pytest.raises(SystemExit, match="no wheel for win_amd64"):
-        names["files"]("v0.2.0", str(dist))
+PLATFORMS = {
+    "ubuntu-24.04": ("manylinux2014_x86_64.manylinux_2_17_x86_64", "musllinux_1_2_x86_64"),
+    "ubuntu-24.04-arm": ("manylinux2014_aarch64.manylinux_2_17_aarch64", "musllinux_1_2_aarch64"),
+    "macos-15": ("macosx_11_0_arm64",),
+    "macos-15-intel": ("macosx_10_9_x86_64",),
+    "windows-2025": ("win_amd64",),
+}
+"""What cibuildwheel builds on each machine of wheels.yml."""
+FILES = [
+    "debias_trees-0.2.0.tar.gz",
+    *(f"debias_trees-0.2.0-cp311-abi3-{platform}.whl" for platforms in PLATFORMS.values() for platform in platforms),
+]
 
 
-def test_this_version_is_ready_for_its_tag_unless_the_changelog_is_open(capsys):
+@pytest.fixture
+def dist(tmp_path):
+    """Return a folder with the files of version 0.2.0."""
+    folder = tmp_path / "dist"
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).touch()
+    return folder
+
+
+def test_files_of_a_release(release, dist, capsys):
+    release[0]["files"]("v0.2.0", str(dist))
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in printed] == sorted(FILES)
+    assert all(re.match(r"[0-9a-f]{64} ", line) for line in printed)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_of_a_release_is_needed(release, dist, name):
+    (dist / name).unlink()
+    with pytest.raises(SystemExit, match=r"dist: [^;]+: 0 files instead of 1$"):
+        release[0]["files"]("v0.2.0", str(dist))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "debias_trees-0.2.0.1-cp311-abi3-win_amd64.whl",
+        "debias_trees-0.2.0-cp312-cp312-win_amd64.whl",
+        "debias_trees-0.2.0-cp311-abi3-linux_x86_64.whl",
+        "debias_trees-0.1.0.tar.gz",
+        "notes.md",
+    ],
+)
+def test_other_files_are_not_released(release, dist, name):
+    (dist / name).touch()
+    with pytest.raises(SystemExit, match=re.escape(f"{name} is no file of version 0.2.0")):
+        release[0]["files"]("v0.2.0", str(dist))
+
+
+def test_two_wheels_for_one_system_are_not_released(release, dist):
+    (dist / "debias_trees-0.2.0-cp311-abi3-manylinux_2_28_x86_64.whl").touch()
+    with pytest.raises(SystemExit, match="a wheel for manylinux, x86-64: 2 files"):
+        release[0]["files"]("v0.2.0", str(dist))
+
+
+def test_notes_have_the_addresses_of_their_links(release, capsys):
+    names, home = release
+    changelog = (home / "CHANGELOG.md").read_text().replace("Added", "Added, see [docs/a.md]")
+    links = "[docs/a.md]: https://example.org/a\n[docs/b.md]: https://example.org/b\n"
+    (home / "CHANGELOG.md").write_text(changelog + "\n" + links)
+    names["notes"]("v0.2.0")
+    assert capsys.readouterr().out == "Added, see [docs/a.md]\n\n[docs/a.md]: https://example.org/a\n"
+    names["notes"]("v0.1.0")
+    assert capsys.readouterr().out == "First\n"
+
+
+def test_notes_of_a_release_are_not_those_of_its_candidate(release, capsys):
+    names, home = release
+    (home / "CHANGELOG.md").write_text("## 0.2.0rc1 (2027-01-01)\n\nCandidate\n\n## 0.2.0 (2027-01-02)\n\nFinal\n")
+    names["notes"]("v0.2.0")
+    assert capsys.readouterr().out == "Final\n"
+
+
+def open_next(home, version, heading):
+    """Change the folder of a release to what main has after it."""
+    (home / "debias" / "_version.py").write_text(f'__version__ = "{version}"\n')
+    changelog = (home / "CHANGELOG.md").read_text().replace("# Changelog\n", f"# Changelog\n\n## {heading}\n", 1)
+    (home / "CHANGELOG.md").write_text(changelog)
+
+
+@pytest.mark.parametrize("version", ["0.3.0.dev0", "0.3.0rc2.dev0"])
+def test_between_releases_version_and_changelog_agree(release, capsys, version):
+    names, home = release
+    open_next(home, version, "0.3.0 (unreleased)")
+    names["between"]()
+    assert capsys.readouterr().out == f"{version}: the changelog is open for 0.3.0\n"
+    with pytest.raises(SystemExit, match="is not a tag of a release"):
+        names["check"](f"v{version}")
+    with pytest.raises(SystemExit, match=re.escape(f"_version.py has {version}")):
+        names["check"]("v0.3.0")
+
+
+@pytest.mark.parametrize(
+    ("version", "heading", "message"),
+    [
+        ("0.2.0", "0.3.0 (unreleased)", "has 0.2.0: between releases it ends with .dev0"),
+        ("0.3.0.dev0", "0.2.1 (unreleased)", "is not '## 0.3.0 (unreleased)'"),
+        ("0.3.0.dev0", "0.3.0 (2027-03-01)", "is not '## 0.3.0 (unreleased)'"),
+    ],
+)
+def test_between_releases_something_is_forgotten(release, version, heading, message):
+    names, home = release
+    open_next(home, version, heading)
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        names["between"]()
+
+
+def test_this_version_is_ready_for_its_tag_or_the_changelog_is_open(capsys):
     names = runpy.run_path(str(CHECKOUT / ".ci" / "release.py"))
-    is_open = f"## {debias.__version__} (unreleased)" in (CHECKOUT / "CHANGELOG.md").read_text()
-    if is_open:
+    if "dev" in debias.__version__:
+        names["between"]()
+        return
+    if f"## {debias.__version__} (unreleased)" in (CHECKOUT / "CHANGELOG.md").read_text():
         with pytest.raises(SystemExit, match="CHANGELOG.md has no heading"):
             names["check"](TAG)
         return
@@ -103,13 +205,117 @@ def test_this_version_is_ready_for_its_tag_unless_the_changelog_is_open(capsys):
     assert "### Added" in capsys.readouterr().out
 
 
+def test_addresses_are_those_of_the_project():
+    """The links of README on PyPI and of the changelog name them again."""
+    readme = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
+    raw = SOURCE.replace("https://github.com/", "https://raw.githubusercontent.com/")
+    assert [raw in readme[0]["replacement"], SOURCE in readme[1]["replacement"], len(readme)] == [True, True, 2]
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text()
+    links = dict(re.findall(r"^\[([^\]\n]+)\]: (\S+)$", changelog, flags=re.M))
+    for path, address in links.items():
+        assert address in (f"{SOURCE}/blob/main/{path}", f"{SOURCE}/tree/main/{path}")
+        assert (CHECKOUT / path).exists(), path
+    text = changelog.split("\n[docs/", 1)[0]
+    assert set(re.findall(r"\[(docs/[^\]]+)\]", text)) == links.keys()
+    assert re.findall(r"(?<!\[)\bdocs/[\w/-]+", text) == []  # a path without a link
+
+
+def workflow(name):
+    """Return a workflow."""
+    return pytest.importorskip("yaml").safe_load((WORKFLOWS / f"{name}.yml").read_text())
+
+
+def jobs():
+    """Return (workflow, name, job) of all jobs."""
+    if not WORKFLOWS.exists():
+        return []
+    names = sorted(path.stem for path in WORKFLOWS.glob("*.yml"))
+    return [(name, job, each) for name in names for job, each in workflow(name)["jobs"].items()]
+
+
+@pytest.mark.parametrize(("name", "job", "each"), jobs(), ids=lambda part: part if isinstance(part, str) else "")
+def test_jobs_of_workflows_are_limited(name, job, each):
+    """They end; those that may write install nothing, and only those that push keep a token in the checkout."""
+    if "uses" in each:  # the jobs of another workflow
+        return
+    assert each["timeout-minutes"] <= 120
+    may_write = each.get("permissions", workflow(name)["permissions"]) != {"contents": "read"}
+    commands = " ".join(step.get("run", "") for step in each["steps"])
+    assert not may_write or "install" not in commands
+    for step in each["steps"]:
+        if step.get("uses", "").startswith("actions/checkout"):
+            assert step["with"]["persist-credentials"] == (may_write and "publish-site" in commands)
+
+
+@in_a_checkout
+def test_a_release_needs_everything_before_it_is_published():
+    release = workflow("release")["jobs"]
+
+    def needed(name):
+        needs = release[name].get("needs", [])
+        direct = [needs] if isinstance(needs, str) else needs
+        return set(direct).union(*map(needed, direct))
+
+    assert needed("pypi") == {"check", "tests", "build", "site", "files", "metadata"}
+    assert "pypi" in needed("github") & needed("publish-site")
+    for job in ("tests", "build"):
+        called = Path(release[job]["uses"]).stem
+        triggers = workflow(called)[True]  # YAML reads the key "on" as true
+        assert "workflow_call" in triggers
+
+
+@in_a_checkout
+def test_wheels_are_built_on_the_machines_that_a_release_needs():
+    assert workflow("wheels")["jobs"]["wheels"]["strategy"]["matrix"]["runner"] == list(PLATFORMS)
+    assert PROJECT["tool"]["cibuildwheel"]["linux"]["environment-pass"] == ["SOURCE_DATE_EPOCH"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "version", "shown"),
+    [
+        (None, "0.1.0", "dev"),
+        ("dev", "0.1.0", "dev"),
+        ("dev", "0.2.0.dev0", "0.2.0.dev0"),
+        ("v0.1.0", "0.1.0", "0.1.0"),
+        ("v0.2.0rc1", "0.2.0rc1", "0.2.0rc1"),
+    ],
+)
+def test_pages_of_dev_name_no_release(monkeypatch, folder, version, shown):
+    """The theme shows its banner only on pages of another version than the newest release."""
+    monkeypatch.delenv("DEBIAS_SITE_VERSION", raising=False)
+    if folder is not None:
+        monkeypatch.setenv("DEBIAS_SITE_VERSION", folder)
+    monkeypatch.setattr(debias, "__version__", version)
+    names = runpy.run_path(str(CHECKOUT / "docs" / "conf.py"))
+    assert names["release"] == shown
+    assert names["html_theme_options"]["switcher"]["version_match"] == (folder or "dev").removeprefix("v")
+
+
+def test_pages_that_begin_with_a_table_are_described_by_what_they_estimate():
+    pytest.importorskip("sphinxext.opengraph")
+    from docutils.core import publish_doctree
+
+    described = runpy.run_path(str(CHECKOUT / "docs" / "conf.py"))["description_of"]
+    one = "Title\n=====\n\n.. list-table::\n\n   * -\n     -\n   * - Estimates\n     - how *much*\n"
+    assert described(publish_doctree(one)) == "Estimates how much."
+    two = one.replace("* -\n     -\n", "* -\n     - a\n     - b\n").replace(
+        "     - how *much*\n", "     - x\n     - y\n"
+    )
+    assert described(publish_doctree(two)) == "a estimates x. b estimates y."
+    assert described(publish_doctree("Title\n=====\n\nWords.\n")) is None
+    assert described(publish_doctree(one.replace("Estimates", "Name"))) is None
+
+
 def test_the_site_lists_its_versions(tmp_path):
     publish = runpy.run_path(str(CHECKOUT / ".ci" / "site_versions.py"))["publish"]
     site, pages = tmp_path / "site", tmp_path / "pages"
     for folder in (site, pages):
         folder.mkdir()
     (site / "index.html").write_text("first")
+    (site / ".doctrees").mkdir()
+    (site / ".doctrees" / "index.doctree").touch()
     publish(site, "dev", pages)
+    assert sorted(path.name for path in pages.rglob(".*")) == [".nojekyll"]
     assert "url=dev/" in (pages / "index.html").read_text()
     for version in ("v0.9.0", "v0.10.0", "v0.10.0rc1", "v0.11.0rc1"):
         publish(site, version, pages)
@@ -186,6 +392,27 @@ def test_the_site_is_published_and_the_checkout_stays_as_it_is(tmp_path, monkeyp
     log = git("log", "--format=%s", "gh-pages", cwd=tmp_path / "origin.git").splitlines()
     assert log == ["Site of v0.1.0", "Site of v0.1.0", "Site of dev"]
     assert git("rev-parse", "--is-shallow-repository").strip() == "false"
+
+    # Another site is published meanwhile: the first push of this one is refused, and the second one keeps both.
+    other = f"git --git-dir='{tmp_path}/origin.git'"
+    tree = f"$({other} rev-parse gh-pages^{{tree}})"
+    author = "-c user.name=a -c user.email=a@example.org"
+    commit = f"{other} {author} commit-tree {tree} -p gh-pages -m 'Site of another'"
+    (checkout / ".git" / "hooks" / "pre-push").write_text(
+        f"#!/bin/sh\n[ ! -e once ] && touch once && {other} update-ref refs/heads/gh-pages $({commit})\nexit 0\n"
+    )
+    (checkout / ".git" / "hooks" / "pre-push").chmod(0o755)
+    done = publish("dev")
+    assert done.returncode == 0, done.stderr
+    assert "gh-pages has changed" in done.stdout
+    log = git("log", "--format=%s", "gh-pages", cwd=tmp_path / "origin.git").splitlines()
+    assert log[:2] == ["Site of dev", "Site of another"]
+    assert not list(temporary.iterdir())
+
+    # A push that is refused for another reason is not repeated.
+    (checkout / ".git" / "hooks" / "pre-push").write_text("#!/bin/sh\nexit 1\n")
+    done = publish("dev")
+    assert (done.returncode, done.stdout) == (1, "")
     (tmp_path / "origin.git").rename(tmp_path / "away.git")
     assert publish("dev").returncode == 128
 
