@@ -140,7 +140,7 @@ def installed_wheel(session: nox.Session) -> None:
 def sdist(session: nox.Session) -> None:
     """Use and test what pip builds of the source distribution, or of the file after ``--``; there is no checkout."""
     if session.posargs:
-        (made,) = (Path(each).resolve() for each in session.posargs)
+        (made,) = (Path(session.invoked_from, each).resolve() for each in session.posargs)
     else:
         (made,) = built_files(session, ROOT, Path(session.create_tmp()).resolve() / "dist", "--sdist")
     use_apart(session, made)
