@@ -139,6 +139,20 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
             found.to_html(html_file, window=window)
 
 
+def windows_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that choose what is compared, or refuse a window that is none."""
+    from debias.errors import HistoryError
+    from debias.monitor.times import Window
+
+    for name in ("recent", "reference"):
+        try:
+            if given[name] is not None:
+                Window.of(given[name], f"--{name}")
+        except HistoryError as error:
+            raise click.UsageError(str(error)) from None
+    return given
+
+
 def with_windows(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options that choose what is compared."""
     for option in reversed(recent_options):
@@ -160,7 +174,7 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
         import debias
         from debias.results.console import print_changes
 
-        found = debias.History.open(history).changes(**windows)
+        found = debias.History.open(history).changes(**windows_of(windows))
         warn(found.warnings)
         if html_file:
             found.to_html(html_file)
@@ -206,7 +220,7 @@ def check(
         from debias.results.policy import HistoryPolicy
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
-        found = debias.History.open(history).changes(**windows)
+        found = debias.History.open(history).changes(**windows_of(windows))
         gate = found.check(rules)
         warn(gate.warnings)
         if json_file:

@@ -85,6 +85,7 @@ def comparison_of(
         "looks": looks,
         "feature_names": trees.grouping.names,
         "n_other_series": n_other_series,
+        "last_period": periods[-1].moment.as_datetime,
     }
     because = _nothing_to_compare(len(periods), len(before), len(after))
     if because is not None:

@@ -405,6 +405,8 @@ class History:
                 before = positions_of(periods, reference, "reference", after.start - 1)
             if before.stop > after.start and after.stop > before.start and len(before) and len(after):
                 raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
+            if len(before) and len(after) and before.start >= after.stop:
+                raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
             n_others = len(records.content.series()) - 1
             settings: dict[str, Any] = {"alpha": alpha, "least": least, "looks": looks, "n_other_series": n_others}
             return comparison_of(records, chosen, periods, before, after, **settings)

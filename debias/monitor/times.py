@@ -98,6 +98,11 @@ class Moment:
             return False
 
     @property
+    def as_datetime(self) -> datetime | None:
+        """The time, in UTC if it has a zone; None for a number or a label."""
+        return datetime.fromisoformat(self.text) if self.kind in (LOCAL, ZONED) else None
+
+    @property
     def without_key(self) -> Moment:
         """The label without its place among the labels of one history."""
         return Moment(self.kind, None, self.text)
@@ -119,6 +124,7 @@ class Window:
         HistoryError
             It is none of these, or not positive.
         """
+        given = window
         if isinstance(window, str) and (match := _SPAN.fullmatch(window.strip())):
             window = _timedelta(int(match[1]), _UNITS[match[2]], name)
         elif isinstance(window, str) and window.strip().isdecimal():
@@ -131,7 +137,7 @@ class Window:
         if isinstance(window, numbers.Integral) and not isinstance(window, (bool, np.timedelta64)) and int(window) > 0:
             return cls(count=int(window))
         raise HistoryError(
-            f"{name}={window!r} is not a window: pass a number of periods, such as 7, or a length of time, such as "
+            f"{name}={given!r} is not a window: pass a number of periods, such as 7, or a length of time, such as "
             "'30d', '12h' or '4w'"
         )
 

@@ -31,6 +31,7 @@ def summary(changes: Changes) -> list[str]:
         *_not_tested(changes),
         _changed(changes),
         *_faded(changes),
+        *_reversed(changes),
         *_undetected(changes),
         _shifted(changes),
         *_windows(changes),
@@ -43,25 +44,33 @@ def _not_tested(changes: Changes) -> list[str]:
     if not missing:
         return []
     n_features = len(changes.feature_names)
+    gone = [k for k in missing if changes.figures["undetected"][k]]
+    no_longer = "" if not gone else f" No longer distinguishable from noise among these: {_named(changes, gone)}."
     return [
         f"The change of {len(missing):,} of {counted(n_features, 'feature')} could not be tested: "
-        f"{_named(changes, missing)}."
+        f"{_named(changes, missing)}.{no_longer}"
     ]
 
 
 def _changed(changes: Changes) -> str:
     p_value = changes.figures["p_value"]
     found = sorted(_where(changes.figures["changed"]), key=lambda k: p_value[k])
-    n_features = len(changes.feature_names)
+    n_features, n_tested = len(changes.feature_names), int(changes.tested.sum())
+    if not n_tested:
+        return "No change of the response was tested."
     if not found:
-        return f"No change of the response was detected for any of {counted(n_features, 'feature')}."
+        of = counted(n_features, "feature") if n_tested == n_features else f"the {counted(n_tested, 'tested feature')}"
+        return f"No change of the response was detected for any of {of}."
 
     def in_words(k: int) -> str:
-        direction = "weaker" if changes.figures["response_change"][k] < 0 else "stronger"
         before, after = changes.figures["before"][k], changes.figures["after"][k]
+        weaker = changes.figures["response_change"][k] < 0
+        direction = "became weaker" if weaker else "became stronger"
+        if _is_against(changes, "before", k):
+            direction = f"goes {'further' if weaker else 'less'} against the splits of the model"
         against = (after - before) * changes.figures["response_change"][k] < 0
         rows = "; other rows moved it the other way" if against else ""
-        return f"{_name(changes, k)} became {direction} (score {before:.3g} before, {after:.3g} recently{rows})"
+        return f"{_name(changes, k)} {direction} (score {before:.3g} before, {after:.3g} recently{rows})"
 
     return (
         f"The response to {len(found):,} of {counted(n_features, 'feature')} changed: "
@@ -76,16 +85,21 @@ def _faded(changes: Changes) -> list[str]:
     it_was, it_is = ("its score was", "it is") if len(faded) == 1 else ("their scores were", "they are")
     return [
         f"Faded: {_named(changes, faded)}. Before, {it_was} above 0 by more than chance; recently {it_is} not, and the "
-        "change is more than chance.",
-        *_reversed(changes, faded),
+        "change is more than chance."
     ]
 
 
-def _reversed(changes: Changes, faded: list[int]) -> list[str]:
-    after, error = changes.figures["after"], changes.figures["after_error"]
-    found = [k for k in faded if error[k] > 0 and after[k] < -FAR_BELOW * error[k]]
+def _is_against(changes: Changes, window: str, k: int) -> bool:
+    """Whether the score in a window is far below 0: the response goes the other way than the model believes."""
+    score, error = changes.figures[window][k], changes.figures[f"{window}_error"][k]
+    return bool(error > 0 and score < -FAR_BELOW * error)
+
+
+def _reversed(changes: Changes) -> list[str]:
+    found = [k for k in _where(changes.figures["changed"]) if _is_against(changes, "after", k)]
     if not found:
         return []
+    after, error = changes.figures["after"], changes.figures["after_error"]
 
     def in_words(k: int) -> str:
         return f"{_name(changes, k)} (score {after[k]:.3g}, standard error {error[k]:.2g})"
@@ -96,8 +110,7 @@ def _reversed(changes: Changes, faded: list[int]) -> list[str]:
 
 
 def _undetected(changes: Changes) -> list[str]:
-    faded = changes.figures["faded"]
-    found = [k for k in _where(changes.figures["undetected"]) if not faded[k]]
+    found = _where(changes.figures["undetected"] & ~changes.figures["faded"] & changes.tested)
     if not found:
         return []
     shifted = [k for k in found if changes.figures["shifted"][k]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -73,6 +74,8 @@ class Changes:
         What a reader must know about the comparison and about the rows.
     n_other_series : int
         Number of other models in the history, whose periods were not used.
+    last_period : datetime or None
+        Time of the last period of the model, in a window or not; None if periods have numbers or labels.
 
     Notes
     -----
@@ -119,6 +122,7 @@ class Changes:
     not_compared_because: str | None = None
     warnings: tuple[str, ...] = ()
     n_other_series: int = 0
+    last_period: datetime | None = None
 
     def __repr__(self) -> str:
         return short_text.of_changes(self)
@@ -211,6 +215,7 @@ class Changes:
             "method": self.method,
             "not_compared_because": self.not_compared_because,
             "n_other_series": self.n_other_series,
+            "last_period": None if self.last_period is None else self.last_period.isoformat(),
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
             "figures": {name: _plain(values) for name, values in self.figures.items()},

@@ -181,8 +181,9 @@ def print_gate(console: Console, gate: Gate) -> None:
         console.print(_plain("Changes from the baseline:"))
     for change in gate.changes:
         console.print(_plain(f"  {change.in_words()}"))
-    verdict = f"failed: {', '.join(result.rule for result in gate.failures)}" if gate.failures else "passed"
-    console.print(_plain(f"The gate {verdict}."))
+    outcome = "passed" if gate.passed else "failed" if gate.failures else "did not pass, because this is not judged"
+    rules = "" if gate.passed else f": {', '.join(result.rule for result in gate.decisive)}"
+    console.print(_plain(f"The gate {outcome}{rules}."))
 
 
 def _print_left_out(console: Console, n_left: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status == "failed"), None)
     others = [_unless_too_few(result, too_few) for result in _others(changes, rules)]
-    of_age = [] if rules.max_age_days is None else [_age(changes.recent.last, rules.max_age_days, now)]
+    of_age = [] if rules.max_age_days is None else [_age(changes, rules.max_age_days, now)]
     return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
 
 
@@ -66,31 +67,20 @@ def _enough(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
             yield Result(rule, _status(number >= limit), f"{number:,}", f">= {limit:,}", reason)
 
 
-def _age(last: str | None, limit: float, now: datetime | None) -> Result:
-    """Check how old the last period is."""
-    rule, allowed = "max_age_days", f"<= {limit:g}"
+def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
+    """Check how old the last period of the model is."""
+    rule, allowed, last = "max_age_days", f"<= {limit:g}", changes.last_period
     if last is None:
-        return Result(rule, "failed", "none", allowed, "there is no period")
-    begin = _date(last)
-    if begin is None:
-        reason = f"the last period is {shown(last)}, which is not a date or time, so it has no age"
-        return Result(rule, "failed", "none", allowed, reason)
+        return Result(rule, "failed", "none", allowed, "the periods have no dates or times, so they have no age")
     now = datetime.now(UTC) if now is None else now
-    if begin.tzinfo is None:
+    if last.tzinfo is None:
         now = now.astimezone().replace(tzinfo=None)  # local time
-    age = now - begin
+    age, reason = now - last, f"the last period is {last.isoformat(' ', 'seconds')}"
     if age < -AHEAD:
-        return Result(rule, "failed", "in the future", allowed, f"the last period is {last}: correct its date")
+        return Result(rule, "failed", "in the future", allowed, f"{reason}: correct its date")
     days = max(age / timedelta(days=1), 0.0)
-    return Result(rule, _status(days <= limit), f"{days:.2f}", allowed, f"the last period is {last}")
-
-
-def _date(period: str) -> datetime | None:
-    """Return the time of a period; None for a label or a number, also one that looks like 20261123."""
-    try:
-        return None if period.isdecimal() else datetime.fromisoformat(period)
-    except ValueError:
-        return None
+    shown_days = f"{ceil(100 * days) / 100:g}"  # rounded up, so that an age above the limit is seen to be above it
+    return Result(rule, _status(days <= limit), shown_days, allowed, reason)
 
 
 def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
@@ -140,7 +130,7 @@ def _all(rule: str, wanted: str, changes: Changes) -> Result:
     status = next(status for status in by_status if by_status[status])
     n_not = len(results) - len(by_status["passed"])
     if status == "passed":
-        reason = f"compared {counted(len(results), 'feature')}" + (" that were informative" if fades else "")
+        reason = f"compared {counted(len(results), 'informative feature' if fades else 'feature')}"
     else:
         reason = listed([f"{shown(changes.feature_names[k])}: {results[k][2]}" for k in by_status[status]], NAMED)
     return Result(rule, status, f"{n_not:,} of {len(results):,}", f"0 ({wanted})", reason)
@@ -202,6 +192,8 @@ def _unless_too_few(result: Result, too_few: str | None) -> Result:
 
 def _warnings(changes: Changes, rules: HistoryPolicy) -> Iterator[str]:
     """Yield what fails no rule but a reader must know even if the gate passed."""
+    if not changes.compared:
+        yield f"nothing was compared: {changes.not_compared_because}"
     yield from changes.warnings
     for rule in ("must_not_fade", "must_not_shift"):
         features = getattr(rules, rule)

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from debias.results import short_text
-from debias.text import shown, to_csv
+from debias.text import counted, shown, to_csv
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,11 @@ class Gate:
         """The rules that failed."""
         return tuple(result for result in self.results if result.status == "failed")
 
+    @property
+    def decisive(self) -> tuple[Result, ...]:
+        """The rules for which the gate does not pass: those that failed or, if none did, those that are not judged."""
+        return self.failures or tuple(result for result in self.results if result.status != "passed")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain Python values."""
         return {
@@ -122,17 +127,20 @@ class Gate:
         return to_csv(pd.DataFrame([asdict(result) for result in self.results], dtype=object), index=False)
 
     def to_junit(self) -> str:
-        """Return the outcome as JUnit XML, one test case per rule. Warnings are the error output of the suite."""
-        counts = {name: sum(r.status == name for r in self.results) for name in ("failed", "not judged")}
-        totals = {"tests": str(len(self.results)), "failures": str(counts["failed"]), "errors": "0"}
+        """Return the outcome as JUnit XML, one test case per rule. Warnings are the error output of the suite.
+
+        A rule that is not judged is skipped if another one failed. Otherwise it is a failure, because the gate did not
+        pass.
+        """
+        decisive = self.decisive
+        n_skipped = sum(result.status != "passed" for result in self.results) - len(decisive)
+        totals = {"tests": str(len(self.results)), "failures": str(len(decisive)), "errors": "0"}
         root = ElementTree.Element("testsuites", totals)
-        suite = ElementTree.SubElement(
-            root, "testsuite", totals, name="debias check", skipped=str(counts["not judged"])
-        )
+        suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped=str(n_skipped))
         for result in self.results:
             case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name=_for_xml(result.rule))
             if result.status != "passed":
-                kind = "failure" if result.status == "failed" else "skipped"
+                kind = "failure" if result in decisive else "skipped"
                 ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
         if self.warnings:
             ElementTree.SubElement(suite, "system-err").text = _for_xml("\n".join(self.warnings))
@@ -141,8 +149,9 @@ class Gate:
     def to_markdown(self) -> str:
         """Return the outcome as Markdown, for the summary of a GitHub job."""
         mark = {"passed": "✅ passed", "failed": "❌ failed", "not judged": "⚪ not judged"}
-        n_failed = len(self.failures)
-        title = "passed" if self.passed else f"failed ({n_failed} rule{'s' if n_failed > 1 else ''})"
+        rules = counted(len(self.decisive), "rule")
+        not_passed = f"failed ({rules})" if self.failures else f"not passed ({rules} not judged)"
+        title = "passed" if self.passed else not_passed
         lines = [f"## debias check: {title}", "", "| rule | result | value | limit | reason |", "|---|---|---|---|---|"]
         for result in self.results:
             cells = (result.rule, mark[result.status], result.value, result.limit, result.reason)
@@ -155,12 +164,12 @@ class Gate:
         return "\n".join(lines) + "\n"
 
     def to_annotations(self) -> list[str]:
-        """Return GitHub workflow commands: an error for each failure, then the warnings.
+        """Return GitHub workflow commands: an error for each rule that failed (`decisive`), then the warnings.
 
         No name can end a command or begin another.
         """
-        failures = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
-        return failures + [f"::warning title=debias check::{_for_command(text)}" for text in self.warnings]
+        errors = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.decisive]
+        return errors + [f"::warning title=debias check::{_for_command(text)}" for text in self.warnings]
 
 
 def junit_of_error(text: str) -> str:

@@ -37,7 +37,7 @@ from debias.p_values import holm
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
-from debias.text import counted
+from debias.text import counted, listed, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +59,10 @@ LEAST = 0.25
 """Smallest change of a slope that is called a change by default. If the means of two columns moved by half a standard
 deviation and nothing else, slopes moved by up to about 0.2 (docs/results/monitor.md)."""
 LITTLE_OVERLAP = 0.5
+LITTLE_COVERED = 0.1
+"""No change in a smaller share of what the splits on a feature tell is not called none."""
+MOST_NAMED = 5
+"""A warning names at most this many features."""
 ROUNDING = 1e-9
 """A smaller share of the largest score is 0 up to rounding."""
 LEAST_WEIGHT = 1e-9
@@ -82,7 +86,8 @@ class WindowComparison:
     response_change : array of float64
         Part of the change that is due to the response: the same rows have another y.
     response_error : array of float64
-        Its standard error; NaN for the same reason.
+        Its standard error. NaN for the same reason; and if no change was found in the rows that can be compared, and
+        these are few of those that the splits on the feature divide.
     rows_change : array of float64
         The other part, which is due to other rows, and to their number where nodes have few.
     believed : array of float64
@@ -92,7 +97,8 @@ class WindowComparison:
     t : array of float64
         ``response_change / response_error``.
     p_value, p_adjusted : array of float64
-        Test that the response changed by more than ``least * believed``, two-sided. Adjusted p-values are Holm's.
+        Test that the response changed by more than ``least * believed``, two-sided. Adjusted p-values are Holm's. NaN
+        where the change could not be tested.
     changed : array of bool
         ``p_adjusted <= alpha / looks``.
     p_before, p_after : array of float64
@@ -255,6 +261,10 @@ def compare_windows(
     p_adjusted = holm(p_value)
     informative = [p <= level for p in score_p]
     changed = p_adjusted <= level
+    # That nothing was found in a few of the rows says nothing about the others.
+    unseen = (_covered(ensemble, grouping, windows, found.overlap) < LITTLE_COVERED) & ~changed
+    response_error = np.where(unseen, np.nan, errors.response)
+    untested = np.isnan(response_error)
     change = found.score[1] - found.score[0]
     undetected = informative[0] & ~informative[1]
     return WindowComparison(
@@ -265,14 +275,14 @@ def compare_windows(
         after_error=errors.score[1],
         change=change,
         response_change=found.response_change,
-        response_error=errors.response,
+        response_error=response_error,
         rows_change=change - found.response_change,
         believed=found.believed,
         slope_before=found.slope[0],
         slope_after=found.slope[1],
-        t=_ratio(found.response_change, errors.response),
-        p_value=p_value,
-        p_adjusted=p_adjusted,
+        t=_ratio(found.response_change, response_error),
+        p_value=np.where(untested, np.nan, p_value),
+        p_adjusted=np.where(untested, np.nan, p_adjusted),
         changed=changed,
         p_before=score_p[0],
         p_after=score_p[1],
@@ -289,7 +299,7 @@ def compare_windows(
         least=least,
         looks=looks,
         overlap=found.overlap,
-        warnings=tuple(_warnings(windows, errors, found, looks)),
+        warnings=tuple(_warnings(windows, errors, found, unseen, grouping.names, looks)),
     )
 
 
@@ -555,6 +565,21 @@ def _standardised(ensemble: TreeEnsemble, before: _Sums, after: _Sums) -> tuple[
     return h, sums
 
 
+def _covered(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window], overlap: float) -> Array:
+    """Return how much of the variance that the splits on each group of features make is in rows that can be compared.
+
+    0 if no split on it divides such rows. NaN if the model has no split on it.
+    """
+    value = ensemble.centred_value
+    compared, *own = (
+        _scores(ensemble, grouping, n, (n[:, None] * value)[:, None])[:, 0]
+        for n in (_standardised(ensemble, *(w.total for w in windows))[0], *(w.total.n for w in windows))
+    )
+    (left, right), group = ensemble.children.T, grouping.index[ensemble.feature[ensemble.splits]]
+    n_telling = np.bincount(group[(value[left] != value[right]).any(axis=1)], minlength=len(grouping.names))
+    return np.where(n_telling > 0, overlap * _ratio(compared, np.mean(own, axis=0)), np.nan)
+
+
 def _scores(ensemble: TreeEnsemble, grouping: Grouping, n: Array, s: Array, squared: bool = False) -> Array:
     """Return ``mdi_oob`` of several responses, shape (n_groups, n_responses).
 
@@ -714,9 +739,22 @@ def _check(alpha: float, least: float, looks: int) -> None:
         raise CompositionError(f"looks must be a whole number, 1 or more, not {looks!r}")
 
 
-def _warnings(windows: tuple[_Window, _Window], errors: _Errors, found: _Figures, looks: int) -> list[str]:
+def _warnings(
+    windows: tuple[_Window, _Window],
+    errors: _Errors,
+    found: _Figures,
+    unseen: Flags,
+    names: tuple[str, ...],
+    looks: int,
+) -> list[str]:
     """Return what the tests do not cover."""
     texts = []
+    if unseen.any():
+        named = listed([shown(name) for name, is_unseen in zip(names, unseen, strict=True) if is_unseen], MOST_NAMED)
+        texts.append(
+            f"the change of {named} was not tested: less than {LITTLE_COVERED:.0%} of what its splits tell is in rows "
+            "that can be compared, those in leaves that rows of both windows reach"
+        )
     if errors.method == "within periods":
         texts.append(
             f"standard errors are from differences within the periods ({windows[0].n_periods} before, "

@@ -5,13 +5,16 @@ import io
 import json
 import re
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from debias import Changes, PolicyError
+from debias.cli.output import terminal
 from debias.results.changes import WindowOfPeriods
+from debias.results.console import print_gate
 from debias.results.gate_of_changes import check
 from debias.results.policy import HistoryPolicy, Policy
 
@@ -137,8 +140,33 @@ def test_the_summary_of_nothing():
 
 def test_what_was_not_tested_comes_first():
     error = np.array([0.1, 0.1, np.nan, 0.1, np.inf])
-    first = changes(figures={"response_error": error}).summary()[0]
-    assert first == r"The change of 2 of 5 features could not be tested: city, <b>id\u202e."
+    first, second, *others = changes(figures={"response_error": error}).summary()
+    assert first == (
+        r"The change of 2 of 5 features could not be tested: city, <b>id\u202e. No longer distinguishable from noise "
+        "among these: city."
+    )
+    assert second.startswith("The response to 2 of 5 features changed")
+    assert not any("city" in sentence for sentence in others if sentence.startswith("No longer"))
+    calm = {"response_error": error, "changed": np.zeros(5, dtype=bool), "faded": np.zeros(5, dtype=bool)}
+    assert "for any of the 3 tested features" in changes(figures=calm).summary()[1]
+    untested = calm | {"response_error": np.full(5, np.nan)}
+    assert changes(figures=untested).summary()[1] == "No change of the response was tested."
+
+
+def test_directions_of_effects_that_go_against_the_splits():
+    """A score far below 0: the response goes the other way than the model believes."""
+    score = {"before": np.array([-0.8, -0.8, 0.2, 0.5, 0.0]), "after": np.array([-2.7, 0.02, -0.9, 0.4, 0.0])}
+    moved = {"response_change": np.array([-1.9, 0.82, -1.1, -0.1, 0.0])}
+    flags = {
+        "changed": np.array([True, True, True, False, False]),
+        "faded": np.array([False, False, True, False, False]),
+    }
+    errors = {"before_error": np.full(5, 0.1), "after_error": np.full(5, 0.1)}
+    text = "\n".join(changes(figures=score | moved | flags | errors).summary())
+    assert "income goes further against the splits of the model (score -0.8 before, -2.7 recently)" in text
+    assert "age goes less against the splits of the model (score -0.8 before, 0.02 recently)" in text
+    assert "city became weaker" in text
+    assert "goes the other way than the splits of the model on income (score -2.7, standard error 0.1), city" in text
 
 
 def test_many_features_are_counted_and_not_listed():
@@ -262,39 +290,56 @@ def zone(monkeypatch):
 @pytest.mark.parametrize(
     ("last", "limit", "result"),
     [
-        ("2026-11-22", 2, ("passed", "1.50")),
-        ("2026-11-22", 1.4, ("failed", "1.50")),
-        ("2026-11-23T11:00:00", 1, ("passed", "0.04")),
-        ("2026-11-23T20:00:00", 1, ("passed", "0.00")),  # a machine in another zone
+        ("2026-11-22", 2, ("passed", "1.5")),
+        ("2026-11-22", 1.4, ("failed", "1.5")),
+        ("2026-11-23T11:00:00", 1, ("passed", "0.05")),
+        ("2026-11-23T20:00:00", 1, ("passed", "0")),  # a machine in another zone
         ("2026-11-24T13:00:00", 9, ("failed", "in the future")),
-        ("2026-11-21T12:00:00Z", 2, ("passed", "2.00")),
-        ("2026-11-21T11:00:00Z", 2, ("failed", "2.04")),
-        ("week 47", 9, ("failed", "none")),
-        ("20261123", 9, ("failed", "none")),
+        ("2026-11-21T12:00:00Z", 2, ("passed", "2")),
+        ("2026-11-21T11:59:00Z", 2, ("failed", "2.01")),
         (None, 9, ("failed", "none")),
     ],
 )
 def test_a_history_that_nobody_adds_to_fails(last, limit, result, zone):
     zone("UTC")
     noon = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    recent = WindowOfPeriods("2026-11-01", last, 3, 200)
-    of_age, *others = check(changes(recent=recent), {"max_age_days": limit}, noon).results
+    compared = changes(last_period=None if last is None else datetime.fromisoformat(last))
+    of_age, *others = check(compared, {"max_age_days": limit}, noon).results
     assert (of_age.status, of_age.value) == result
     assert not others
 
 
 def test_times_without_a_zone_are_local(zone):
     zone("Asia/Tokyo")
-    recent = WindowOfPeriods("2026-11-23", "2026-11-23", 1, 9)
     at = datetime(2026, 11, 23, 3, tzinfo=UTC)  # noon in Tokyo
-    assert check(changes(recent=recent), {"max_age_days": 1}, at).results[0].value == "0.50"
+    gate = check(changes(last_period=datetime(2026, 11, 23)), {"max_age_days": 1}, at)
+    assert gate.results[0].value == "0.5"
 
 
 def test_the_age_is_that_of_today():
-    recent = WindowOfPeriods("2026-01-01", "2026-01-02", 2, 9)
-    assert statuses(changes(recent=recent), {"max_age_days": 9})["max_age_days"][0] == "failed"
-    today = WindowOfPeriods("2026-01-01", datetime.now(UTC).isoformat(), 2, 9)
-    assert statuses(changes(recent=today), {"max_age_days": 0.5}) == {"max_age_days": ("passed", "0.00")}
+    old, new = datetime(2026, 1, 2), datetime.now(UTC)
+    assert statuses(changes(last_period=old), {"max_age_days": 9})["max_age_days"][0] == "failed"
+    assert statuses(changes(last_period=new), {"max_age_days": 0.5})["max_age_days"][0] == "passed"
+
+
+def test_a_gate_that_compared_nothing_says_so():
+    gate = replace(nothing(), last_period=datetime.now(UTC)).check({"max_age_days": 1})
+    assert gate.passed
+    assert "nothing was compared: this model has 1 period" in gate.warnings[0]
+
+
+def test_a_gate_does_not_pass_if_nothing_failed_and_a_rule_is_not_judged(capsys):
+    unseen = {"faded": np.zeros(5, dtype=bool), "changed": np.zeros(5, dtype=bool)}
+    gate = changes(figures=unseen).check({"must_not_fade": ["city"]})
+    assert [result.status for result in gate.results] == ["not judged"]
+    assert not gate.passed
+    assert not gate.failures
+    print_gate(terminal(), gate)
+    assert "The gate did not pass, because this is not judged: must_not_fade: city." in capsys.readouterr().out
+    assert 'failures="1"' in gate.to_junit()
+    assert 'skipped="0"' in gate.to_junit()
+    assert gate.to_markdown().startswith("## debias check: not passed (1 rule not judged)")
+    assert gate.to_annotations()[0].startswith("::error title=debias check::must_not_fade: city not judged")
 
 
 def test_what_cannot_be_judged_fails_with_the_reason():

@@ -220,6 +220,59 @@ def test_groups_of_features_are_compared_by_their_sums(forest):
     assert few.before_error[0] == pytest.approx(apart.before_error[[0, 2]].sum())  # the largest that it can be
 
 
+def apart(seed, low, high, slope):
+    """Periods whose first column is between two bounds."""
+    periods = []
+    for k in range(10):
+        rng = np.random.default_rng([seed, k])
+        X = rng.normal(size=(200, 4))
+        X[:, 0] = rng.uniform(low, high, 200)
+        periods.append((X, slope * X[:, 0] + X[:, 1] + 0.5 * rng.normal(size=200)))
+    return periods
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.3, -1.0])
+def test_a_feature_is_untested_if_the_rows_at_its_splits_cannot_be_compared(slope):
+    """The first column is below 0 before and above 0 after: no leaf below its splits has rows of both windows."""
+    X, y = drawn(0, 1500)
+    model = boosted(XGBRegressor).fit(np.clip(X, -2, 2), y)
+    comparison = found(model, apart(1, -2, 0, 1.0), apart(2, 0, 2, slope))
+    assert np.isnan([comparison.response_error[0], comparison.p_value[0], comparison.p_adjusted[0]]).all()
+    assert not comparison.changed[0]
+    assert comparison.shifted[0]
+    assert np.isfinite(comparison.p_value[1])
+    assert comparison.warnings[0].startswith(
+        "the change of f0, f2 was not tested: less than 10% of what its splits tell"
+    )
+
+
+def test_a_change_in_the_few_rows_that_can_be_compared_counts():
+    X, y = drawn(0, 1500)
+    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(np.clip(X, -2, 2), y)
+    for slope, changed in ((1.0, False), (-3.0, True)):
+        comparison = found(forest, apart(1, -2, 0.1, 1.0), apart(2, -0.1, 2, slope))
+        assert comparison.changed[0] == changed
+        assert np.isnan(comparison.response_error[0]) != changed
+        assert np.isnan(comparison.p_adjusted[0]) != changed
+
+
+def test_a_feature_without_splits_has_not_changed():
+    X, y = drawn(0, 400)
+    X[:, 3] = 0
+    forest = RandomForestRegressor(5, min_samples_leaf=5, random_state=0).fit(X, y)
+    comparison = found(forest, stream(1, 9), stream(2, 9))
+    assert comparison.response_error[3] == 0
+    assert comparison.p_adjusted[3] == 1
+
+
+def test_a_split_that_divides_no_rows_tells_nothing(forest):
+    """A column that is stuck at one value in both windows."""
+    windows = [[(np.column_stack([np.full(len(y), 9.0), X[:, 1:]]), y) for X, y in stream(k, 9)] for k in (1, 2)]
+    comparison = found(forest, *windows)
+    assert np.isnan(comparison.p_value[0])
+    assert np.isfinite(comparison.p_value[1:]).all()
+
+
 def test_shift_is_that_of_the_shares_at_the_splits():
     """A stump: one split, whose shares are compared as those of two samples."""
     X, y = drawn(0, 400)
@@ -316,7 +369,7 @@ def test_few_periods_are_said_to_be_few(forest):
     assert any("2 before, 2 after" in text and "days that differ" in text for text in few.warnings)
     rows = stream(5, 3, 1)
     alone = found(forest, rows, rows)
-    assert (alone.p_value == 1).all()
+    assert np.isnan(alone.p_value).all()
     assert (alone.p_before == 1).all()
     assert any("nothing was tested" in text for text in alone.warnings)
 
