@@ -101,8 +101,8 @@ def debias_load_model(path: Path) -> None:
 
 
 def _of_predictor(model: Any, core: Any) -> Unwrapped:
-    load = model._trainer.load_model
     best, weights = _best_with_weights(model, core)
+    load = model._trainer.load_model
     members = {name: load(name) for name in weights}
     _refuse_other_members(model, members, load)
     inner = tuple(_member(model, member, float(weights[name])) for name, member in members.items())
