@@ -130,6 +130,7 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
         import debias
         from debias.monitor.showing import print_history
 
+        refuse_other_windows(window=window)
         found = debias.History.open(history)
         if form == "table":
             print_history(terminal(), found, window)
@@ -139,18 +140,17 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
             found.to_html(html_file, window=window)
 
 
-def windows_of(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that choose what is compared, or refuse a window that is none."""
+def refuse_other_windows(**given: str | None) -> None:
+    """Refuse options for windows that are none."""
     from debias.errors import HistoryError
     from debias.monitor.times import Window
 
-    for name in ("recent", "reference"):
+    for name, window in given.items():
         try:
-            if given[name] is not None:
-                Window.of(given[name], f"--{name}")
+            if window is not None:
+                Window.of(window, f"--{name}")
         except HistoryError as error:
             raise click.UsageError(str(error)) from None
-    return given
 
 
 def with_windows(function: Callable[..., None]) -> Callable[..., None]:
@@ -174,7 +174,8 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
         import debias
         from debias.results.console import print_changes
 
-        found = debias.History.open(history).changes(**windows_of(windows))
+        refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
+        found = debias.History.open(history).changes(**windows)
         warn(found.warnings)
         if html_file:
             found.to_html(html_file)
@@ -220,7 +221,8 @@ def check(
         from debias.results.policy import HistoryPolicy
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
-        found = debias.History.open(history).changes(**windows_of(windows))
+        refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
+        found = debias.History.open(history).changes(**windows)
         gate = found.check(rules)
         warn(gate.warnings)
         if json_file:

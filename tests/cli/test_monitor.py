@@ -96,9 +96,11 @@ def test_wrong_use_has_its_exit_code_and_a_message(run, tmp_path):
         (("add", tmp_path / "a" / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 2, "does not exist"),
         (("add", "day2.csv", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 3, "is not a history of debias"),
         (("show", "absent.history"), 3, "there is no history"),
-        (("show", "kept.history", "--window", "month"), 3, "is not a window"),
+        (("show", "kept.history", "--window", "month"), 2, "--window='month' is not a window"),
         (("changes", "kept.history", "--series", "x"), 3, "there is no series 'x'"),
         (("check", "kept.history", "--policy", "absent.toml"), 2, "does not exist"),
+        (("check", "kept.history", "--policy", "policy.toml", "--recent", "30x"), 2, "--recent='30x' is not a window"),
+        (("changes", "kept.history", "--reference", "0d"), 2, "--reference='0d' is not a window"),
         (("merge", "kept.history", "kept.history"), 3, "this history itself"),
     ):
         done = run(*arguments)
