@@ -92,7 +92,7 @@ def description_of(doctree):
     for what, *cells in rows:
         if what == "Estimates":
             named = zip(names, cells, strict=True)
-            return ". ".join(f"{name} estimates {cell}" if name else f"Estimates {cell}" for name, cell in named) + "."
+            return "; ".join(f"{name}: {cell}" if name else f"Estimates {cell}" for name, cell in named) + "."
     return None
 
 

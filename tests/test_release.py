@@ -301,7 +301,7 @@ def test_pages_that_begin_with_a_table_are_described_by_what_they_estimate():
     two = one.replace("* -\n     -\n", "* -\n     - a\n     - b\n").replace(
         "     - how *much*\n", "     - x\n     - y\n"
     )
-    assert described(publish_doctree(two)) == "a estimates x. b estimates y."
+    assert described(publish_doctree(two)) == "a: x; b: y."
     assert described(publish_doctree("Title\n=====\n\nWords.\n")) is None
     assert described(publish_doctree(one.replace("Estimates", "Name"))) is None
 
