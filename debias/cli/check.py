@@ -56,7 +56,8 @@ def command(
 ) -> None:
     """Audit a MODEL on DATA and check the audit against a policy; exit with 1 if a rule fails.
 
-    Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while loading or running.
+    Exit codes: 0 all rules passed, 1 a rule failed or could not be judged, 2 wrong usage or policy, 3 an error while
+    loading or running.
     """
     read = source.files | {"--policy": policy, "--baseline": baseline}
     check_files(read, {"--json": json_file, "--html": html_file, "--junit": junit, "--summary": summary})

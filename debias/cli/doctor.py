@@ -7,19 +7,22 @@ import os
 import platform
 import re
 import sys
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from debias.cli.options import Command
-from debias.cli.output import COULD_NOT_RUN, errors, terminal
+from debias.cli.output import COULD_NOT_RUN, errors
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Callable, Iterator
 
-FOR_DEVELOPERS = {"test", "docs", "integration"}
-"""Extras whose packages users do not need."""
+    from pluggy import PluginManager
+
+    from debias.hooks.self_check import SelfCheck
+
 VARIABLES = (
     "DEBIAS_DISABLE_PLUGINS",
     "OMP_NUM_THREADS",
@@ -46,35 +49,56 @@ def command(form: str, check: bool) -> None:
     A small model of each installed library is trained in a process of its own, and its trees, its output and the proof
     of its bags are compared with the library. No file is written and nothing is sent anywhere.
 
-    Exit codes: 0 all is well, 3 a plugin cannot be loaded or a library failed its check.
+    Exit codes: 0 all is well, 3 a package is too old or broken, a plugin cannot be used, or a library failed its check.
     """
     with errors():
         from debias.testing.self_check import findings
 
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the terminal cannot show
         with redirect_stdout(sys.stderr):  # a plugin may print when it is imported
+            checks: list[SelfCheck] = []
+            without: list[str] = []
+            plugins = _section(lambda: _plugins(checks, without))
             report: dict[str, Any] = {
-                "debias": _build(),
-                "python": _python(),
-                "packages": _packages(),
-                "plugins": _plugins(),
+                "debias": _section(_build),
+                "python": _section(_python),
+                "packages": _section(lambda: _packages(checks)),
+                "plugins": plugins,
             }
-        loaded = report["plugins"]["error"] is None
-        checks = findings() if check and loaded else iter(())
+        well = not any(section["errors"] for section in report.values())
+        found = findings(checks, without) if check else iter(())
         if form == "json":
-            found = list(checks)
-            report["libraries"] = [each.to_dict() for each in found] if check and loaded else None
+            listed = list(found)
+            report["libraries"] = [each.to_dict() for each in listed] if check else None
             click.echo(json.dumps(report, indent=2))
         else:
-            found = []
-            console = terminal()
-            _print_facts(console, report)
-            for each in checks:  # printed as they come: each takes seconds
-                line = f"{each.library} {each.version or ''}".strip()
-                console.print(f"  {line:<28}{each.status}: {each.details}", soft_wrap=True, markup=False)
-                found.append(each)
-        failed = [each for each in found if each.status == "failed"]
-    if failed or not loaded:
+            listed = []
+            _print_facts(report)
+            for each in found:  # printed as they come: each takes seconds
+                _print(f"  {_named(each.library, each.version):<28}{each.status}: {each.details}")
+                listed.append(each)
+    if not well or any(each.status == "failed" for each in listed):
         sys.exit(COULD_NOT_RUN)
+
+
+def _section(collect: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a section of the report, or the error that ended it: the other sections are printed all the same."""
+    wrong: list[str] = []
+    with _noting(wrong):
+        return collect()
+    return {"errors": wrong}
+
+
+@contextmanager
+def _noting(wrong: list[str], what: str = "") -> Iterator[None]:
+    """Note an error, after some words about what failed, and go on."""
+    from debias.testing.self_check import told
+
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # a broken package may raise any error when it is imported
+        wrong.append(what + told(error))
 
 
 def _build() -> dict[str, Any]:
@@ -83,84 +107,158 @@ def _build() -> dict[str, Any]:
     from pathlib import Path
 
     import debias
-    from debias import _cython_shared  # type: ignore[attr-defined]  # made by the build
-    from debias.trees.kernels import bins
+    from debias.processor import suited
+    from debias.text import counted
 
-    compiled = Path(_cython_shared.__file__).with_name("compiled.json")
-    return {
+    facts: dict[str, Any] = {
         "version": debias.__version__,
         "editable": find_spec("_editable_skbc_debias_trees") is not None,
-        **(json.loads(compiled.read_text()) if compiled.exists() else {}),
-        "instructions": "AVX2" if bins.__name__.endswith("_avx2") else "every processor",
     }
+    wrong: list[str] = []
+    shared = find_spec("debias._cython_shared")  # it may be broken, and is not imported here
+    compiled = Path(shared.origin).with_name("compiled.json") if shared and shared.origin else None
+    if compiled is not None and compiled.exists():
+        facts |= json.loads(compiled.read_text())
+    with suppress(Exception):  # noted below
+        from debias.trees.kernels import bins
+
+        facts["instructions"] = "AVX2" if bins.__name__.endswith("_avx2") else "every processor"
+    kernels, broken = _kernels(), list[str]()
+    for package, kernel in kernels:
+        with _noting(broken, f"{package}.{kernel}: "):
+            suited(package, kernel)
+    if broken:
+        wrong.append(f"{len(broken)} of {counted(len(kernels), 'kernel')} cannot be loaded. The first is {broken[0]}")
+    return {**facts, "errors": wrong}
+
+
+def _kernels() -> list[tuple[str, str]]:
+    """Return the package and the name of each kernel that was installed."""
+    from importlib.metadata import PackageNotFoundError, files
+
+    from debias.testing.installed import DEBIAS
+
+    try:
+        compiled = [path for path in files(DEBIAS) or () if path.suffix in (".so", ".pyd") and "kernels" in path.parts]
+    except PackageNotFoundError:  # reported with the packages
+        compiled = []
+    names = {(".".join(path.parts[:-1]), path.name.partition(".")[0].removesuffix("_avx2")) for path in compiled}
+    return sorted(names) or [("debias.trees.kernels", "bins")]
 
 
 def _python() -> dict[str, Any]:
-    from joblib import cpu_count
-
-    return {
+    facts: dict[str, Any] = {
         "version": platform.python_version(),
         "implementation": platform.python_implementation(),
         "platform": platform.platform(),
-        "processors": cpu_count(),
         "threads": "1 unless n_jobs is passed",
         "cache": "none: nothing is compiled or stored at run time",
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
+    wrong: list[str] = []
+    with _noting(wrong, "the processors cannot be counted: "):
+        from joblib import cpu_count
+
+        facts["processors"] = cpu_count()
+    return {**facts, "errors": wrong}
 
 
-def _packages() -> dict[str, str | None]:
-    """Return the version of each package that debias needs or can use; None for those that are not installed."""
-    from importlib.metadata import PackageNotFoundError, requires, version
+def _packages(checks: list[SelfCheck]) -> dict[str, Any]:
+    """Return the version of each package that debias needs or can use; None if it is not installed and not needed."""
+    from debias.testing.installed import installed, requirements, too_old
 
+    modules = {check.distribution: check.module for check in checks}
     versions: dict[str, str | None] = {}
-    for requirement in requires("debias-trees") or ():
-        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-        extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
-        if name in versions or name == "debias-trees" or (extra is not None and extra[1] in FOR_DEVELOPERS):
-            continue
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
-    return versions
+    wrong: list[str] = []
+    for name, requirement in requirements().items():
+        with _noting(wrong, f"{name} does not work: "):
+            found = installed(name, modules.get(name))
+            if found is None and requirement.needed:
+                wrong.append(f"{name} is not installed, and debias needs it: pip install {name}")
+            elif found is None:
+                versions[name] = None
+            else:
+                versions[found.distribution] = found.version
+                wrong += filter(None, [too_old(found, requirement.minimum)])
+                for module in found.modules if requirement.needed else ():  # others take long, or are checked apart
+                    import_module(module)
+    return {"versions": versions, "errors": wrong}
 
 
-def _plugins() -> dict[str, Any]:
-    """Return the plugins by distribution, or why they cannot be loaded."""
-    from debias.errors import PluginError
-    from debias.hooks.registry import plugins
-    from debias.testing import self_check
+def _plugins(checks: list[SelfCheck], without: list[str]) -> dict[str, Any]:
+    """Return the plugins by distribution; add their self-checks, and the names of the plugins that do not work."""
+    from importlib.metadata import entry_points
 
-    try:
-        installed = plugins()
-        self_check.offered()  # raises what is wrong with a check of a third party
-    except PluginError as error:
-        return {"loaded": {}, "error": str(error)}
-    named = installed["distribution"] + " " + installed["version"]
-    return {
-        "loaded": {str(name): sorted(set(group)) for name, group in installed["plugin"].groupby(named)},
-        "error": None,
-    }
+    from debias.hooks.registry import build_what_works, scorers
+    from debias.hooks.specs import PROJECT
+    from debias.testing.installed import DEBIAS, UNKNOWN
+    from debias.testing.self_check import offered
+
+    def check(manager: PluginManager) -> None:
+        scorers(manager)
+        offered(manager)
+
+    points = entry_points(group=PROJECT)
+    manager, failures = build_what_works(points, check)
+    checks += offered(manager)
+    without += failures
+    provided = {point.name: point.dist for point in points}
+    loaded: dict[str, list[str]] = {}
+    for name, plugin in sorted(manager.list_name_plugin()):
+        if plugin is not None:  # otherwise it is disabled
+            dist = provided[name]
+            loaded.setdefault(f"{dist.name} {dist.version}" if dist else UNKNOWN, []).append(name)
+    wrong = [] if loaded else [f"no plugin is loaded, so that no model can be read: is {DEBIAS} installed with pip?"]
+    return {"loaded": loaded, "errors": [*failures.values(), *wrong]}
 
 
-def _print_facts(console: Console, report: dict[str, Any]) -> None:
-    def line(text: str) -> None:
-        console.print(text, soft_wrap=True, markup=False, highlight=False)
+def _print_facts(report: dict[str, Any]) -> None:
+    sections = (_of_build, _of_python, _of_packages, _of_plugins)
+    for section, lines in zip(report.values(), sections, strict=True):
+        if section.keys() > {"errors"}:
+            for line in lines(section):
+                _print(line)
+        for error in section["errors"]:
+            _print(f"error: {error}")
 
-    build, python, packages = report["debias"], report["python"], report["packages"]
+
+def _of_build(build: dict[str, Any]) -> Iterator[str]:
     compiler = f"compiled by {build['compiler']} with Cython {build['cython']}" if "compiler" in build else "compiled"
-    line(f"debias {build['version']}{' (editable)' if build['editable'] else ''}, {compiler}")
-    line(f"kernels for {build['instructions']}")
-    line(f"{python['implementation']} {python['version']}, {python['platform']}")
-    line(f"{python['processors']} processors; threads: {python['threads']}; cache: {python['cache']}")
+    yield f"debias {build['version']}{' (editable)' if build['editable'] else ''}, {compiler}"
+    kernels = f"kernels for {build['instructions']}" if "instructions" in build else "kernels"
+    checked = "every index is checked" if build.get("indices_checked") is True else "indices are not checked"
+    yield f"{kernels}: {checked}" if "indices_checked" in build else kernels
+
+
+def _of_python(python: dict[str, Any]) -> Iterator[str]:
+    yield f"{python['implementation']} {python['version']}, {python['platform']}"
+    processors = f"{python['processors']} processors; " if "processors" in python else ""
+    yield f"{processors}threads: {python['threads']}; cache: {python['cache']}"
     if python["variables"]:
-        line("variables: " + ", ".join(f"{name}={value}" for name, value in python["variables"].items()))
-    line("packages: " + ", ".join(f"{name} {version}" for name, version in packages.items() if version))
-    missing = [name for name, version in packages.items() if version is None]
+        yield "variables: " + ", ".join(f"{name}={value}" for name, value in python["variables"].items())
+
+
+def _of_packages(packages: dict[str, Any]) -> Iterator[str]:
+    versions = packages["versions"]
+    yield "packages: " + ", ".join(_named(name, version) for name, version in versions.items() if version)
+    missing = [name for name, version in versions.items() if version is None]
     if missing:
-        line(f"not installed, and not needed: {', '.join(missing)}")
-    for name, plugins in report["plugins"]["loaded"].items():
-        line(f"plugins of {name}: {', '.join(plugins)}")
-    if report["plugins"]["error"]:
-        line(f"error: {report['plugins']['error']}")
+        yield f"not installed, and not needed: {', '.join(missing)}"
+
+
+def _of_plugins(plugins: dict[str, Any]) -> Iterator[str]:
+    for name, loaded in plugins["loaded"].items():
+        yield f"plugins of {name}: {', '.join(loaded)}"
+
+
+def _named(name: str, version: str | None) -> str:
+    from debias.testing.installed import UNKNOWN
+
+    return f"{name} (version unknown)" if version == UNKNOWN else f"{name} {version or ''}".strip()
+
+
+def _print(text: str) -> None:
+    """Print a line. Messages of libraries may have several, and escapes for terminals."""
+    from debias.text import shown
+
+    click.echo(shown(re.sub(r"\s*[\r\n]\s*", " ", text)))

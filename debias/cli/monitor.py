@@ -213,7 +213,8 @@ def check(
 ) -> None:
     """Check what changed in HISTORY against a policy; exit with 1 if a rule fails.
 
-    Exit codes: 0 all rules passed, 1 a rule failed, 2 wrong usage or policy, 3 an error while reading or running.
+    Exit codes: 0 all rules passed, 1 a rule failed or could not be judged, 2 wrong usage or policy, 3 an error while
+    reading or running.
     """
     check_files({"HISTORY": history, "--policy": policy}, {"--json": json_file, "--junit": junit, "--summary": summary})
     with errors(), errors_in(junit):
