@@ -42,7 +42,11 @@ def search_path() -> list[str]:
 
     The current directory stays if debias itself is imported from it, as in a checkout.
     """
-    current, home_of_debias = Path.cwd().resolve(), Path(__file__).resolve().parents[1]
+    try:
+        current = Path.cwd().resolve()
+    except FileNotFoundError:  # it was deleted
+        current = None
+    home_of_debias = Path(__file__).resolve().parents[1]
     folders = [folder for folder in sys.path if folder and Path(folder).is_absolute()]
     return [folder for folder in folders if Path(folder).resolve() != current or current == home_of_debias]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import debias
 from debias.hooks.self_check import SelfCheck
+from debias_adapters import CATBOOST, LIGHTGBM, SCIKIT_LEARN, SCIKIT_SURVIVAL, SPARK, TREELITE, XGBOOST, YDF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +23,16 @@ N_TREES = 5
 def debias_self_checks() -> Sequence[SelfCheck]:
     """Return one check for each library."""
     return [
-        SelfCheck("scikit-learn", "scikit-learn", _scikit_learn),
-        SelfCheck("XGBoost", "xgboost", _xgboost),
-        SelfCheck("LightGBM", "lightgbm", _lightgbm),
-        SelfCheck("CatBoost", "catboost", _catboost),
-        SelfCheck("imbalanced-learn", "imbalanced-learn", _imbalanced_learn),
+        SelfCheck("scikit-learn", "scikit-learn", _scikit_learn, "sklearn", tested=SCIKIT_LEARN),
+        SelfCheck("XGBoost", "xgboost", _xgboost, tested=XGBOOST),
+        SelfCheck("LightGBM", "lightgbm", _lightgbm, tested=LIGHTGBM),
+        SelfCheck("CatBoost", "catboost", _catboost, tested=CATBOOST),
+        SelfCheck("imbalanced-learn", "imbalanced-learn", _imbalanced_learn, "imblearn"),
         SelfCheck("quantile-forest", "quantile-forest", _quantile_forest),
-        SelfCheck("scikit-survival", "scikit-survival", _scikit_survival),
-        SelfCheck("YDF", "ydf", _ydf),
-        SelfCheck("treelite", "treelite", _treelite),
-        SelfCheck("Spark", "pyspark", "training a model of Spark needs Java and a session"),
+        SelfCheck("scikit-survival", "scikit-survival", _scikit_survival, "sksurv", tested=SCIKIT_SURVIVAL),
+        SelfCheck("YDF", "ydf", _ydf, tested=YDF),
+        SelfCheck("treelite", "treelite", _treelite, tested=TREELITE),
+        SelfCheck("Spark", "pyspark", "training a model of Spark needs Java and a session", tested=SPARK),
         SelfCheck("FLAML", "flaml", "its models are those of the other libraries"),
         SelfCheck("AutoGluon", "autogluon.tabular", "its models are those of the other libraries"),
     ]

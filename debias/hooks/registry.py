@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
@@ -20,19 +21,19 @@ from debias.hooks.failures import name_failures
 from debias.hooks.specs import PROJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pandas as pd
 
 
 DISABLE_VARIABLE = "DEBIAS_DISABLE_PLUGINS"
+_OURS = ("debias_adapters.", "debias_plugins.")
 
 
 @functools.cache
 def plugin_manager() -> pluggy.PluginManager:
     """Return the plugin manager of this process; it is built when it is first needed."""
-    blocked = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
-    return build_manager(entry_points(group=PROJECT), blocked)
+    return build_manager(entry_points(group=PROJECT), _disabled())
 
 
 def build_manager(points: Iterable[EntryPoint], blocked: Iterable[str] = ()) -> pluggy.PluginManager:
@@ -54,22 +55,41 @@ def build_manager(points: Iterable[EntryPoint], blocked: Iterable[str] = ()) -> 
     PluginError
         A plugin cannot be imported, has a hook with an unknown name, or has the name of another plugin.
     """
-    manager = pluggy.PluginManager(PROJECT)
-    manager.add_hookspecs(hookspecs)
-    for name in blocked:
-        manager.set_blocked(name)
-    seen: dict[str, EntryPoint] = {}
+    manager, seen = _empty(blocked), dict[str, EntryPoint]()
     for point in sorted(points, key=lambda point: point.name):
-        if manager.is_blocked(point.name):
-            continue
-        if point.name in seen:
-            raise PluginError(
-                f"two plugins are called {point.name!r}: {seen[point.name].value} and {point.value}. "
-                f"Uninstall one of them, or set {DISABLE_VARIABLE}={point.name} to load neither."
-            )
-        seen[point.name] = point
-        _load(manager, point)
+        _add(manager, point, seen)
     return manager
+
+
+def build_what_works(
+    points: Iterable[EntryPoint], check: Callable[[pluggy.PluginManager], object]
+) -> tuple[pluggy.PluginManager, dict[str, str]]:
+    """Load the plugins that work into a fresh manager, without those that the environment variable disables.
+
+    Those of debias are loaded first: where two do not go together, the other one is left out.
+
+    Parameters
+    ----------
+    points : iterable of EntryPoint
+        Entry points to load.
+    check : callable
+        It is called with the manager after each plugin, and raises what is wrong.
+
+    Returns
+    -------
+    tuple of (PluginManager, dict)
+        The manager, and what is wrong with each plugin that was left out, by the name of the plugin.
+    """
+    manager, seen, failures = _empty(_disabled()), dict[str, EntryPoint](), dict[str, str]()
+    for point in sorted(points, key=lambda point: (not point.value.startswith(_OURS), point.name)):
+        try:
+            _add(manager, point, seen)
+            with _naming(point, "be used"):
+                check(manager)
+        except PluginError as error:
+            failures[point.name] = str(error)
+            manager.set_blocked(point.name)  # which also removes it
+    return manager, failures
 
 
 def register(plugin: Any, name: str | None = None) -> None:
@@ -231,15 +251,45 @@ def _require_name(plugin: Any, kind: str) -> None:
         raise PluginError(f"a {kind} has the name {plugin.name!r}: use letters, digits and _")
 
 
-def _load(manager: pluggy.PluginManager, point: EntryPoint) -> None:
-    try:
+def _disabled() -> set[str]:
+    """Return the names of the plugins that the environment variable disables."""
+    return {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
+
+
+def _empty(blocked: Iterable[str]) -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(PROJECT)
+    manager.add_hookspecs(hookspecs)
+    for name in blocked:
+        manager.set_blocked(name)
+    return manager
+
+
+def _add(manager: pluggy.PluginManager, point: EntryPoint, seen: dict[str, EntryPoint]) -> None:
+    """Load a plugin that is not blocked, and enter it among those seen so far."""
+    if manager.is_blocked(point.name):
+        return
+    if point.name in seen:
+        raise PluginError(
+            f"two plugins are called {point.name!r}: {seen[point.name].value} and {point.value}. "
+            f"Uninstall one of them, or set {DISABLE_VARIABLE}={point.name} to load neither."
+        )
+    seen[point.name] = point
+    with _naming(point, "be loaded"):
         plugin = point.load()
         manager.register(plugin, name=point.name)
         name_failures(manager, plugin)
         manager.check_pending()
-    except (Exception, SystemExit) as error:  # any error on import must name the plugin
+
+
+@contextmanager
+def _naming(point: EntryPoint, what: str) -> Iterator[None]:
+    """Make any error a PluginError that names the plugin and what it cannot."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        told = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
         raise PluginError(
-            f"the plugin {point.name!r} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
+            f"the plugin {point.name!r} ({point.value}) cannot {what}: {told}. "
             f"Fix or uninstall it, or set {DISABLE_VARIABLE}={point.name} to continue without it."
         ) from error
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from debias.trees.tested_versions import TestedVersions
+
 
 @dataclass(frozen=True)
 class SelfCheck:
@@ -25,6 +27,10 @@ class SelfCheck:
         ``train(X, y)`` returns a fitted model, or the model and the X and y it was trained on, if it takes others. X
         has shape (n_rows, 4), and y (n_rows,) has numbers. It imports the library. A text instead says why nothing is
         trained.
+    module : str, optional
+        Its import name, if that is not `distribution` with ``_`` for ``-``.
+    tested : TestedVersions, optional
+        The versions that the adapter was tested with.
 
     Examples
     --------
@@ -36,3 +42,5 @@ class SelfCheck:
     library: str
     distribution: str
     train: Callable[[NDArray[np.float64], NDArray[np.float64]], Any] | str
+    module: str | None = None
+    tested: TestedVersions | None = None

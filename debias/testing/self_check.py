@@ -7,19 +7,26 @@ and ends nothing.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import traceback
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from debias.child_process import command
 from debias.errors import DebiasError, PluginError
-from debias.hooks.registry import plugin_manager
+from debias.hooks.registry import DISABLE_VARIABLE, plugin_manager
 from debias.hooks.self_check import SelfCheck
+from debias.testing.installed import installed, requirements, too_old
+from debias.trees.tested_versions import major_minor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pluggy
 
 N_ROWS, N_COLUMNS = 120, 4
 SECONDS = 120.0
@@ -44,7 +51,7 @@ class Finding:
     ----------
     library : str
     version : str or None
-        None if it is not installed.
+        None if it is not installed, "unknown" if it has no metadata.
     status : {"ok", "failed", "not checked", "not installed"}
     details : str
         What was compared, or why it failed, or why it was not checked, or how to install the library.
@@ -60,8 +67,15 @@ class Finding:
         return asdict(self)
 
 
-def findings() -> Iterator[Finding]:
+def findings(checks: Iterable[SelfCheck] | None = None, without: Iterable[str] = ()) -> Iterator[Finding]:
     """Yield the result of each library that an adapter offers a self-check for, in the order of their names.
+
+    Parameters
+    ----------
+    checks : iterable of SelfCheck, optional
+        By default those that all adapters offer.
+    without : iterable of str
+        Names of plugins that are not loaded, because they do not work.
 
     Yields
     ------
@@ -73,21 +87,18 @@ def findings() -> Iterator[Finding]:
     >>> next(finding.status for finding in findings() if finding.library == "scikit-learn")
     'ok'
     """
-    for check in offered():
-        found = _installed(check)
-        if found is None:
-            yield Finding(check.library, None, "not installed", f"pip install {check.distribution}")
-        elif isinstance(check.train, str):
-            yield Finding(check.library, found, "not checked", check.train)
-        else:
-            yield Finding(check.library, found, *_checked_apart(check.library))
+    for check in offered() if checks is None else checks:
+        try:
+            yield _finding(check, without)
+        except Exception as error:  # such as metadata that cannot be read
+            yield Finding(check.library, None, "failed", told(error))
 
 
-def offered() -> list[SelfCheck]:
+def offered(manager: pluggy.PluginManager | None = None) -> list[SelfCheck]:
     """Return the self-checks of all adapters, or raise a PluginError if one is wrong, or if two have one name."""
     checks: dict[str, SelfCheck] = {}
     plugin_of: dict[str, str] = {}
-    for adapter in plugin_manager().hook.debias_self_checks.get_hookimpls():
+    for adapter in (manager or plugin_manager()).hook.debias_self_checks.get_hookimpls():
         plugin = adapter.plugin_name
         for check in cast("Sequence[object] | None", adapter.function()) or ():
             if not isinstance(check, SelfCheck):
@@ -99,30 +110,61 @@ def offered() -> list[SelfCheck]:
     return sorted(checks.values(), key=lambda check: check.library.lower())
 
 
+def told(error: BaseException) -> str:
+    """Return what an error says: its type too, unless the text was written for users; its place, if it has no text."""
+    text, kind = str(error).strip(), type(error).__name__
+    if text:
+        return text if isinstance(error, (AssertionError, DebiasError)) else f"{kind}: {text}"
+    places = traceback.extract_tb(error.__traceback__)
+    return f"{kind} in line {places[-1].lineno} of {Path(places[-1].filename).name}" if places else kind
+
+
 def main(library: str) -> None:
     """Check a library in this process, and print the status and the details."""
     try:
         result = _checked(library)
-    except (AssertionError, DebiasError) as error:
-        result = "failed", str(error)
     except (Exception, SystemExit) as error:  # a library that cannot be imported or trained may raise any error
-        result = "failed", f"{type(error).__name__}: {error}"
+        result = "failed", told(error)
     print(_MARK + json.dumps(result))
 
 
-def _installed(check: SelfCheck) -> str | None:
+def _finding(check: SelfCheck, without: Iterable[str]) -> Finding:
+    found = installed(check.distribution, check.module)
+    if found is None:
+        return Finding(check.library, None, "not installed", f"pip install {check.distribution}")
+    problem = too_old(found, _minimum(check.distribution))
+    if problem is not None:  # its adapter would fail with an error that says less
+        return Finding(check.library, found.version, "failed", problem)
+    status, details = (
+        ("not checked", check.train) if isinstance(check.train, str) else _checked_apart(check.library, without)
+    )
+    if check.tested is not None and major_minor(found.version) > major_minor(check.tested.newest):
+        details += f"; newer than the newest tested, {check.tested.newest}"
+    return Finding(check.library, found.version, status, details)
+
+
+def _minimum(distribution: str) -> str | None:
+    """Return the oldest version that debias works with; None without metadata, which is reported elsewhere."""
     try:
-        return version(check.distribution)
+        known = requirements()
     except PackageNotFoundError:
         return None
+    return known[distribution].minimum if distribution in known else None
 
 
-def _checked_apart(library: str) -> tuple[str, str]:
+def _checked_apart(library: str, without: Iterable[str]) -> tuple[str, str]:
     """Return status and details of a check in a process of its own."""
     words = command("from debias.testing.self_check import main; main(sys.argv[1])", library)
+    disabled = ",".join(filter(None, [os.environ.get(DISABLE_VARIABLE), *without]))
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL
+            words,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, DISABLE_VARIABLE: disabled},
         )
     except subprocess.TimeoutExpired:
         return "failed", f"the check did not end within {SECONDS:.0f} s"

@@ -1,17 +1,40 @@
 """Tests of `debias doctor`: what it says of the installation, and what it makes of libraries that fail."""
 
+import importlib.metadata
 import json
+import os
+import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from itertools import product
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.version import Version
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
+from debias import processor
 from debias.cli import main
 from debias.hooks.self_check import SelfCheck
-from debias.testing import self_check
+from debias.testing import installed, self_check
+from debias.trees.tested_versions import TestedVersions
+
+RELEASES = ("2.0", "2", "2.0.1", "2.1", "2.10", "1.26.4", "6", "2025.1")
+VERSIONS = (
+    *RELEASES,
+    "2.0.0",
+    "2.0rc1",
+    "2.0.0a2",
+    "2.0b1",
+    "2.0.dev3",
+    "2.0.post1",
+    "2.0.0+cpu",
+    "2.1rc1.dev1",
+    "3.1.0.dev0",
+)
 
 
 def run(*arguments):
@@ -25,9 +48,35 @@ def only(monkeypatch):
     def leave(*checks):
         ours = {check.library: check for check in self_check.offered()}
         chosen = [ours[check] if isinstance(check, str) else check for check in checks]
-        monkeypatch.setattr(self_check, "offered", lambda: chosen)
+        monkeypatch.setattr(self_check, "offered", lambda manager=None: chosen)
 
     return leave
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """Return a function that installs a distribution with plugins into a folder on the search path."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(distribution="debias-foreign", **modules):
+        info = tmp_path / f"{distribution.replace('-', '_')}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        (info / "top_level.txt").write_text("".join(f"{name}\n" for name in modules))
+        points = "".join(f"{name} = {name}\n" for name, source in modules.items() if "debias" in source)
+        (info / "entry_points.txt").write_text(f"[debias]\n{points}")
+        for name, source in modules.items():
+            (tmp_path / f"{name}.py").write_text(source)
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        return tmp_path
+
+    return install
+
+
+def versions_are(monkeypatch, **versions):
+    known = importlib.metadata.version
+    monkeypatch.setattr(installed, "version", lambda name: versions.get(name) or known(name))
 
 
 def test_the_facts_are_those_of_this_process():
@@ -35,9 +84,9 @@ def test_the_facts_are_those_of_this_process():
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["debias"]["version"] == debias.__version__
-    assert report["packages"]["numpy"] == np.__version__
+    assert report["packages"]["versions"]["numpy"] == np.__version__
     assert "xgboost_boosters" in report["plugins"]["loaded"][f"debias-trees {debias.__version__}"]
-    assert report["plugins"]["error"] is None
+    assert [report[section]["errors"] for section in ("debias", "python", "packages", "plugins")] == [[]] * 4
     assert report["libraries"] is None
 
 
@@ -103,41 +152,257 @@ def test_a_library_that_crashes_is_a_failure(only, monkeypatch):
     assert "failed: the process ended with exit code" in done.stdout
 
 
-def test_a_plugin_that_cannot_be_loaded_is_named(monkeypatch):
-    def broken():
-        raise debias.PluginError("the plugin 'mine' (mine.hooks) cannot be loaded")
+def test_versions_are_compared_as_packaging_does():
+    for one, other in product(VERSIONS, RELEASES):
+        assert installed.is_older(one, other) == (Version(one) < Version(other)), (one, other)
 
-    monkeypatch.setattr("debias.hooks.registry.plugin_manager", broken)
+
+def test_every_requirement_is_read_as_packaging_does():
+    known = installed.requirements()
+    for text in importlib.metadata.requires("debias-trees"):
+        expected = Requirement(text)
+        found = known.get(expected.name)
+        of_developers = any(f'"{extra}"' in str(expected.marker) for extra in installed.FOR_DEVELOPERS)
+        if not of_developers and expected.name != "debias-trees":
+            assert str(expected.specifier) == f">={found.minimum}"
+            assert found.needed == (expected.marker is None)
+
+
+def test_an_old_library_is_a_failure_that_says_what_to_do(only, monkeypatch):
+    only("XGBoost", "LightGBM")
+    versions_are(monkeypatch, xgboost="1.7.6", lightgbm="3.3.5", numpy="1.26.4", matplotlib="3.9.0")
     done = run()
     assert done.exit_code == 3
-    assert "error: the plugin 'mine' (mine.hooks) cannot be loaded" in done.stdout
+    for package, version, minimum in (
+        ("xgboost", "1.7.6", "2.1"),
+        ("lightgbm", "3.3.5", "4.3"),
+        ("numpy", "1.26.4", "2.0"),
+        ("matplotlib", "3.9.0", "3.10"),
+    ):
+        text = f"{package} {version} is older than {minimum}, the minimum: pip install -U {package}\n"
+        assert f"error: {text}" in done.stdout
+        assert (f"failed: {text}" in done.stdout) == (package in ("xgboost", "lightgbm"))
 
 
-@pytest.mark.parametrize(
-    ("offer", "message"),
-    [
-        (["xgboost"], "debias_self_checks of the plugin 'mine' gives no SelfCheck: 'xgboost'"),
-        ([SelfCheck("XGBoost", "xgboost", len)], "two plugins offer a self-check of 'XGBoost': "),
-        (None, "debias_self_checks of the plugin 'mine' failed: ZeroDivisionError"),
-    ],
-)
-def test_a_wrong_self_check_of_a_plugin_is_reported_in_json_too(offer, message):
-    class Mine:
-        @debias.hookimpl
-        def debias_self_checks(self):
-            print("plugins may print")
-            return 1 / 0 if offer is None else offer
+def test_a_library_that_is_newer_than_those_tested_is_no_failure(only):
+    def check(name, newest):
+        return SelfCheck(name, "numpy", "it takes minutes", tested=TestedVersions(name, "1.0", newest))
 
-    debias.register(Mine(), name="mine")
-    try:
-        done = run("--format", "json")
-    finally:
-        debias.unregister("mine")
+    only(check("New", "1.5"), check("Known", "99.9"))
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert "not checked: it takes minutes; newer than the newest tested, 1.5\n" in done.stdout
+    assert "not checked: it takes minutes\n" in done.stdout
+
+
+@pytest.mark.parametrize("package", ["pandas", "joblib", "rich", "scipy"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    done = run("--no-check", "--format", form)
     assert done.exit_code == 3
-    report = json.loads(done.stdout)
-    assert message in report["plugins"]["error"]
-    assert report["libraries"] is None
-    assert "plugins may print" in done.stderr
+    assert f"{package} does not work: ModuleNotFoundError: import of {package} halted" in done.stdout
+    assert ("the processors cannot be counted: " in done.stdout) == (package == "joblib")
+    for text in (debias.__version__, np.__version__, "xgboost_boosters", sys.platform.capitalize()):
+        assert text in done.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_all_else_is_said_where_a_kernel_cannot_be_loaded(form, monkeypatch):
+    known = processor.import_module
+
+    def unloadable(name):
+        if name == "debias_plugins.scorers.kernels.node":
+            raise ImportError("node.abi3.so: invalid ELF header")
+        return known(name)
+
+    monkeypatch.setattr(processor, "import_module", unloadable)
+    done = run("--no-check", "--format", form)
+    assert done.exit_code == 3
+    assert (
+        "kernels cannot be loaded. The first is debias_plugins.scorers.kernels.node: ImportError: node.abi3.so: inv"
+        in done.stdout
+    )
+    assert "xgboost_boosters" in done.stdout
+
+
+def test_all_else_is_said_without_metadata(monkeypatch, only):
+    only(SelfCheck("Arrays", "numpy", "it takes minutes"))
+
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installed, "requires", missing)
+    monkeypatch.setattr(importlib.metadata, "files", missing)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [])
+    done = run()
+    assert done.exit_code == 3
+    assert "No package metadata was found for debias-trees" in done.stdout
+    assert "no plugin is loaded" in done.stdout
+    assert "kernels for " in done.stdout
+    assert "not checked: it takes minutes" in done.stdout
+
+
+def test_a_needed_package_that_is_missing_is_an_error(monkeypatch):
+    known = installed.installed
+    monkeypatch.setattr(installed, "installed", lambda name, module: None if name == "rich" else known(name, module))
+    done = run("--no-check")
+    assert done.exit_code == 3
+    assert "error: rich is not installed, and debias needs it: pip install rich" in done.stdout
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_module_counts_also_if_pip_knows_it_by_another_name_or_not_at_all(broken, only, foreign, monkeypatch):
+    source = "raise ValueError('broken')" if broken else ""
+    folder = foreign("other-name", of_another=source)
+    (folder / "of_nothing.py").write_text(source)
+    (folder / "only_a_folder").mkdir()
+    only(
+        SelfCheck("Renamed", "its-name", "it takes minutes", "of_another"),
+        SelfCheck("Copied", "of-nothing", "it takes minutes"),
+        SelfCheck("Left over", "only-a-folder", "it takes minutes"),
+    )
+    done = run()
+    assert done.exit_code == 0, done.output
+    libraries = [" ".join(line.split()) for line in done.stdout.splitlines()[-3:]]
+    assert libraries == [
+        "Renamed 1.2 not checked: it takes minutes",
+        "Copied (version unknown) not checked: it takes minutes",
+        "Left over not installed: pip install only-a-folder",
+    ]
+
+
+def test_a_package_of_another_name_stands_among_the_packages(foreign, monkeypatch):
+    known = importlib.metadata.version
+
+    def version(name):
+        if name == "xgboost":
+            raise PackageNotFoundError(name)
+        return known(name)
+
+    monkeypatch.setattr(installed, "version", version)
+    monkeypatch.setattr(installed, "packages_distributions", lambda: {"xgboost": ["xgboost-cpu"]})
+    foreign("xgboost-cpu")
+    done = run("--no-check", "--format", "json")
+    versions = json.loads(done.stdout)["packages"]["versions"]
+    assert versions["xgboost-cpu"] == "1.2"
+    assert "xgboost" not in versions
+
+
+def test_messages_of_libraries_cannot_control_the_terminal(only, monkeypatch):
+    only("scikit-learn")
+    raw = "\x1b]0;title\x07\x1b[31mred\n  second line\r\nthird"
+    monkeypatch.setattr(self_check, "_checked_apart", lambda *_: ("failed", raw))
+    done = run()
+    assert done.exit_code == 3
+    assert done.stdout.endswith(r"failed: \x1b]0;title\x07\x1b[31mred second line third" + "\n")
+
+
+@pytest.mark.parametrize("kind", [AssertionError, ValueError, debias.RowsError])
+def test_an_error_without_text_says_where_it_was_raised(kind):
+    with pytest.raises(kind) as raised:
+        raise kind
+    assert self_check.told(raised.value) == f"{kind.__name__} in line {raised.tb.tb_lineno} of test_doctor.py"
+
+
+def test_it_works_in_a_directory_that_was_deleted(only, tmp_path, monkeypatch):
+    only("scikit-learn")
+    here = tmp_path / "deleted"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    done = run()
+    assert done.exit_code == 0, done.output
+    assert " ok: trees" in done.stdout
+
+
+@pytest.mark.parametrize("checked", [False, True])
+def test_a_build_that_checks_every_index_is_told_apart(checked, tmp_path, monkeypatch):
+    from debias import _cython_shared
+
+    facts = {"compiler": "GNU 1.2", "cython": "3.4", "indices_checked": checked}
+    (tmp_path / "compiled.json").write_text(json.dumps(facts))
+    monkeypatch.setattr(_cython_shared.__spec__, "origin", str(tmp_path / "_cython_shared.so"))
+    instructions = "AVX2" if processor.has_avx2() else "every processor"
+    text = "every index is checked" if checked else "indices are not checked"
+    assert f"compiled by GNU 1.2 with Cython 3.4\nkernels for {instructions}: {text}\n" in run("--no-check").stdout
+    assert json.loads(run("--no-check", "--format", "json").stdout)["debias"].items() >= facts.items()
+
+
+def test_every_plugin_is_listed(foreign):
+    foreign(unwraps="import debias\n@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    loaded = json.loads(run("--no-check", "--format", "json").stdout)["plugins"]["loaded"]
+    assert loaded["debias-foreign 1.2"] == ["unwraps"]
+    ours = {point.name for point in importlib.metadata.distribution("debias-trees").entry_points.select(group="debias")}
+    assert set(loaded[f"debias-trees {debias.__version__}"]) == ours
+
+
+HOOK = "import debias\nfrom debias.hooks.self_check import SelfCheck\nprint('plugins may print')\n@debias.hookimpl\n"
+WRONG = {
+    "import": (
+        "import missing_here  # debias",
+        "cannot be loaded: ModuleNotFoundError: No module named 'missing_here'",
+    ),
+    "hook": (HOOK + "def debias_scorer(): pass", "cannot be loaded: PluginValidationError: "),
+    "scorers": (
+        HOOK + "def debias_scorers(): return [debias.scorer('mdi_oob')]",
+        "cannot be used: two scorers are called 'mdi_oob'",
+    ),
+    "no_check": (
+        HOOK + "def debias_self_checks(): return ['xgboost']",
+        "cannot be used: debias_self_checks of the plugin 'a_wrong_one' gives no SelfCheck: 'xgboost'",
+    ),
+    "second_check": (
+        HOOK + "def debias_self_checks(): return [SelfCheck('XGBoost', 'xgboost', len)]",
+        "cannot be used: two plugins offer a self-check of 'XGBoost': self_checks and a_wrong_one",
+    ),
+    "failing_check": (
+        HOOK + "def debias_self_checks(): return 1 / 0",
+        "cannot be used: debias_self_checks of the plugin 'a_wrong_one' failed: ZeroDivisionError",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("what", WRONG)
+def test_a_plugin_that_does_not_work_is_named_and_the_others_are_loaded(what, form, foreign):
+    source, message = WRONG[what]
+    foreign(a_wrong_one=source, works="import debias\n@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    done = run("--no-check", "--format", form)
+    assert done.exit_code == 3
+    assert f"the plugin 'a_wrong_one' (a_wrong_one) {message}" in done.stdout
+    assert "DEBIAS_DISABLE_PLUGINS=a_wrong_one" in done.stdout
+    assert ("plugins may print" in done.stderr) == (what != "import")
+    if form == "json":
+        loaded = json.loads(done.stdout)["plugins"]["loaded"]
+        assert loaded["debias-foreign 1.2"] == ["works"]
+        assert {"node_scorers", "self_checks"} <= set(loaded[f"debias-trees {debias.__version__}"])
+    else:
+        assert "plugins of debias-foreign 1.2: works\n" in done.stdout
+
+
+def test_of_two_plugins_with_one_name_none_is_loaded(foreign):
+    foreign(node_scorers="import debias")
+    done = run("--no-check")
+    assert done.exit_code == 3
+    assert "error: two plugins are called 'node_scorers': " in done.stdout
+    assert "native_scorers, oob_forest" in done.stdout
+
+
+def test_the_libraries_are_checked_without_the_plugins_that_do_not_work(foreign):
+    folder = foreign(a_wrong_one="import missing_here  # debias")
+    code = (
+        "from debias.cli import main; from debias.testing import self_check; offered = self_check.offered\n"
+        "only = lambda manager=None: [each for each in offered(manager) if each.library == 'scikit-learn']\n"
+        "self_check.offered = only; main(['doctor'])"
+    )
+    path = os.pathsep.join([str(folder), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": path, "DEBIAS_DISABLE_PLUGINS": "ablation"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "the plugin 'a_wrong_one' (a_wrong_one) cannot be loaded" in done.stdout
+    assert " ok: trees, output, proof of the bags" in done.stdout
+    assert " ablation" not in done.stdout
 
 
 def test_no_self_check_is_no_error():
