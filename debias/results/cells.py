@@ -19,13 +19,15 @@ HEADING = {
     "lowest_rank": "lowest rank",
     "highest_rank": "highest rank",
 }
+UNKNOWN = "-"
+"""Stands for a figure that is not known."""
 FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 
 
 def cells(name: str, values: object) -> list[str]:
     """Format a column of an audit or of scores for a reader, by its name."""
-    return FORMAT.get(name, _figures)(values)
+    return [UNKNOWN if cell == "nan" else cell for cell in FORMAT.get(name, _figures)(values)]
 
 
 def columns_that_fit(widths: Mapping[str, int], room: int) -> list[str]:
@@ -79,9 +81,9 @@ def _counts(values: object) -> list[str]:
 def _figures(values: object) -> list[str]:
     """Format a column with the same number of decimals everywhere: the largest entry has four digits."""
     array = np.asarray(values, dtype=np.float64)
-    largest = float(np.abs(array).max(initial=0.0))
+    largest = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
     if largest == 0:
-        return ["0"] * array.size
+        return [f"{value:g}" for value in array + 0.0]
     decimals = 3 - int(np.floor(np.log10(largest)))
     if decimals > 8:
         return [f"{value:.3e}" for value in array]

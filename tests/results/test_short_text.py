@@ -143,3 +143,10 @@ def test_columns_give_way_by_importance():
 def test_a_representation_computes_nothing_that_can_fail():
     """Scores made by hand may have empty settings."""
     assert repr(replace(drawn(0).main, settings={})).startswith("Scores mdi_oob: ")
+
+
+@pytest.mark.parametrize("name", ["before", "p_adjusted", "shift"])
+def test_a_figure_that_is_not_known_is_a_dash(name):
+    assert cells(name, [np.nan, 0.5])[0] == "-"
+    assert "0.5" in cells(name, [np.nan, 0.5])[1]
+    assert cells(name, [np.nan, np.nan]) == ["-", "-"]
