@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.api.audit import audit_of_fold
+from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
 from debias.errors import CompositionError, DebiasError, RowsError
 from debias.models.folds import folds_of
 from debias.progress import task, with_progress
+from debias.results.fold_sentences import about
 from debias.results.folds_audit import FoldsAudit
-from debias.results.untested import tell_nothing
+from debias.results.untested import tell_nothing, with_reason
 from debias.rows.fold_proof import prove_folds
 from debias.rows.request import whole_seed
 from debias.significance import fold_evidence
 from debias.significance.procedure import Procedure
 from debias.text import counted, listed
-from debias.trees.ensemble import STOPPED_EARLY
+from debias.trees.ensemble import NOTES_OF_STOPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +33,17 @@ if TYPE_CHECKING:
     from debias.models.folds import Fold
     from debias.progress import Progress
     from debias.results.audit import Audit
+    from debias.results.scores import Scores
 
 TESTS = ("auto", "permutation", "naive", None)
 """Tests of held-out rows."""
 FEWEST_ROWS = 4
 """A fold of fewer rows is not tested."""
+ONE_BLOCK = (
+    "the rows held out are all in one block, and a test needs at least two. Train the models with fewer and larger "
+    "folds, so that each holds out several blocks"
+)
+"""Why a fold is not tested."""
 
 
 @with_progress
@@ -150,14 +159,19 @@ def audit_folds(
     refuse_other_order(X, y=y, **of_rows)
     n_rows = _n_rows(y)
     _refuse_other_lengths(n_rows, of_rows)
+    block = of_rows["blocks"] = encode_blocks(blocks, n_rows)
     found = folds_of(cv_results, X, y, cv)
     proofs = prove_folds(found, X, y, sample_weight=sample_weight, base_margin=base_margin, qid=qid)
     folds = [proof.fold for proof in proofs]  # with the training rows that are proven
     audits: dict[str, Audit] = {}
     with task("folds", len(folds)) as advance:
         for fold, proof in zip(folds, proofs, strict=True):
+            of_test = {name: taken(values, fold.test) for name, values in of_rows.items()}
+            is_one_block = block is not None and np.ptp(block[fold.test]) == 0
+            if is_one_block:
+                of_test["blocks"] = None
             try:
-                audits[fold.name] = audit_of_fold(
+                audit = audit_of_fold(
                     proof,
                     taken(X, fold.test),
                     taken(y, fold.test),
@@ -166,7 +180,7 @@ def audit_folds(
                     groups=groups,
                     level=level,
                     feature_names=feature_names,
-                    test=test,
+                    test=None if is_one_block else test,
                     alpha=alpha,
                     error=error,
                     n_permutations=n_permutations,
@@ -174,15 +188,18 @@ def audit_folds(
                     params=params,
                     seed=seed,
                     n_jobs=n_jobs,
-                    **{name: taken(values, fold.test) for name, values in of_rows.items()},
+                    **of_test,
                 )
             except DebiasError as failed:
                 raise type(failed)(f"{fold.name}: {failed}") from None
+            if is_one_block and test is not None:
+                audit = _with_main(audit, with_reason(audit.main, ONE_BLOCK))
+            audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)
             advance()
     _refuse_silence(audits)
     _refuse_other_features(audits)
     return _together(
-        folds, audits, n_rows, combine, procedure, 0 if seed is None else seed, _divided_blocks(folds, blocks)
+        folds, audits, n_rows, combine, procedure, 0 if seed is None else seed, _divided_blocks(folds, block)
     )
 
 
@@ -244,21 +261,40 @@ def _standard_error(
 def _notes(folds: list[Fold], audits: dict[str, Audit]) -> tuple[str, ...]:
     """Return what a reader must know about the folds."""
     notes = [note for fold in folds for note in fold.notes]
-    if not notes and any(STOPPED_EARLY in audit.warnings for audit in audits.values()):
-        notes.append(STOPPED_EARLY)  # otherwise a library has said which rows these were
+    for text in NOTES_OF_STOPPING:
+        stopped = [name for name, audit in audits.items() if text in audit.warnings]
+        if stopped:
+            notes.append(about(stopped, text, len(folds)))
+    folds_of: dict[str, list[str]] = {}
+    for name, audit in audits.items():
+        folds_of.setdefault(audit.main.settings["model"], []).append(name)
+    if len(folds_of) > 1:
+        kinds = [f"{kind} in {listed(names)}" for kind, names in folds_of.items()]
+        notes.append(f"the models of the folds are of different kinds: {'; '.join(kinds)}")
     if any(fold.train is None for fold in folds):
         notes.append("the training rows of folds are not known: they are taken to be all rows that are not held out")
     return tuple(dict.fromkeys(notes))
 
 
-def _divided_blocks(folds: list[Fold], blocks: Any) -> tuple[str, ...]:
-    """Return what a reader must know if rows of a block are training rows and test rows of one fold."""
-    import pandas as pd
+def _with_main(audit: Audit, main: Scores) -> Audit:
+    """Return an audit with other scores of its main scorer."""
+    return replace(audit, scores={**audit.scores, audit.main_scorer: main})
 
-    if blocks is None:
+
+def _tuned(audit: Audit, by_test_rows: str) -> Audit:
+    """Return the audit of a model whose trees the test rows chose: its library says so, and the model does not."""
+    scores = {}
+    for name, each in audit.scores.items():
+        texts = [by_test_rows if text in NOTES_OF_STOPPING else text for text in each.warnings]
+        scores[name] = replace(each, warnings=tuple(dict.fromkeys(texts)))
+    return replace(audit, scores=scores)
+
+
+def _divided_blocks(folds: list[Fold], block: NDArray[np.int64] | None) -> tuple[str, ...]:
+    """Return what a reader must know if rows of a block are training rows and test rows of one fold."""
+    if block is None:
         return ()
-    codes = pd.factorize(np.asarray(blocks))[0]
-    divided = [f.name for f in folds if f.train is not None and np.intersect1d(codes[f.train], codes[f.test]).size]
+    divided = [f.name for f in folds if f.train is not None and np.intersect1d(block[f.train], block[f.test]).size]
     if not divided:
         return ()
     return (

@@ -53,7 +53,7 @@ def taken(values: Any, positions: NDArray[np.int64]) -> Any:
 
     Returns
     -------
-    The same kind of container with n_chosen rows; None for None.
+    The same kind of container with n_chosen rows, or an array for one column; None for None.
     """
     if values is None:
         return None
@@ -61,7 +61,7 @@ def taken(values: Any, positions: NDArray[np.int64]) -> Any:
         return values.iloc[positions]
     if isinstance(values, (list, tuple)):
         return [values[position] for position in positions.tolist()]
-    if len(values.shape) == 1:
+    if not hasattr(values, "shape") or len(values.shape) == 1:  # arrays of pyarrow have no shape
         return np.asarray(values)[positions]
     return values[positions] if isinstance(values, np.ndarray) else Table(values).native(positions)
 

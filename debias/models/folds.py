@@ -45,6 +45,8 @@ class Fold:
         Positions in X of the rows that were held out.
     notes : tuple of str
         Warnings for readers of the scores of all folds.
+    tuned : str, or None
+        The one of `notes` that says what a library chose by the rows held out, such as the number of trees.
     proven_by : str, or None
         How the library itself proves that the model was not trained on the rows held out, if it does.
     others_are_train : bool
@@ -56,6 +58,7 @@ class Fold:
     train: NDArray[np.int64] | None
     test: NDArray[np.int64]
     notes: tuple[str, ...] = ()
+    tuned: str | None = None
     proven_by: str | None = None
     others_are_train: bool = False
 
@@ -99,9 +102,9 @@ def folds_of(results: Any, X: Any, y: Any, cv: Any = None) -> list[Fold]:
     if found.unseen is not None:
         return _unseen_folds(found, X, y)
     splits = _splits(found, cv, X, y)
-    notes = _notes(found)
+    tuned, notes = _tuned(found), _notes(found)
     return [
-        Fold(name, model, split.train, split.test, notes, others_are_train=split.others_are_train)
+        Fold(name, model, split.train, split.test, notes, tuned, others_are_train=split.others_are_train)
         for (name, model), split in zip(_named_models(found, splits, X, y).items(), splits, strict=True)
     ]
 
@@ -197,18 +200,21 @@ def _unseen_folds(found: CrossValidated, X: Any, y: Any) -> list[Fold]:
     """Return the folds of a library that proves itself which rows each model has not seen."""
     assert found.unseen is not None
     assert found.models is not None
-    n_rows, notes = _n_rows(X), _notes(found)
+    n_rows, tuned, notes = _n_rows(X), _tuned(found), _notes(found)
     return [
-        Fold(f"fold {k}", model, _others(test, n_rows), test, notes, found.proof)
+        Fold(f"fold {k}", model, _others(test, n_rows), test, notes, tuned, found.proof)
         for k, (model, test) in enumerate(zip(found.models, found.unseen(X, y), strict=True))
     ]
 
 
 def _notes(found: CrossValidated) -> tuple[str, ...]:
+    return tuple(note for note in (_tuned(found), found.note) if note is not None)
+
+
+def _tuned(found: CrossValidated) -> str | None:
     if found.tuned_on_test is None:
-        return () if found.note is None else (found.note,)
-    bias = f"{found.tuned_on_test}, so scores on these rows are too high on average, also those of noise"
-    return (bias,) if found.note is None else (bias, found.note)
+        return None
+    return f"{found.tuned_on_test}, so scores on these rows are too high on average, also those of noise"
 
 
 def _splits(found: CrossValidated, cv: Any, X: Any, y: Any) -> list[_Split]:
@@ -309,14 +315,14 @@ def _by_label(labels: list[Any], n_rows: int) -> list[_Split]:
 
 def labels_of(labels: Any) -> list[str]:
     """Return the names of the folds in labels of rows, in ascending order."""
-    return _coded(list(labels))[1]
+    return _coded(labels)[1]
 
 
-def _coded(labels: list[Any]) -> tuple[NDArray[np.int64], list[str]]:
+def _coded(labels: Iterable[Any]) -> tuple[NDArray[np.int64], list[str]]:
     """Return the fold of each row as a number, -1 for none, and the names of the folds."""
     import pandas as pd
 
-    column = pd.Series(labels)
+    column = pd.Series([label.as_py() if hasattr(label, "as_py") else label for label in labels])  # of pyarrow
     if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")  # whole numbers are floats if some are missing
     held_out = (column.notna() & (column != NEVER).fillna(False)).to_numpy(dtype=bool)

@@ -30,6 +30,8 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
         own = target.series_of(series.digest)
         if own is None:
             own = target.add_series(series.digest, series.given_label, trees)
+        elif series.given_label is not None and own.given_label is None:
+            target.take_label(own, series.given_label)
         one, other = source.trees(series), target.trees(own)
         if one.ensemble.feature_names != other.ensemble.feature_names or one.grouping.names != other.grouping.names:
             raise HistoryError(

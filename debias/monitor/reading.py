@@ -9,6 +9,7 @@ from debias.errors import ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.period_sums import PeriodSums
 from debias.rows.request import Request
+from debias.trees.ensemble import NOTES_OF_STOPPING
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ class OwnModel:
         DebiasError
             As for :func:`debias.score`.
         """
-        log = WarningLogOnce((*self._member.notes, *self._member.ensemble.notes))
+        notes = (*self._member.notes, *self._member.ensemble.notes)
+        # Rows of a history come after training, so they have not stopped it.
+        log = WarningLogOnce(note for note in notes if note not in NOTES_OF_STOPPING)
         if isinstance(X, PeriodSums):
             sums = self._copied(X, y, sample_weight)
         else:

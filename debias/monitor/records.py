@@ -33,6 +33,8 @@ OF_ROWS = ("totals", "n", "s")
 NOT_NEGATIVE = ("n", "totals", "weights")
 AGREE = 1e-9
 """Sums over the same rows agree to this relative error, whatever the order of the rows."""
+BEFORE_ROUNDING = (5**0.5 - 1) / 2
+"""This is added to figures of leaves before they are rounded down. It is irrational."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +87,17 @@ class Records:
 
     def add_series(self, digest: str, label: str | None, trees: bytes) -> Series:
         """Add a series, and return it. A label that another model has, or may get, is refused."""
-        if label is not None and re.fullmatch("model [0-9]+", label):
-            raise HistoryError(f"label={label!r} is how debias calls models without a label: choose another one")
-        if label is not None and label in {series.label for series in self.content.series()}:
-            raise HistoryError(f"label={label!r} is that of another model in {self.content.path}: choose another label")
+        if label is not None:
+            self._refuse_taken(label)
         self.content.insert("series", digest=digest, label=label, added=_now(), trees=trees)
         series = self.series_of(digest)
         assert series is not None
         return series
+
+    def take_label(self, series: Series, label: str) -> None:
+        """Give a label to a series that has none. One that another model has, or may get, is refused."""
+        self._refuse_taken(label)
+        self.content.update("series", series.id, label=label)
 
     def trees(self, series: Series) -> StoredTrees:
         """Return the trees of a series."""
@@ -221,7 +226,9 @@ class Records:
         periods = {period.id: period for period in self.content.periods(series.id)} if len(known) > 1 else {}
         for other in known:
             at = periods.get(other.period)
-            if at is not None and (at.at, other.part) != (moment.text, part):
+            if at is None or (at.at, other.part) == (moment.text, part):
+                continue
+            if same_rows(self.state(series, at, other)[0], state):
                 return (
                     f"period {shown_time(moment)}{_of_part(part)} has the same rows as period {shown_time(at.moment)}"
                     f"{_of_part(other.part)}. If the wrong rows were added, remove or replace them"
@@ -234,6 +241,12 @@ class Records:
         scores, errors = scores_with_errors(trees.sums(state), trees.grouping)
         blob = pack({"series": series.digest, "at": period.at}, {"scores": scores, "errors": errors})
         self.content.update("periods", period.id, scores=blob)
+
+    def _refuse_taken(self, label: str) -> None:
+        if re.fullmatch("model [0-9]+", label):
+            raise HistoryError(f"label={label!r} is how debias calls models without a label: choose another one")
+        if label in {series.label for series in self.content.series()}:
+            raise HistoryError(f"label={label!r} is that of another model in {self.content.path}: choose another label")
 
     def _refuse_other_kind(self, moment: Moment) -> None:
         kinds = self.content.kinds()
@@ -263,7 +276,17 @@ def _agree(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
 
 
 def _rows_digest(state: State) -> str:
-    return blake3(b"".join(np.ascontiguousarray(state[name]).tobytes() for name in OF_ROWS)).hexdigest()
+    """Return a digest that is the same for the same rows in any order. That of other rows may be the same too.
+
+    Sums depend on the order by their rounding errors. So the digest is of whole numbers: the number of rows, the weight
+    in each leaf in rows of average weight, and the sum of the response in each leaf in hundredths of the largest one.
+    They are rounded at a fraction that no sum is likely to have.
+    """
+    n_rows, weight, *_ = state["totals"]
+    largest = np.abs(state["s"]).max(axis=0, initial=0.0)
+    figures = state["n"] / (weight or 1.0) * n_rows, 100 * (state["s"] / np.where(largest > 0, largest, 1.0))
+    whole = np.concatenate([np.floor(each + BEFORE_ROUNDING).ravel() for each in figures])
+    return blake3(np.append(whole, n_rows).astype("<i8").tobytes()).hexdigest()
 
 
 def _facts(series: Series, moment: Moment, part: str, n_rows: int) -> dict[str, Any]:

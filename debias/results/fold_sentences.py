@@ -99,9 +99,12 @@ def _untested(audit: FoldsAudit) -> list[str]:
     ]
     if not lines:
         return []
-    n_told, n_folds = int(audit.scores.notna().all(axis=1).sum()), len(audit.audits)
-    means = "" if n_told == n_folds else f", and the mean scores from {n_told}"
-    return [*lines, f"The verdicts are from the other {counted(_n_tested(audit), 'fold')}{means}."]
+    n_told, n_tested = int(audit.scores.notna().all(axis=1).sum()), _n_tested(audit)
+    others = f"from the other {'fold' if n_tested == 1 else f'{n_tested:,} folds'}"
+    if n_told == n_tested:
+        return [*lines, f"The verdicts and the mean scores are {others}."]
+    means = "" if n_told == len(audit.audits) else f", and the mean scores from {counted(n_told, 'fold')}"
+    return [*lines, f"The verdicts are {others}{means}."]
 
 
 def _agreement(audit: FoldsAudit) -> list[str]:
@@ -136,11 +139,12 @@ def _agreement(audit: FoldsAudit) -> list[str]:
 
 
 def _ranks(audit: FoldsAudit) -> list[str]:
-    stability = audit.rank_stability
-    if stability is None:
+    if audit.rank_stability is None:
         return []
+    in_words = _correlation(audit.rank_stability)
+    stability = float(in_words)  # what is shown as 0.50 is not below 0.5
     how = "alike" if stability >= STABLE else "differently" if stability < UNSTABLE else "partly alike"
-    line = f"The folds rank the features {how}: the mean rank correlation of two folds is {_correlation(stability)}."
+    line = f"The folds rank the features {how}: the mean rank correlation of two folds is {in_words}."
     table = audit.table
     spread = table["lowest_rank"] - table["highest_rank"]
     widest = spread.index[int(np.argmax(spread.to_numpy()))]
@@ -151,7 +155,7 @@ def _ranks(audit: FoldsAudit) -> list[str]:
 
 
 def _correlation(value: float) -> str:
-    return "1" if value > 1 - 1e-12 else f"{min(value, 0.99):.2f}"
+    return "1" if value > 1 - 1e-12 else f"{min(value, 0.99):z.2f}"
 
 
 def _error(audit: FoldsAudit) -> list[str]:

@@ -209,7 +209,8 @@ class FoldsAudit:
         folds_of: dict[str, list[str]] = {}
         for name, audit in self.audits.items():
             for text in audit.warnings:
-                folds_of.setdefault(text, []).append(name)
+                if text not in self.notes:  # those are about all folds
+                    folds_of.setdefault(text, []).append(name)
         of_audits = (fold_sentences.about(folds, text, len(self.audits)) for text, folds in folds_of.items())
         return tuple(dict.fromkeys((*self.notes, *of_audits)))
 

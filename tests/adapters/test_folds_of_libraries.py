@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
 
 import debias
-from debias.trees.ensemble import STOPPED_EARLY
+from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from support import simulated
 from support.versions import at_least
 
@@ -62,6 +62,10 @@ def test_boosters_that_were_stopped_by_their_test_rows_are_said_to_be_tuned(data
     audit = debias.audit_folds(results, *data, SPLITS, **SETTINGS)
     assert "LightGBM chose the number of trees by the loss on the test rows" in audit.notes[0]
     assert audit.audits["fold 0"].main.settings["n_trees"] == results["cvbooster"].best_iteration
+    assert audit.warnings == audit.notes
+    assert audit.notes[0] in audit.audits["fold 0"].warnings
+    never = boosted(data, 3, callbacks=[lightgbm.early_stopping(3, verbose=False)])
+    assert debias.audit_folds(never, *data, SPLITS, **SETTINGS).warnings == ()
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", pytest.param("catboost", marks=pytest.mark.integration)])
@@ -74,8 +78,23 @@ def test_models_that_were_stopped_early_are_said_so_first(data, library):
     assert audit.warnings.count(STOPPED_EARLY) == 1
     tested = debias.audit_folds([stopped(library, X, y, *rows) for rows in SPLITS], X, y, SPLITS, n_permutations=20)
     assert "does not store (early stopping)" in tested.summary()[0]
-    never = debias.audit_folds([stopped(library, X, y, *rows, rounds=3) for rows in SPLITS], X, y, SPLITS, **SETTINGS)
-    assert (STOPPED_EARLY in never.notes) == (library != "catboost")  # the others do not tell
+    never = [stopped(library, X, y, *rows, rounds=3) for rows in SPLITS]
+    assert debias.audit_folds(never, X, y, SPLITS, **SETTINGS).warnings == ()  # all trees were grown and are used
+    models = [never[0], stopped(library, X, y, *SPLITS[1]), never[2]]
+    one = debias.audit_folds(models, X, y, SPLITS, **SETTINGS)
+    assert one.notes == (f"fold 1: {STOPPED_EARLY}",)
+    assert one.summary()[0].startswith("Fold 1: the number of trees was chosen by the loss on rows")
+    assert [text for text in one.warnings if STOPPED_EARLY in text] == [f"fold 1: {STOPPED_EARLY}"]
+
+
+def test_a_booster_of_xgboost_that_may_have_been_stopped_says_may(data):
+    X, y = (np.asarray(values) for values in data)
+    for rounds in (3, 200):
+        boosters = [stopped("xgboost", X, y, *rows, rounds=rounds).get_booster() for rows in SPLITS]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            audit = debias.audit_folds(boosters, X, y, SPLITS, **SETTINGS)
+        assert audit.notes[0] == PERHAPS_STOPPED_EARLY
 
 
 def stopped(library, X, y, train, test, rounds=200):

@@ -2,16 +2,18 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.model_selection import KFold, LeaveOneOut, TimeSeriesSplit, cross_validate
+from sklearn.model_selection import KFold, LeaveOneGroupOut, LeaveOneOut, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from xgboost import XGBRegressor
 
 import debias
 from debias.errors import CompositionError, DebiasWarning, RowsError
+from debias.results.folds_audit import FoldsAudit
 from debias.significance.fold_evidence import fold_correlation, standard_error, sum_of_z
 from debias.significance.procedure import Procedure
 
@@ -144,6 +146,73 @@ def test_blocks_that_folds_divide_are_told_first(data):
     assert audit.summary()[0].startswith("In fold 1 some blocks have both training and test rows.")
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_columns_of_pyarrow_are_taken(data, splits, forests, chunked):
+    (X, y), labels = data, np.empty(N_ROWS, dtype=object)
+    for k, (_, test) in enumerate(splits):
+        labels[test] = f"part {k}"
+
+    def column(values):
+        return pyarrow.chunked_array([values[:100], values[100:]]) if chunked else pyarrow.array(values)
+
+    weight, blocks = np.random.default_rng(1).uniform(0.5, 2, size=N_ROWS), np.arange(N_ROWS) % 30
+    given = {"sample_weight": weight, "blocks": blocks}
+    expected = debias.audit_folds(forests, X, y, labels, test="naive", **given, **SETTINGS)
+    given = {name: column(values) for name, values in given.items()}
+    audit = debias.audit_folds(forests, X, column(y.to_numpy()), column(labels), test="naive", **given, **SETTINGS)
+    assert list(audit.audits) == ["part 0", "part 1", "part 2", "part 3"]
+    pd.testing.assert_frame_equal(audit.table, expected.table)
+
+
+def test_a_fold_of_one_block_is_scored_and_not_tested(data, splits, forests):
+    blocks = np.arange(N_ROWS) // 2 % 30
+    blocks[splits[1][1]] = 99
+    audit = debias.audit_folds(forests, *data, splits, blocks=blocks, test="naive", **SETTINGS)
+    assert list(audit.untested_folds) == ["fold 1"]
+    assert audit.summary()[1] == (
+        "The audit could not test fold 1: the rows held out are all in one block, and a test needs at least two. Train "
+        "the models with fewer and larger folds, so that each holds out several blocks."
+    )
+    assert audit.summary()[2] == "The verdicts are from the other 3 folds."
+    one_block = audit.audits["fold 1"]
+    assert one_block.main.p_value is one_block.main.standard_error is None
+    scored = by_hand(*data, splits, forests, test=None)[1]
+    assert np.array_equal(audit.scores.loc["fold 1"], scored.main.values)
+    assert audit.mean == pytest.approx(audit.scores.mean().to_numpy())
+    assert audit.verdict[0] == "informative"
+    assert FoldsAudit.from_json(audit.to_json()).to_json() == audit.to_json()
+
+
+def test_folds_of_one_block_each_are_scored_and_say_what_to_do(data):
+    X, y = data
+    groups = np.arange(N_ROWS) // 60
+    splits = list(LeaveOneGroupOut().split(X, y, groups))
+    audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, **SETTINGS)
+    assert set(audit.verdict) == {"untested"}
+    assert audit.summary()[0].startswith("No feature was tested: the rows held out are all in one block")
+    assert "fewer and larger folds" in audit.untested_because
+    assert audit.scores.notna().all(axis=None)
+    for_scores = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, test=None)
+    pd.testing.assert_frame_equal(for_scores.scores, audit.scores)
+    assert for_scores.untested_because.startswith("no test was requested")
+
+
+def test_blocks_without_a_label_are_refused(data, splits, forests):
+    blocks = np.arange(N_ROWS) % 30.0
+    blocks[7] = np.nan
+    with pytest.raises(RowsError, match="blocks has no label in row 7"):
+        debias.audit_folds(forests, *data, splits, blocks=blocks, **SETTINGS)
+
+
+def test_models_of_different_kinds_are_told(data, splits, forests):
+    models = [*forests[:3], *fitted(*data, splits[3:], lambda: XGBRegressor(n_estimators=10))]
+    audit = debias.audit_folds(models, *data, splits, test=None)
+    assert audit.notes == (
+        "the models of the folds are of different kinds: scikit-learn RandomForestRegressor in fold 0, fold 1, fold "
+        "2; XGBoost XGBRegressor in fold 3",
+    )
+
+
 def test_settings_are_those_of_audit(data, splits, forests):
     groups = {"both": ["strong", "weak"], "rest": ["noise", "other"]}
     audit = debias.audit_folds(
@@ -177,7 +246,7 @@ def test_a_fold_with_one_response_is_left_out_and_the_reason_comes_first(data, s
         audit = debias.audit_folds(models, X, y, splits, **SETTINGS)
     assert list(audit.untested_folds) == ["fold 1"]
     assert audit.summary()[0].startswith("The audit could not test fold 1: the response is the same")
-    assert audit.summary()[1] == "The verdicts are from the other 3 folds, and the mean scores from 3."
+    assert audit.summary()[1] == "The verdicts and the mean scores are from the other 3 folds."
     assert audit.scores.loc["fold 1"].isna().all()
     others = audit.scores.drop("fold 1").to_numpy()
     assert audit.mean == pytest.approx(others.mean(axis=0))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -115,7 +116,7 @@ def test_a_number_of_folds_is_that_of_scikit_learn(data, classes):
     require(folds_of(trees(*classes, of_classes, DecisionTreeClassifier), *classes, 4), of_classes)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pd.Categorical])
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pd.Categorical, pyarrow.array])
 @pytest.mark.parametrize("names", [["2", "10", "7"], [2, 10, 7], [2.0, 10.0, 7.0], ["south", "north", "west"]])
 def test_labels_are_matched_to_the_names_of_models_and_in_order_to_a_list(data, names, kind):
     of_row = [names[k % 3] for k in range(N_ROWS)]

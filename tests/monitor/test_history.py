@@ -14,6 +14,7 @@ from sklearn.ensemble import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from xgboost import XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
@@ -21,6 +22,7 @@ from debias.monitor import comparing
 from debias.rows.period_sums import PeriodSums
 from debias.significance import change
 from debias.significance.change import compare_windows
+from debias.trees.ensemble import STOPPED_EARLY
 
 FIRST = date(2026, 1, 1)
 
@@ -161,6 +163,45 @@ def test_the_same_rows_in_two_periods_are_warned_of(model, path, days):
         assert history.add(*days(0), at="2026-01-02")
     with pytest.warns(debias.DebiasWarning, match="2026-01-01, part 'b' has the same rows as period 2026-01-01"):
         history.add(*days(0), at="2026-01-01", part="b")
+
+
+@pytest.mark.parametrize("weights", ["none", "tenths", "any"])
+def test_the_same_rows_in_another_order_are_warned_of(model, path, days, tmp_path, weights):
+    (X, y), rng = days(0), np.random.default_rng(3)
+    weight = {"none": None, "tenths": rng.integers(1, 9, len(y)) / 10, "any": rng.uniform(0.5, 2, len(y))}[weights]
+    history, other = debias.History(model, path), debias.History(model, tmp_path / "other.history")
+    history.add(X, y, at=0, sample_weight=weight)
+    for number in range(1, 6):
+        order = rng.permutation(len(y))
+        rows = {"X": X.iloc[order], "y": y[order], "sample_weight": None if weight is None else weight[order]}
+        with pytest.warns(debias.DebiasWarning, match=f"period {number} has the same rows as period 0"):
+            history.add(**rows, at=number)
+        with pytest.warns(debias.DebiasWarning, match=f"period 0, part 'p{number}' has the same rows as period"):
+            history.add(**rows, at=0, part=f"p{number}")
+    other.add(**rows, at=9)
+    with pytest.warns(debias.DebiasWarning, match="period 9 has the same rows as period 0"):
+        history.merge(other.path)
+
+
+def test_other_responses_or_weights_of_the_same_rows_are_no_warning(model, path, days):
+    X, y = days(0)
+    history = debias.History(model, path)
+    history.add(X, y, at=0)
+    history.add(X, y + 1e-3, at=1)
+    history.add(X, y, at=2, sample_weight=np.linspace(0.9, 1.1, len(y)))
+
+
+def test_models_that_were_stopped_early_are_no_warning_of_a_history(path, days):
+    (X, y), (test_X, test_y) = days(7, 400), days(8, 100)
+    booster = XGBRegressor(n_estimators=200, max_depth=3, early_stopping_rounds=5, n_jobs=1)
+    booster.fit(X, y, eval_set=[(test_X, test_y)], verbose=False)
+    assert STOPPED_EARLY in debias.score(booster, *days(0), rows="held-out").warnings
+    history = debias.History(booster, path)
+    for number in range(4):
+        history.add(*days(number), at=number)
+    changes = history.changes(2)
+    assert changes.compared
+    assert not any("early stopping)" in text for text in changes.warnings)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "forest", "classes", "pipeline", "responses"])
@@ -383,6 +424,22 @@ def test_merging_warns_of_rows_that_are_counted_twice(model, tmp_path, days):
     assert len(warned) == 1
 
 
+def test_merging_keeps_labels(model, retrained, tmp_path, days):
+    for name, label in (("x", None), ("y", "prod"), ("z", "other")):
+        debias.History(model, tmp_path / name, label=label).add(*days(0), at=0)
+    history = debias.History.open(tmp_path / "x")
+    assert history.merge(tmp_path / "y") == 0
+    assert history.models.index.tolist() == ["prod"]
+    history.merge(tmp_path / "z")
+    assert history.models.index.tolist() == ["prod"]  # its own label stays
+    debias.History(retrained, tmp_path / "w").add(*days(0), at=0)
+    debias.History(model, tmp_path / "w", label="prod").add(*days(0), at=0)
+    debias.History(retrained, tmp_path / "v", label="prod").add(*days(1), at=1)
+    with pytest.raises(debias.HistoryError, match="label='prod' is that of another model"):
+        debias.History.open(tmp_path / "w").merge(tmp_path / "v")
+    assert debias.History.open(tmp_path / "w").models.index.tolist() == ["model 1", "prod"]
+
+
 def test_merging_is_all_or_nothing(model, tmp_path, days):
     one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
     one.add(*days(0), at=0)
@@ -456,10 +513,8 @@ def test_windows_of_changes(kept):
     assert of(2) == [("2026-01-01", "2026-01-23"), ("2026-01-24", "2026-01-25")]
     assert of("2d", "3d") == [("2026-01-21", "2026-01-23"), ("2026-01-24", "2026-01-25")]
     assert of(("2026-01-05", "2026-01-07"), 2) == [("2026-01-03", "2026-01-04"), ("2026-01-05", "2026-01-07")]
-    assert of(("2026-01-01", "2026-01-02"), ("2026-01-05", "2026-01-05")) == [
-        ("2026-01-05", "2026-01-05"),
-        ("2026-01-01", "2026-01-02"),
-    ]
+    with pytest.raises(debias.HistoryError, match="reference= is after recent=: exchange them"):
+        of(("2026-01-01", "2026-01-02"), ("2026-01-05", "2026-01-05"))
     with pytest.raises(debias.HistoryError, match="have periods in common"):
         of(3, ("2026-01-01", "2026-01-25"))
     with pytest.raises(debias.HistoryError, match="pass the first and the last"):

@@ -115,6 +115,21 @@ def test_the_stability_of_ranks_is_the_mean_spearman_correlation():
     assert made(np.ones((3, 4)), FOUND).rank_stability is None
 
 
+@pytest.mark.parametrize(
+    ("stability", "words"),
+    [
+        (0.5 - 1e-16, "partly alike: the mean rank correlation of two folds is 0.50."),
+        (0.494, "differently: the mean rank correlation of two folds is 0.49."),
+        (0.896, "alike: the mean rank correlation of two folds is 0.90."),
+        (0.997, "alike: the mean rank correlation of two folds is 0.99."),
+        (-0.001, "differently: the mean rank correlation of two folds is 0.00."),
+    ],
+)
+def test_ranks_are_judged_by_the_correlation_that_is_shown(stability, words, monkeypatch):
+    monkeypatch.setattr(FoldsAudit, "rank_stability", stability)
+    assert any(line.startswith(f"The folds rank the features {words}") for line in made().summary())
+
+
 def test_a_fold_that_tells_nothing_is_left_out_of_the_mean_and_one_that_is_not_tested_is_not():
     folds = [of_fold(*each) for each in zip(VALUES, FOUND, strict=True)]
     silent = made(audits={"a": folds[0], "b": folds[1], "c": untested(folds[2], tell_nothing=True)})
@@ -124,11 +139,15 @@ def test_a_fold_that_tells_nothing_is_left_out_of_the_mean_and_one_that_is_not_t
     assert silent.informative_folds.tolist() == FOUND[:2].sum(axis=0).tolist()
     assert silent.summary()[:2] == [
         "The audit could not test c: there are too few rows. Pass more.",
-        "The verdicts are from the other 2 folds, and the mean scores from 2.",
+        "The verdicts and the mean scores are from the other 2 folds.",
     ]
     scored = made(audits={"a": folds[0], "b": folds[1], "c": untested(folds[2])})
     assert scored.mean == pytest.approx(VALUES.mean(axis=0))
     assert scored.summary()[1] == "The verdicts are from the other 2 folds."
+    alone = made(audits={"a": folds[0], "b": untested(folds[1], True), "c": untested(folds[2], True)})
+    assert alone.summary()[1] == "The verdicts and the mean scores are from the other fold."
+    two = made(audits={"a": folds[0], "b": untested(folds[1]), "c": untested(folds[2], True)})
+    assert two.summary()[1] == "The verdicts are from the other fold, and the mean scores from 2 folds."
 
 
 def test_sentences_are_true_of_the_table():
@@ -199,6 +218,9 @@ def test_warnings_name_the_folds_that_they_are_about():
     audit = made(audits={f"fold {k}": fold for k, fold in enumerate(folds)}, notes=("chosen on these folds",))
     assert audit.summary()[0] == "Chosen on these folds."
     assert audit.warnings == ("chosen on these folds", "in all folds", "fold 2: in one")
+    for notes in (("in one",), ("fold 2: in one",)):
+        audit = made(audits={f"fold {k}": fold for k, fold in enumerate(folds)}, notes=notes)
+        assert audit.warnings == (*notes, "in all folds")
 
 
 def test_json_is_read_without_loss_and_keeps_the_schema(tmp_path):

@@ -58,7 +58,7 @@ def debias_cross_validated(results: Any) -> CrossValidated | None:
         return None
     if not bag.boosters:
         raise UnsupportedModelError("this CVBooster has no boosters: pass the one that lightgbm.cv returns")
-    stopped = bag.best_iteration > 0
+    stopped = _was_stopped(bag.boosters[0], bag.best_iteration)
     tuned = "LightGBM chose the number of trees by the loss on the test rows of the folds" if stopped else None
     return CrossValidated("CVBooster", tuple(bag.boosters), tuned_on_test=tuned)
 
@@ -262,12 +262,24 @@ def _source(model: Any) -> str:
 
 
 def _notes(model: Any, leaves_changed: bool) -> tuple[str, ...]:
-    stopped = _booster(model).best_iteration > 0  # a text file does not keep it
+    booster = _booster(model)
+    stopped = _was_stopped(booster, booster.best_iteration)
     return ((changed_leaves.NOTE,) if leaves_changed else ()) + ((STOPPED_EARLY,) if stopped else ())
 
 
+def _was_stopped(booster: Any, best_iteration: int) -> bool:
+    """Whether fewer trees are used than were asked for. A text file does not keep the best iteration."""
+    return best_iteration > 0 and f"\n[num_iterations: {best_iteration}]\n" not in _short_text(booster)
+
+
 def _is_forest(booster: Any) -> bool:
-    return "\naverage_output\n" in booster.model_to_string(num_iteration=1)  # without writing every tree
+    return "\naverage_output\n" in _short_text(booster)
+
+
+def _short_text(booster: Any) -> str:
+    """Return the text of the model with one tree instead of all."""
+    text: str = booster.model_to_string(num_iteration=1)
+    return text
 
 
 def _mean_of_forest(model: Any, score: Any, n_rows: int) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
+from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import XGBOOST
 from debias_adapters.xgboost import files, reading, refit
@@ -228,7 +228,8 @@ def _notes(model: Any, booster: Any) -> tuple[str, ...]:
     if best_iteration is None:
         return ()
     if n_rounds == int(best_iteration) + 1:
-        return (STOPPED_EARLY,)
+        all_were_used = hasattr(model, "get_booster") and n_rounds == model.get_num_boosting_rounds()
+        return () if all_were_used else (PERHAPS_STOPPED_EARLY,)  # a Booster does not keep how many were asked for
     if n_used < n_rounds:
         return (
             STOPPED_EARLY,
@@ -236,7 +237,7 @@ def _notes(model: Any, booster: Any) -> tuple[str, ...]:
             "importance is of all rounds",
         )
     return (
-        STOPPED_EARLY,
+        PERHAPS_STOPPED_EARLY,
         f"early stopping: this Booster predicts with all its {n_rounds} rounds, so all are scored; the best was round "
         f"{int(best_iteration) + 1} (slice the Booster to score that)",
     )
