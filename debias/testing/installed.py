@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files, packages_distributions, requires, version
 from importlib.util import find_spec
+
+from packaging.requirements import Requirement as ParsedRequirement
+from packaging.version import InvalidVersion, Version
 
 DEBIAS = "debias-trees"
 """The distribution of debias."""
@@ -14,11 +16,6 @@ FOR_DEVELOPERS = {"test", "docs", "integration"}
 UNKNOWN = "unknown"
 """The version of a module that has no metadata."""
 _MODULES = {"pyyaml": "yaml"}
-_REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(\[.*?\])?(>=(?P<minimum>[\w.]+))?(; extra == [\"'](?P<extra>[\w-]+)[\"'])?"
-)
-"""All that requirements of debias consist of. A parser for others, ``packaging``, is none of its dependencies."""
-_BEFORE_THE_RELEASE = ("a", "b", "c", "rc", "pre", "dev")
 
 
 @dataclass(frozen=True)
@@ -61,13 +58,12 @@ class Installed:
 def requirements() -> dict[str, Requirement]:
     """Return the packages that debias needs or can use, by name; a PackageNotFoundError if it has no metadata."""
     found: dict[str, Requirement] = {}
-    for text in requires(DEBIAS) or ():
-        parts = _REQUIREMENT.fullmatch(text)
-        if parts is None:
-            raise ValueError(f"the requirement {text!r} of {DEBIAS} has another form than NAME>=VERSION")
-        name, extra = parts["name"], parts["extra"]
-        if name != DEBIAS and extra not in FOR_DEVELOPERS:
-            found.setdefault(name, Requirement(name, parts["minimum"], needed=extra is None))
+    for parsed in map(ParsedRequirement, requires(DEBIAS) or ()):
+        marker = parsed.marker
+        of_developers = marker is not None and any(marker.evaluate({"extra": extra}) for extra in FOR_DEVELOPERS)
+        if parsed.name != DEBIAS and not of_developers:
+            minimum = next((each.version for each in parsed.specifier if each.operator == ">="), None)
+            found.setdefault(parsed.name, Requirement(parsed.name, minimum, needed=marker is None))
     return found
 
 
@@ -96,22 +92,12 @@ def installed(distribution: str, module: str | None = None) -> Installed | None:
 
 def too_old(found: Installed, minimum: str | None) -> str | None:
     """Return what to do about a package that is older than its minimum; None if it is not."""
-    if minimum is None or found.version == UNKNOWN or not is_older(found.version, minimum):
+    try:
+        is_older = minimum is not None and Version(found.version) < Version(minimum)
+    except InvalidVersion:  # not known, or a version of somebody's own build
         return None
     name = found.distribution
-    return f"{name} {found.version} is older than {minimum}, the minimum: pip install -U {name}"
-
-
-def is_older(one: str, other: str) -> bool:
-    """Whether a version is older than a released one.
-
-    Examples
-    --------
-    >>> [is_older(version, "2.0") for version in ("1.26.4", "2.0.0rc1", "2", "2.0.post1", "2.10")]
-    [True, True, False, False, False]
-    """
-    mine, others = _numbers(one), _numbers(other)
-    return mine < others or (mine == others and _is_before_the_release(one))
+    return f"{name} {found.version} is older than {minimum}, the minimum: pip install -U {name}" if is_older else None
 
 
 def _importable(module: str) -> bool:
@@ -121,21 +107,3 @@ def _importable(module: str) -> bool:
     except Exception:  # its parent is missing, or fails
         return False
     return spec is not None and spec.origin is not None
-
-
-def _numbers(version: str) -> list[int]:
-    """Return the numbers of a release without zeros at the end: 2, 2.0 and 2.0.0 are one release."""
-    numbers = [int(number) for number in _release(version).split(".") if number]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return numbers
-
-
-def _is_before_the_release(version: str) -> bool:
-    return version[len(_release(version)) :].lstrip("._-").startswith(_BEFORE_THE_RELEASE)
-
-
-def _release(version: str) -> str:
-    """Return the beginning of a version that consists of numbers: "2.0" of "2.0rc1"."""
-    begin = re.match(r"\d+(\.\d+)*", version)
-    return begin[0] if begin else ""
