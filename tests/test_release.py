@@ -417,11 +417,13 @@ def test_the_site_is_published_and_the_checkout_stays_as_it_is(tmp_path, monkeyp
     assert publish("dev").returncode == 128
 
 
-def test_estimators_link_to_their_pages():
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0.dev0"])
+def test_estimators_link_to_their_pages(version, monkeypatch):
+    monkeypatch.setattr(debias, "__version__", version)
     for estimator, page in (
         (DebiasedSelector(RandomForestRegressor()), "selector.html"),
         (OOBForestRegressor(), "generated/debias_plugins.oob_forest.forests.OOBForestRegressor.html"),
     ):
-        address = f"{SITE}/{debias.__version__}/{page}"
+        address = f"{SITE}/{'dev' if 'dev' in version else version}/{page}"
         assert estimator._get_doc_link() == address
         assert address in estimator._repr_html_()

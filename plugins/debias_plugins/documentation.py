@@ -10,4 +10,5 @@ import debias
 def page(path: str) -> str:
     """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`."""
     addresses = dict(entry.split(", ", 1) for entry in metadata("debias-trees").get_all("Project-URL") or ())
-    return f"{addresses['Documentation']}/{debias.__version__}/{path}"
+    version = "dev" if "dev" in debias.__version__ else debias.__version__  # the folders of the site
+    return f"{addresses['Documentation']}/{version}/{path}"
