@@ -15,6 +15,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.selection import DebiasedSelector
+from debias_plugins.documentation import page
 from debias_plugins.oob_forest.forests import OOBForestRegressor
 
 CHECKOUT = Path(__file__).parents[1]
@@ -417,13 +418,18 @@ def test_the_site_is_published_and_the_checkout_stays_as_it_is(tmp_path, monkeyp
     assert publish("dev").returncode == 128
 
 
-@pytest.mark.parametrize("version", ["0.1.0", "0.2.0.dev0"])
-def test_estimators_link_to_their_pages(version, monkeypatch):
-    monkeypatch.setattr(debias, "__version__", version)
-    for estimator, page in (
+def test_estimators_link_to_their_pages():
+    for estimator, name in (
         (DebiasedSelector(RandomForestRegressor()), "selector.html"),
         (OOBForestRegressor(), "generated/debias_plugins.oob_forest.forests.OOBForestRegressor.html"),
     ):
-        address = f"{SITE}/{'dev' if 'dev' in version else version}/{page}"
+        address = page(name)
+        assert address.startswith(f"{SITE}/")
         assert estimator._get_doc_link() == address
         assert address in estimator._repr_html_()
+
+
+@pytest.mark.parametrize(("version", "folder"), [("0.1.0", "0.1.0"), ("0.2.0rc1", "0.2.0rc1"), ("0.2.0.dev0", "dev")])
+def test_links_lead_to_a_folder_of_the_site(version, folder, monkeypatch):
+    monkeypatch.setattr(debias, "__version__", version)
+    assert page("selector.html") == f"{SITE}/{folder}/selector.html"
