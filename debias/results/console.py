@@ -104,8 +104,8 @@ def print_folds(console: Console, audit: FoldsAudit) -> None:
         name: max(map(len, [*column, *heading.get(name, name).split()])) + BETWEEN for name, column in written.items()
     }
     printed = columns_that_fit(widths, console.width - 1 - BETWEEN - min(longest, SHORTEST_NAME))
-    model = audit.first.main.settings["model"]
-    console.print(_plain(f"{model}, {audit.rows_in_words} rows of {counted(len(audit.audits), 'fold')}"), style="bold")
+    rows = f"{audit.rows_in_words} rows of {counted(len(audit.audits), 'fold')}"
+    console.print(_plain(f"{audit.models_in_words}, {rows}"), style="bold")
     table = Table()
     table.add_column("feature", overflow="fold", min_width=min(SHORTEST_NAME, longest))
     for name in printed:

@@ -15,7 +15,7 @@ from debias.errors import DebiasError
 from debias.results import fold_sentences, short_text, stored_folds
 from debias.results.audit import Audit
 from debias.results.untested import tell_nothing
-from debias.text import feature_index, shown, to_csv
+from debias.text import feature_index, listed, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,6 +196,11 @@ class FoldsAudit:
             columns["untested_because"] = self.untested_because
         frame = pd.DataFrame(columns, index=feature_index(self.feature_names))
         return frame.sort_values(["share", "mean"], ascending=False, kind="stable")
+
+    @property
+    def models_in_words(self) -> str:
+        """The kind of the models of the folds; all kinds if they differ."""
+        return listed(list(dict.fromkeys(str(audit.main.settings["model"]) for audit in self.audits.values())))
 
     @property
     def rows_in_words(self) -> str:

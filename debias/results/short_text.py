@@ -56,8 +56,8 @@ def of_folds(audit: FoldsAudit) -> str:
     written = ("share", "mean", "informative_folds", *(("p_adjusted", "verdict") if audit.tested else ()))
     columns = {name: cells(name, frame[name]) for name in written}
     folds, features = counted(len(audit.audits), "fold"), counted(len(audit.table), "feature")
-    model = shown(audit.first.main.settings["model"])
-    lines = [f"Audit of {folds} of {model}: {audit.rows_in_words} rows, {features}", fold_sentences.headline(audit)]
+    models = shown(audit.models_in_words)
+    lines = [f"Audit of {folds} of {models}: {audit.rows_in_words} rows, {features}", fold_sentences.headline(audit)]
     return _text(lines, [shortened(str(name), LONGEST_NAME) for name in frame.index], columns, len(audit.table))
 
 

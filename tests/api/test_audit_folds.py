@@ -211,6 +211,7 @@ def test_models_of_different_kinds_are_told(data, splits, forests):
         "the models of the folds are of different kinds: scikit-learn RandomForestRegressor in fold 0, fold 1, fold "
         "2; XGBoost XGBRegressor in fold 3",
     )
+    assert repr(audit).startswith("Audit of 4 folds of scikit-learn RandomForestRegressor, XGBoost XGBRegressor:")
 
 
 def test_settings_are_those_of_audit(data, splits, forests):

@@ -111,8 +111,7 @@ def folds_page(audit: FoldsAudit, title: str | None = None) -> str:
     return render(
         "findings.html.j2",
         styles,
-        title=title
-        or f"Which features matter in {len(audit.audits):,} folds of this {audit.first.main.settings['model']}",
+        title=title or f"Which features matter in {len(audit.audits):,} folds of {audit.models_in_words}",
         headline=first,
         sentences=[sentence for sentence in summary if sentence != first],
         facts=facts,
