@@ -20,6 +20,7 @@ from debias.results.untested import tell_nothing, with_reason
 from debias.rows.fold_proof import prove_folds
 from debias.rows.request import whole_seed
 from debias.significance import fold_evidence
+from debias.significance.evidence import FEWEST
 from debias.significance.procedure import Procedure
 from debias.text import counted, listed
 from debias.trees.ensemble import NOTES_OF_STOPPING
@@ -37,13 +38,11 @@ if TYPE_CHECKING:
 
 TESTS = ("auto", "permutation", "naive", None)
 """Tests of held-out rows."""
-FEWEST_ROWS = 4
-"""A fold of fewer rows is not tested."""
-ONE_BLOCK = (
-    "the rows held out are all in one block, and a test needs at least two. Train the models with fewer and larger "
-    "folds, so that each holds out several blocks"
+FEW_BLOCKS = (
+    f"the rows held out are in too few blocks, and a test needs at least {FEWEST}. Train the models with fewer and "
+    "larger folds, so that each holds out more blocks"
 )
-"""Why a fold is not tested."""
+"""Why a fold is not tested. It has no number of blocks, since one sentence is about all such folds."""
 
 
 @with_progress
@@ -167,20 +166,23 @@ def audit_folds(
     with task("folds", len(folds)) as advance:
         for fold, proof in zip(folds, proofs, strict=True):
             of_test = {name: taken(values, fold.test) for name, values in of_rows.items()}
-            is_one_block = block is not None and np.ptp(block[fold.test]) == 0
-            if is_one_block:
+            y_test = taken(y, fold.test)
+            n_blocks = FEWEST if block is None else np.unique(block[fold.test]).size
+            # A test says that a constant response tells nothing. Few blocks do not make it tell anything.
+            has_few_blocks = n_blocks < FEWEST and not _is_constant(y_test)
+            if n_blocks == 1:
                 of_test["blocks"] = None
             try:
                 audit = audit_of_fold(
                     proof,
                     taken(X, fold.test),
-                    taken(y, fold.test),
+                    y_test,
                     scorers,
                     main=main,
                     groups=groups,
                     level=level,
                     feature_names=feature_names,
-                    test=None if is_one_block else test,
+                    test=None if has_few_blocks else test,
                     alpha=alpha,
                     error=error,
                     n_permutations=n_permutations,
@@ -192,8 +194,8 @@ def audit_folds(
                 )
             except DebiasError as failed:
                 raise type(failed)(f"{fold.name}: {failed}") from None
-            if is_one_block and test is not None:
-                audit = _with_main(audit, with_reason(audit.main, ONE_BLOCK))
+            if has_few_blocks and test is not None:
+                audit = _with_main(audit, with_reason(audit.main, FEW_BLOCKS))
             audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)
             advance()
     _refuse_silence(audits)
@@ -276,6 +278,13 @@ def _notes(folds: list[Fold], audits: dict[str, Audit]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
 
 
+def _is_constant(y: Any) -> bool:
+    """Return whether all rows have the same response, in all columns of it."""
+    import pandas as pd
+
+    return bool(pd.DataFrame(np.asarray(y)).nunique(dropna=False).max() <= 1)
+
+
 def _with_main(audit: Audit, main: Scores) -> Audit:
     """Return an audit with other scores of its main scorer."""
     return replace(audit, scores={**audit.scores, audit.main_scorer: main})
@@ -309,9 +318,9 @@ def _refuse_silence(audits: dict[str, Audit]) -> None:
     if all(tell_nothing(of_fold.main) for of_fold in audits.values()):
         name, of_fold = next(iter(audits.items()))
         largest = max(each.main.n_rows or 0 for each in audits.values())
-        if largest < FEWEST_ROWS:
+        if largest < FEWEST:
             raise RowsError(
-                f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST_ROWS} tell nothing "
+                f"no fold has more than {counted(largest, 'test row')}, and fewer than {FEWEST} tell nothing "
                 "about the features: train the models with fewer and larger folds, such as cv=5"
             )
         raise RowsError(f"none of the folds tells anything about the features; {name}: {of_fold.untested_because}")

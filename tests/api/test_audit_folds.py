@@ -6,7 +6,7 @@ import pyarrow
 import pytest
 from scipy.stats import t as student
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.model_selection import KFold, LeaveOneGroupOut, LeaveOneOut, TimeSeriesSplit, cross_validate
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, LeaveOneOut, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from xgboost import XGBRegressor
@@ -170,8 +170,8 @@ def test_a_fold_of_one_block_is_scored_and_not_tested(data, splits, forests):
     audit = debias.audit_folds(forests, *data, splits, blocks=blocks, test="naive", **SETTINGS)
     assert list(audit.untested_folds) == ["fold 1"]
     assert audit.summary()[1] == (
-        "The audit could not test fold 1: the rows held out are all in one block, and a test needs at least two. Train "
-        "the models with fewer and larger folds, so that each holds out several blocks."
+        "The audit could not test fold 1: the rows held out are in too few blocks, and a test needs at least 4. Train "
+        "the models with fewer and larger folds, so that each holds out more blocks."
     )
     assert audit.summary()[2] == "The verdicts are from the other 3 folds."
     one_block = audit.audits["fold 1"]
@@ -189,12 +189,46 @@ def test_folds_of_one_block_each_are_scored_and_say_what_to_do(data):
     splits = list(LeaveOneGroupOut().split(X, y, groups))
     audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, **SETTINGS)
     assert set(audit.verdict) == {"untested"}
-    assert audit.summary()[0].startswith("No feature was tested: the rows held out are all in one block")
+    assert audit.summary()[0].startswith("No feature was tested: the rows held out are in too few blocks")
     assert "fewer and larger folds" in audit.untested_because
     assert audit.scores.notna().all(axis=None)
     for_scores = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=groups, test=None)
     pd.testing.assert_frame_equal(for_scores.scores, audit.scores)
     assert for_scores.untested_because.startswith("no test was requested")
+
+
+@pytest.mark.parametrize(
+    ("n_blocks", "n_folds", "tested"),
+    [(8, 8, 0), (8, 4, 0), (7, 5, 0), (12, 4, 0), (16, 4, 4), (15, 4, 3)],
+    ids=["one each", "two each", "one or two", "three each", "four each", "three or four"],
+)
+def test_folds_of_fewer_blocks_than_a_test_needs_are_scored_and_not_tested(data, n_blocks, n_folds, tested):
+    X, y = data
+    blocks = np.arange(N_ROWS) % n_blocks
+    splits = list(GroupKFold(n_folds).split(X, y, blocks))
+    models = fitted(X, y, splits)
+    audit = debias.audit_folds(models, X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    few = [name for name, (_, test) in zip(audit.audits, splits, strict=True) if np.unique(blocks[test]).size < 4]
+    assert list(audit.untested_folds) == few
+    assert n_folds - len(few) == tested
+    assert all("too few blocks, and a test needs at least 4." in each for each in audit.untested_folds.values())
+    assert audit.tested == (tested > 0)
+    scored = debias.audit_folds(models, X, y, splits, blocks=blocks, test=None)
+    pd.testing.assert_frame_equal(audit.scores, scored.scores)
+    assert audit.mean == pytest.approx(audit.scores.mean().to_numpy())
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_a_fold_of_few_blocks_and_one_response_tells_nothing(data, splits, n_blocks):
+    X, y = data[0], data[1].copy()
+    test = splits[1][1]
+    y.iloc[test] = 1.0
+    blocks = np.arange(N_ROWS) // 2 % 30
+    blocks[test] = 99 + np.arange(test.size) % n_blocks
+    with pytest.warns(DebiasWarning, match="nothing was tested"):
+        audit = debias.audit_folds(fitted(X, y, splits), X, y, splits, blocks=blocks, test="naive", **SETTINGS)
+    assert audit.untested_folds["fold 1"].startswith("the response is the same")
+    assert audit.scores.loc["fold 1"].isna().all()
 
 
 def test_blocks_without_a_label_are_refused(data, splits, forests):
