@@ -24,14 +24,18 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
     HistoryError
         As for ``History.merge``.
     """
-    number, repeated = 0, list[str | None]()
+    number, repeated, unlabelled = 0, list[str | None](), list[str]()
     for series in source.content.series():
         trees = source.content.blob("series", "trees", series.id)
         own = target.series_of(series.digest)
         if own is None:
-            own = target.add_series(series.digest, series.given_label, trees)
-        elif series.given_label is not None and own.given_label is None:
-            target.take_label(own, series.given_label)
+            own = target.add_series(series.digest, None, trees)
+        label = series.given_label
+        if label is not None and own.given_label is None and not target.take_label(own, label):
+            unlabelled.append(
+                f"{own.label!r} stays without a label: {label!r}, its label in {source.content.path}, is that of "
+                f"another model in {target.content.path}"
+            )
         one, other = source.trees(series), target.trees(own)
         if one.ensemble.feature_names != other.ensemble.feature_names or one.grouping.names != other.grouping.names:
             raise HistoryError(
@@ -45,4 +49,7 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
                 if target.put(own, moment, part.part, state, notes, replace):
                     number += 1
                     repeated.append(target.repeated(own, moment, part.part, state))
-    return number, [text for text in repeated if text is not None]
+    told = [text for text in repeated if text is not None]
+    if unlabelled:  # before the first text, since each of the others is for one more part
+        told[:1] = ["; ".join([*unlabelled, *told[:1]])]
+    return number, told

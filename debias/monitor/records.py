@@ -87,17 +87,19 @@ class Records:
 
     def add_series(self, digest: str, label: str | None, trees: bytes) -> Series:
         """Add a series, and return it. A label that another model has, or may get, is refused."""
-        if label is not None:
-            self._refuse_taken(label)
+        if label is not None and (why := self._why_taken(label)) is not None:
+            raise HistoryError(f"label={label!r} is {why}")
         self.content.insert("series", digest=digest, label=label, added=_now(), trees=trees)
         series = self.series_of(digest)
         assert series is not None
         return series
 
-    def take_label(self, series: Series, label: str) -> None:
-        """Give a label to a series that has none. One that another model has, or may get, is refused."""
-        self._refuse_taken(label)
+    def take_label(self, series: Series, label: str) -> bool:
+        """Give a label to a series that has none, and return True, unless another model has it, or may get it."""
+        if self._why_taken(label) is not None:
+            return False
         self.content.update("series", series.id, label=label)
+        return True
 
     def trees(self, series: Series) -> StoredTrees:
         """Return the trees of a series."""
@@ -242,11 +244,13 @@ class Records:
         blob = pack({"series": series.digest, "at": period.at}, {"scores": scores, "errors": errors})
         self.content.update("periods", period.id, scores=blob)
 
-    def _refuse_taken(self, label: str) -> None:
+    def _why_taken(self, label: str) -> str | None:
+        """Return why a model cannot get a label, and what to do; None if it can."""
         if re.fullmatch("model [0-9]+", label):
-            raise HistoryError(f"label={label!r} is how debias calls models without a label: choose another one")
+            return "how debias calls models without a label: choose another one"
         if label in {series.label for series in self.content.series()}:
-            raise HistoryError(f"label={label!r} is that of another model in {self.content.path}: choose another label")
+            return f"that of another model in {self.content.path}: choose another label"
+        return None
 
     def _refuse_other_kind(self, moment: Moment) -> None:
         kinds = self.content.kinds()

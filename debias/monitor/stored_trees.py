@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 STORED = ("tree_start", "feature", "threshold", "left", "right", "value", "tree_output", "base")
 OPTIONAL = ("averaging_weight",)
+BY_CATEGORY = "by_category"
+"""Name of the array that says which splits are on categories. It is stored if there are any."""
 
 
 def to_arrays(ensemble: TreeEnsemble, grouping: Grouping) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -32,6 +34,8 @@ def to_arrays(ensemble: TreeEnsemble, grouping: Grouping) -> tuple[dict[str, Any
     """
     arrays = {name: getattr(ensemble, name) for name in STORED}
     arrays |= {name: getattr(ensemble, name) for name in OPTIONAL if getattr(ensemble, name) is not None}
+    if ensemble.category_set is not None:
+        arrays[BY_CATEGORY] = ensemble.category_set >= 0
     facts = {
         "source": ensemble.source,
         "version": ensemble.version,
@@ -47,7 +51,8 @@ def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     """Return the trees and the grouping of features.
 
     Sums at their leaves have the scores that they have with the model. Rows cannot be added: the objective, the labels
-    and what routes missing values and categories are not stored.
+    and what routes missing values and categories are not stored. Splits on categories are known to be so, but all have
+    an empty set. Files that were written before this was stored take them for thresholds.
 
     Raises
     ------
@@ -64,6 +69,7 @@ def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
             raise ValueError("the number of classes is not possible")
         ensemble = TreeEnsemble(
             **node_arrays,
+            **_unknown_sets(arrays),
             missing_left=np.zeros(n_nodes, dtype=bool),
             averaged=bool(facts["averaged"]),
             objective=SQUARED_ERROR,
@@ -83,3 +89,18 @@ def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     except (KeyError, ValueError, TypeError, IndexError, OverflowError, ExtractionError) as error:
         raise Damage(f"the stored trees are not complete: {error}") from None
     return ensemble, grouping
+
+
+def _unknown_sets(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """Return one empty set of categories for all splits on categories; nothing if there are none."""
+    if BY_CATEGORY not in arrays:
+        return {}
+    by_category = arrays[BY_CATEGORY]
+    if by_category.dtype != bool:
+        raise ValueError("an array has another type")
+    return {
+        "category_set": np.where(by_category, 0, -1),
+        "category_start": np.zeros(2, dtype=np.int64),
+        "category_codes": np.zeros(0, dtype=np.int32),
+        "listed_left": np.ones(1, dtype=bool),
+    }

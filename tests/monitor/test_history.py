@@ -5,10 +5,12 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMRegressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -19,6 +21,8 @@ from xgboost import XGBRegressor
 import debias
 from debias.data.groups import Grouping
 from debias.monitor import comparing
+from debias.monitor.packing import Damage
+from debias.monitor.stored_trees import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
 from debias.significance import change
 from debias.significance.change import compare_windows
@@ -238,6 +242,57 @@ def test_other_models(kind, path, days):
     assert kind != "pipeline" or errors["city"].isna().all()
 
 
+CATEGORICAL = {
+    "lightgbm": lambda: LGBMRegressor(n_estimators=10, verbose=-1, n_jobs=1, min_data_per_group=1, cat_smooth=1),
+    "xgboost": lambda: XGBRegressor(n_estimators=10, max_depth=3, enable_categorical=True, n_jobs=1),
+    "sklearn": lambda: HistGradientBoostingRegressor(max_iter=10, categorical_features="from_dtype"),
+    "catboost": lambda: pytest.importorskip("catboost").CatBoostRegressor(
+        20, depth=3, cat_features=["store"], one_hot_max_size=20, silent=True, allow_writing_files=False
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [*list(CATEGORICAL)[:3], pytest.param("catboost", marks=pytest.mark.integration)])
+def test_splits_on_categories_are_told_as_such(kind, path, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def rows(n_rows, law):
+        codes = rng.choice(8, n_rows, p=law)
+        store = pd.Categorical.from_codes(codes, [f"s{code}" for code in range(8)])
+        X = pd.DataFrame({"a": rng.normal(size=n_rows), "store": store})
+        return X, (X["a"] + 3 * (codes % 3) + rng.normal(size=n_rows)).to_numpy()
+
+    before, after = np.full(8, 1 / 8), np.array([10, 1, 1, 10, 1, 1, 10, 1]) / 35
+    history = debias.History(CATEGORICAL[kind]().fit(*rows(1000, before)), path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        for number in range(12):
+            history.add(*rows(200, before if number < 6 else after), at=number)
+    merged = debias.History.open(tmp_path / "merged", must_exist=False)
+    merged.merge(path)
+    for looked in (debias.History.open(path), merged):
+        changes = looked.changes(6)
+        assert changes.splits[1] == "store in some set of categories"
+        assert any("at store in some set of categories, " in line for line in changes.summary())
+        assert changes.splits[0].startswith("a <= ")
+
+
+def test_splits_on_categories_that_are_not_stored_are_read_as_thresholds():
+    """Files that were written before have no such array."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"store": pd.Categorical.from_codes(rng.choice(4, 200), list("pqrs"))})
+    model = CATEGORICAL["sklearn"]().fit(X, X["store"].cat.codes % 2)
+    ensemble = PeriodSums(model).ensemble
+    facts, arrays = to_arrays(ensemble, Grouping.of(None, ("store",)))
+    read, _ = from_arrays(facts, arrays)
+    np.testing.assert_array_equal(read.category_set >= 0, ensemble.category_set >= 0)
+    of_before = {name: array for name, array in arrays.items() if name != "by_category"}
+    assert from_arrays(facts, of_before)[0].category_set is None
+    for forged in (arrays["by_category"].astype(int), arrays["by_category"][1:], ensemble.left < 0):
+        with pytest.raises(Damage, match="the stored trees are not complete"):
+            from_arrays(facts, arrays | {"by_category": forged})
+
+
 def test_rows_from_files_and_batches_are_the_same_rows(model, path, days, tmp_path):
     X, y = days(0)
     X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
@@ -435,9 +490,34 @@ def test_merging_keeps_labels(model, retrained, tmp_path, days):
     debias.History(retrained, tmp_path / "w").add(*days(0), at=0)
     debias.History(model, tmp_path / "w", label="prod").add(*days(0), at=0)
     debias.History(retrained, tmp_path / "v", label="prod").add(*days(1), at=1)
-    with pytest.raises(debias.HistoryError, match="label='prod' is that of another model"):
-        debias.History.open(tmp_path / "w").merge(tmp_path / "v")
+    stays = "'model 1' stays without a label: 'prod', its label in .*v, is that of another model in .*w$"
+    with pytest.warns(debias.DebiasWarning, match=stays):
+        assert debias.History.open(tmp_path / "w").merge(tmp_path / "v") == 1
     assert debias.History.open(tmp_path / "w").models.index.tolist() == ["model 1", "prod"]
+    assert debias.History.open(tmp_path / "w").periods["series"].tolist() == ["model 1", "prod", "model 1"]
+
+
+def test_merging_takes_another_model_of_the_same_label_without_it(model, retrained, tmp_path, days):
+    one, two = (debias.History(each, tmp_path / name, label="prod") for each, name in ((model, "x"), (retrained, "y")))
+    one.add(*days(0), at=0)
+    two.add(*days(1), at=1)
+    with pytest.warns(debias.DebiasWarning, match="'model 2' stays without a label: 'prod'") as warned:
+        assert one.merge(two.path) == 1
+    assert len(warned) == 1
+    assert one.models.index.tolist() == ["prod", "model 2"]
+    assert one.periods["series"].tolist() == ["prod", "model 2"]
+
+
+def test_merging_tells_of_labels_and_of_rows_that_are_counted_twice(model, retrained, tmp_path, days):
+    one, two = (debias.History(model, tmp_path / name, label=label) for name, label in (("x", None), ("y", "prod")))
+    debias.History(retrained, one.path, label="prod").add(*days(5), at=5)
+    for number in range(2):
+        one.add(*days(number), at=number)
+        two.add(*days(number), at=number, part="machine-2")
+    text = "'model 2' stays without a label: .*; period 0, part 'machine-2' has the same rows.*with 1 other part$"
+    with pytest.warns(debias.DebiasWarning, match=text) as warned:
+        assert one.merge(two.path) == 2
+    assert len(warned) == 1
 
 
 def test_merging_is_all_or_nothing(model, tmp_path, days):
