@@ -9,6 +9,7 @@ import pytest
 import debias
 from debias_adapters.lightgbm.changed_leaves import were_changed
 from debias_adapters.lightgbm.reading import ModelText
+from support.versions import at_least
 
 N = 400
 ALL = "these are the training rows"
@@ -86,7 +87,12 @@ def draw(name, seed):
 def train(name, X, y, rounds=20, **arguments):
     settings = dict(CASES.get(name, {}))
     data = lightgbm.Dataset(X, y, categorical_feature=settings.pop("categorical_feature", "auto"))
-    return lightgbm.train({**COMMON, **settings}, data, rounds, **arguments)
+    try:
+        return lightgbm.train({**COMMON, **settings}, data, rounds, **arguments)
+    except lightgbm.basic.LightGBMError as error:
+        if "use_quantized_grad" in settings and "Check failed" in str(error) and not at_least("lightgbm", "4.6"):
+            pytest.skip("LightGBM before 4.6 now and then fails to train with quantized gradients")
+        raise
 
 
 def said_of(model, X, y):
