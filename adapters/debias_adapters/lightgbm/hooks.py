@@ -17,7 +17,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
+from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import LIGHTGBM
@@ -263,13 +263,21 @@ def _source(model: Any) -> str:
 
 def _notes(model: Any, leaves_changed: bool) -> tuple[str, ...]:
     booster = _booster(model)
-    stopped = _was_stopped(booster, booster.best_iteration)
-    return ((changed_leaves.NOTE,) if leaves_changed else ()) + ((STOPPED_EARLY,) if stopped else ())
+    of_stopping = {True: (STOPPED_EARLY,), None: (PERHAPS_STOPPED_EARLY,), False: ()}
+    return ((changed_leaves.NOTE,) if leaves_changed else ()) + of_stopping[
+        _was_stopped(booster, booster.best_iteration)
+    ]
 
 
-def _was_stopped(booster: Any, best_iteration: int) -> bool:
-    """Whether fewer trees are used than were asked for. A text file does not keep the best iteration."""
-    return best_iteration > 0 and f"\n[num_iterations: {best_iteration}]\n" not in _short_text(booster)
+def _was_stopped(booster: Any, best_iteration: int) -> bool | None:
+    """Whether fewer trees are used than were asked for; None if it cannot be told, because other trees came before.
+
+    A text file does not keep the best iteration.
+    """
+    asked = re.search(r"\n\[num_iterations: (\d+)\]\n", _short_text(booster))
+    if best_iteration <= 0 or (asked is not None and best_iteration == int(asked[1])):
+        return False
+    return True if asked is not None and best_iteration < int(asked[1]) else None
 
 
 def _is_forest(booster: Any) -> bool:

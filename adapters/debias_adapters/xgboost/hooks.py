@@ -228,8 +228,9 @@ def _notes(model: Any, booster: Any) -> tuple[str, ...]:
     if best_iteration is None:
         return ()
     if n_rounds == int(best_iteration) + 1:
-        all_were_used = hasattr(model, "get_booster") and n_rounds == model.get_num_boosting_rounds()
-        return () if all_were_used else (PERHAPS_STOPPED_EARLY,)  # a Booster does not keep how many were asked for
+        if not hasattr(model, "get_booster"):  # a Booster does not keep how many were asked for
+            return (PERHAPS_STOPPED_EARLY,)
+        return () if n_rounds == model.get_num_boosting_rounds() else (STOPPED_EARLY,)
     if n_used < n_rounds:
         return (
             STOPPED_EARLY,
