@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files, packages_distributions, requires, version
 from importlib.util import find_spec
 
-from packaging.requirements import Requirement as ParsedRequirement
-from packaging.version import InvalidVersion, Version
-
 DEBIAS = "debias-trees"
 """The distribution of debias."""
 FOR_DEVELOPERS = {"test", "docs", "integration"}
@@ -57,6 +54,8 @@ class Installed:
 
 def requirements() -> dict[str, Requirement]:
     """Return the packages that debias needs or can use, by name; a PackageNotFoundError if it has no metadata."""
+    from packaging.requirements import Requirement as ParsedRequirement  # not above: it may be what is broken
+
     found: dict[str, Requirement] = {}
     for parsed in map(ParsedRequirement, requires(DEBIAS) or ()):
         marker = parsed.marker
@@ -92,6 +91,8 @@ def installed(distribution: str, module: str | None = None) -> Installed | None:
 
 def too_old(found: Installed, minimum: str | None) -> str | None:
     """Return what to do about a package that is older than its minimum; None if it is not."""
+    from packaging.version import InvalidVersion, Version
+
     try:
         is_older = minimum is not None and Version(found.version) < Version(minimum)
     except InvalidVersion:  # not known, or a version of somebody's own build
