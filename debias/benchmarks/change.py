@@ -7,7 +7,7 @@ of them weakly, and four are noise.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -71,6 +71,8 @@ class Setting:
         Correlation of these deviations from one period to the next.
     weighted : bool
         Whether rows have weights, between 0 and 2.
+    n_rows_after : int, optional
+        Number of rows of a period in the window after, if it is another.
     """
 
     table: str
@@ -87,11 +89,12 @@ class Setting:
     day_mean: float = 0.0
     memory: float = 0.0
     weighted: bool = False
+    n_rows_after: int | None = field(default=None, repr=False)  # seeds come from the others
 
     @property
     def until(self) -> Setting:
         """The setting without what happens in the window after."""
-        return replace(self, table="", name="", after=0, drift=None, target=0, factor=1.0)
+        return replace(self, table="", name="", after=0, drift=None, target=0, factor=1.0, n_rows_after=None)
 
     def key(self, model: str) -> str:
         """Name of the setting and a model in the file of trials."""
@@ -115,6 +118,8 @@ def settings() -> list[Setting]:
         Setting(NULL, "10 and 10 of 250 to 750 rows", sizes=True),
         Setting(NULL, "10 and 10, weights from 0 to 2", weighted=True),
         Setting(NULL, "30 periods and 1 of 500 rows", 30, 1),
+        Setting(NULL, "30 periods of 500 rows, and 1 of 10", 30, 1, n_rows_after=10),
+        Setting(NULL, "30 periods of 500 rows, and 1 of 40", 30, 1, n_rows_after=40),
         Setting(NULL, "3 and 3 periods of 1,000 rows", 3, 3, 1000),
         Setting(NULL, "1 and 1 period of 2,000 rows", 1, 1, 2000),
         Setting(DAYS, "slope and mean of x0, 10 and 10", day_slope=0.2, day_mean=0.3),
@@ -243,7 +248,8 @@ def _window(setting: Setting, model: str, number: int, after: bool) -> list[Peri
     rng = np.random.default_rng([number, MODELS.index(model), crc32(repr(setting).encode()), after])
     deviation, window = rng.normal(size=2), []
     for _ in range(setting.after if after else setting.before):
-        n_rows = int(setting.n_rows * rng.uniform(0.5, 1.5)) if setting.sizes else setting.n_rows
+        n_rows = (setting.n_rows_after if after else None) or setting.n_rows
+        n_rows = int(n_rows * rng.uniform(0.5, 1.5)) if setting.sizes else n_rows
         factor = np.ones(4)
         if after:
             factor[setting.target] = setting.factor

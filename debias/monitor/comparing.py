@@ -91,7 +91,10 @@ def comparison_of(
     if because is not None:
         return Changes(not_compared_because=because, **of_series)
     stored = [_Joined(records, series, [periods[k] for k in window], notes) for window in (before, after)]
-    comparison = compare_windows(stored[0], stored[1], trees.grouping, alpha=alpha, least=least, looks=looks)
+    n_periods = (len(before), len(after))
+    comparison = compare_windows(
+        stored[0], stored[1], trees.grouping, alpha=alpha, least=least, looks=looks, n_periods=n_periods
+    )
     figures = {name: getattr(comparison, name) for name in Changes.FIGURES}
     return Changes(
         figures=figures,

@@ -125,11 +125,15 @@ def _undetected(changes: Changes) -> list[str]:
 
 def _shifted(changes: Changes) -> str:
     size = changes.figures["shift"]
+    untold = _where(np.isnan(size))
+    too_few = f" Too few rows to tell at the splits on {_named(changes, untold)}." if untold else ""
     found = sorted(_where(changes.figures["shifted"]), key=lambda k: -size[k])
+    if len(untold) == size.size:
+        return "No shift was tested: no split has enough rows."
     if not found:
-        return (
-            f"No shift of the rows was detected at the splits on any feature (effect size {SMALLEST_SHIFT:g} or more)."
-        )
+        any_feature = "any feature with enough rows" if untold else "any feature"
+        least = f"(effect size {SMALLEST_SHIFT:g} or more)"
+        return f"No shift of the rows was detected at the splits on {any_feature} {least}.{too_few}"
 
     def in_words(k: int) -> str:
         left = (changes.figures["left_before"][k], changes.figures["left_after"][k])
@@ -138,7 +142,7 @@ def _shifted(changes: Changes) -> str:
         shares = f"{percent(left[0])} of the rows there went left before, {percent(left[1])} recently"
         return f"{_name(changes, k)} (effect size {size[k]:.2f}; at {shown(changes.splits[k])}, {shares})"
 
-    return f"Rows shifted at the splits on {_named(changes, found, in_words, '; ')}."
+    return f"Rows shifted at the splits on {_named(changes, found, in_words, '; ')}.{too_few}"
 
 
 def _windows(changes: Changes) -> list[str]:
@@ -158,7 +162,7 @@ def _tests(changes: Changes) -> str:
     comparisons = "this comparison alone" if changes.looks == 1 else f"{changes.looks:,} comparisons together"
     return (
         f"Test: a change counts if the slope of the response changed by more than {changes.least:g}; standard errors "
-        f"{changes.method}; family-wise error rate {100 * changes.alpha:g}% of {comparisons}."
+        f"from differences {changes.method}; family-wise error rate {100 * changes.alpha:g}% of {comparisons}."
     )
 
 

@@ -181,7 +181,7 @@ def print_gate(console: Console, gate: Gate) -> None:
         console.print(_plain("Changes from the baseline:"))
     for change in gate.changes:
         console.print(_plain(f"  {change.in_words()}"))
-    outcome = "passed" if gate.passed else "failed" if gate.failures else "did not pass, because this is not judged"
+    outcome = "passed" if gate.passed else "failed" if gate.failures else "did not pass, because rules are not judged"
     rules = "" if gate.passed else f": {', '.join(result.rule for result in gate.decisive)}"
     console.print(_plain(f"The gate {outcome}{rules}."))
 

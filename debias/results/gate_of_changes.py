@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAMED = 5
 """A reason names at most this many features."""
+NO_ROWS = "no split has enough rows to compare"
 AHEAD = timedelta(days=1)
 """A period may begin this much after now, because the clocks of machines and the zones of dates differ."""
 
@@ -119,18 +120,19 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
 def _all(rule: str, wanted: str, changes: Changes) -> Result:
     """Check a rule for all features: those that can fade are the ones that were informative."""
     fades = rule == "must_not_fade"
-    judged = np.flatnonzero(changes.figures["informative_before"]) if fades else range(len(changes.feature_names))
+    judged = np.flatnonzero(changes.figures["informative_before"] if fades else np.isfinite(changes.figures["shift"]))
     results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in judged}
     by_status = {
         status: [k for k in results if results[k][0] == status] for status in ("failed", "not judged", "passed")
     }
     if not results:
-        reason = "no feature was distinguishable from noise in the reference window, so none can fade"
-        return Result(rule, "failed", "none", wanted, reason)
+        nothing = "no feature was distinguishable from noise in the reference window, so none can fade"
+        return Result(rule, "failed", "none", wanted, nothing if fades else NO_ROWS)
     status = next(status for status in by_status if by_status[status])
     n_not = len(results) - len(by_status["passed"])
     if status == "passed":
         reason = f"compared {counted(len(results), 'informative feature' if fades else 'feature')}"
+        reason += "" if fades else _not_told(changes)
     else:
         reason = listed([f"{shown(changes.feature_names[k])}: {results[k][2]}" for k in by_status[status]], NAMED)
     return Result(rule, status, f"{n_not:,} of {len(results):,}", f"0 ({wanted})", reason)
@@ -158,7 +160,7 @@ def _shifts(changes: Changes, k: int) -> tuple[str, str, str]:
     """Return status, value and reason for whether the rows shifted at the splits on a feature."""
     size, p_adjusted = changes.figures["shift"][k], changes.figures["shift_p_adjusted"][k]
     if np.isnan(size) or np.isnan(p_adjusted):
-        return "failed", "none", "no split on it has enough rows to compare"
+        return "failed", "none", NO_ROWS
     reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"
     if changes.figures["shifted"][k]:
         split = f"; the split that differs most is {shown(changes.splits[k])}" if changes.splits[k] else ""
@@ -172,15 +174,21 @@ def _largest_shift(changes: Changes, limit: float) -> Result:
         return Result(rule, "failed", NOT_COMPARED, allowed, str(changes.not_compared_because))
     size, shifted = changes.figures["shift"], changes.figures["shifted"]
     if np.isnan(size).all():
-        return Result(rule, "failed", "none", allowed, "no split has enough rows to compare")
+        return Result(rule, "failed", "none", allowed, NO_ROWS)
     # As in an audit, a difference that may be chance is none.
     beyond_chance = np.where(shifted, size, 0.0)
     k = int(np.argmax(beyond_chance))
-    reason = "the splits divide the rows of both windows alike, within chance"
+    reason = f"the splits divide the rows of both windows alike, within chance{_not_told(changes)}"
     if shifted.any():
         names = [shown(changes.feature_names[j]) for j in np.argsort(-beyond_chance) if shifted[j]]
         reason = f"splits on {listed(names, NAMED)} divide the recent rows differently (effect size w)"
     return Result(rule, _status(beyond_chance[k] <= limit), f"{beyond_chance[k]:.2f}", allowed, reason)
+
+
+def _not_told(changes: Changes) -> str:
+    """Return a clause about features that were not compared."""
+    names = [shown(changes.feature_names[k]) for k in np.flatnonzero(np.isnan(changes.figures["shift"]))]
+    return f"; too few rows at the splits on {listed(names, NAMED)} to compare" if names else ""
 
 
 def _unless_too_few(result: Result, too_few: str | None) -> Result:

@@ -110,9 +110,10 @@ class WindowComparison:
     undetected : array of bool
         The feature was informative and is not any more. This may be for lack of rows: it is weaker than `faded`.
     shift : array of float64
-        Effect size w of the shift of rows at the splits on the feature, see :mod:`debias.rows.shift`.
+        Effect size w of the shift of rows at the splits on the feature, see :mod:`debias.rows.shift`. NaN if no split
+        on it has enough rows; 0 if the model has none.
     shift_p_value, shift_p_adjusted : array of float64
-        Test that the shares of rows that go left are the same in both windows.
+        Test that the shares of rows that go left are the same in both windows; NaN as `shift`.
     shifted : array of bool
         ``shift_p_adjusted <= alpha / looks``, and `shift` is at least 0.1.
     shift_split : tuple of str
@@ -188,6 +189,7 @@ def compare_windows(
     alpha: float = 0.05,
     least: float = LEAST,
     looks: int = 1,
+    n_periods: tuple[int, int] | None = None,
 ) -> WindowComparison:
     """Compare two windows of periods.
 
@@ -205,6 +207,8 @@ def compare_windows(
     looks : int
         Number of comparisons that are planned, for example 365 for one a day. Each then has the level alpha / looks
         (Bonferroni), so that alpha covers all of them.
+    n_periods : tuple of int, optional
+        Numbers of periods in the two windows, if the items of `before` and `after` are sums of several.
 
     Returns
     -------
@@ -248,7 +252,8 @@ def compare_windows(
     ([False, True, False], [False, True, False])
     """
     _check(alpha, least, looks)
-    windows = (_Window.of(before, "before"), _Window.of(after, "after"))
+    n_before, n_after = (len(before), len(after)) if n_periods is None else n_periods
+    windows = (_Window.of(before, "before", n_before), _Window.of(after, "after", n_after))
     ensemble = windows[0].ensemble
     if windows[0].trees_digest != windows[1].trees_digest:
         raise RowsError("the two windows are of different models. Compare periods of one model")
@@ -336,7 +341,7 @@ class _Window:
     n_rows: int
 
     @classmethod
-    def of(cls, periods: Sequence[PeriodSums], name: str) -> _Window:
+    def of(cls, periods: Sequence[PeriodSums], name: str, n_periods: int) -> _Window:
         group_of = np.arange(len(periods)) * min(MOST_GROUPS, len(periods)) // max(len(periods), 1)
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
@@ -374,7 +379,7 @@ class _Window:
             of_sum / (in_all * varied) if varied else np.full_like(of_sum, np.nan),
             _ratio(of_sum[:2] ** 2, of_square),
             squared_weight,
-            len(periods),
+            n_periods,
             n_rows,
         )
 
@@ -384,9 +389,19 @@ class _Window:
         return len(self.groups) >= ENOUGH_PERIODS
 
     @property
+    def effective_rows(self) -> float:
+        """Number of rows of equal weight whose mean would vary as much."""
+        return float(self.weight.sum() ** 2 / self.squared_weight)
+
+    @property
     def share(self) -> Array:
         """Share of the weight that each group has."""
         return self.weight / self.weight.sum()
+
+    @property
+    def squared_share(self) -> float:
+        """Sum of the squared shares of the periods. Those in one group are taken to have equal ones."""
+        return float((self.share**2).sum() * len(self.groups) / self.n_periods)
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,9 +468,9 @@ def _errors(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, 
             continue
         variance[k], freedom[k] = within[k]
         if enough[1 - k]:
-            scale = float((window.share**2).sum() / (windows[1 - k].share ** 2).sum())
-            larger = ~(variance[k] > scale * variance[1 - k])  # also where the variance within periods is not known
-            variance[k] = np.where(larger, scale * variance[1 - k], variance[k])
+            carried = _carried(variance[1 - k], within[1 - k][0], windows[1 - k], window)
+            larger = ~(variance[k] > carried)  # also where the variance within periods is not known
+            variance[k] = np.where(larger, carried, variance[k])
             freedom[k] = np.where(larger, freedom[1 - k], freedom[k])
     of_response, its_freedom = variance[:, 1], freedom[:, 1]
     welch = _ratio(of_response.sum(axis=0) ** 2, (of_response**2 / its_freedom).sum(axis=0))
@@ -487,6 +502,19 @@ def _between(
         figures = _Figures.of(ensemble, grouping, *totals)
         without.append([figures.score[k], figures.response_change])
     return group_variance(np.stack([found.score[k], found.response_change]), np.array(without), window.share)
+
+
+def _carried(variance: Array, within: Array, window: _Window, other: _Window) -> Array:
+    """Return the variances that another window would have if its periods and rows varied as those of a window do.
+
+    The part that rows make within periods is divided by the number of rows, the rest by the number of periods. Where it
+    is not known how much rows make, it is taken to be all.
+    """
+    of_rows = np.where(np.isnan(within), variance, np.minimum(within, variance))
+    periods = other.squared_share / window.squared_share
+    rows = window.effective_rows / other.effective_rows
+    carried: Array = (variance - of_rows) * periods + of_rows * rows
+    return carried
 
 
 def _within(
@@ -638,11 +666,12 @@ def _shift(
         tail = f.sf(_ratio(statistic, one_tree), freedom, freedom_between)
     else:
         tail = chi2.sf(statistic, freedom)
+    # Without a split in the model, no drift of the feature matters. Other splits may have too few rows to tell.
+    told = (n_splits > 0) | (np.bincount(group, minlength=n_groups) == 0)
     p_value = np.where(n_splits > 0, tail, 1.0)
     n_here = counts[2][used]
-    size = np.sqrt(
-        np.maximum(_ratio(np.bincount(at, squared_w * n_here, n_groups), np.bincount(at, n_here, n_groups)), 0)
-    )
+    squared_size = _ratio(np.bincount(at, squared_w * n_here, n_groups), np.bincount(at, n_here, n_groups))
+    size = np.where(told, np.sqrt(np.maximum(squared_size, 0)), np.nan)
     worst = _worst(at, squared_w * n_here, n_groups)
     known = worst >= 0
     number = np.flatnonzero(used)[worst] if known.any() else np.zeros(n_groups, dtype=np.int64)
@@ -653,8 +682,8 @@ def _shift(
     p_adjusted = holm(p_value)
     return {
         "shift": size,
-        "shift_p_value": p_value,
-        "shift_p_adjusted": p_adjusted,
+        "shift_p_value": np.where(told, p_value, np.nan),
+        "shift_p_adjusted": np.where(told, p_adjusted, np.nan),
         "shifted": (p_adjusted <= level) & (size >= SMALLEST_SHIFT),
         "shift_split": tuple(
             in_words(ensemble, int(split[k])) if is_known else "" for k, is_known in zip(number, known, strict=True)
@@ -703,7 +732,7 @@ def _design_effects(
     enough = [window.has_enough for window in windows]
     if sum(enough) == 1:
         known, other = enough.index(True), enough.index(False)
-        rows_each = [window.weight.sum() * (window.share**2).sum() for window in windows]
+        rows_each = [window.weight.sum() * window.squared_share for window in windows]
         effects[other] = 1 + (effects[known] - 1) * rows_each[other] / rows_each[known]
     return effects, freedom
 
@@ -752,8 +781,9 @@ def _warnings(
     if unseen.any():
         named = listed([shown(name) for name, is_unseen in zip(names, unseen, strict=True) if is_unseen], MOST_NAMED)
         texts.append(
-            f"the change of {named} was not tested: less than {LITTLE_COVERED:.0%} of what its splits tell is in rows "
-            "that can be compared, those in leaves that rows of both windows reach"
+            f"the change of {named} was not tested: less than {LITTLE_COVERED:.0%} of what the splits on "
+            f"{'it' if unseen.sum() == 1 else 'them'} tell is in rows that can be compared, those in leaves that rows "
+            "of both windows reach"
         )
     if errors.method == "within periods":
         texts.append(
@@ -769,8 +799,8 @@ def _warnings(
         elif not tested.all():
             texts.append(
                 f"the change of {counted(int((~tested).sum()), 'feature')} was not tested: fewer than {ENOUGH_ROWS} "
-                "rows count at its splits, or the column is the same for all rows of a period. More periods show how "
-                "much its score varies"
+                "rows count at the splits, or the column is the same for all rows of a period. More periods show how "
+                "much the score varies"
             )
     elif errors.method == "between periods of one window":
         texts.append(

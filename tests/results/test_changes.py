@@ -104,8 +104,8 @@ def test_the_summary_says_what_the_table_says():
         "Compared: 1 period (2026-01-21, 1,234 rows) with 20 periods (2026-01-01 to 2026-01-20, 2,000 rows), of model "
         "2 (a forest).",
         "The periods of 2 other models in this history were not used: scores of two models differ.",
-        "Test: a change counts if the slope of the response changed by more than 0.25; standard errors within periods; "
-        "family-wise error rate 5% of this comparison alone.",
+        "Test: a change counts if the slope of the response changed by more than 0.25; standard errors from "
+        "differences within periods; family-wise error rate 5% of this comparison alone.",
     ]
 
 
@@ -258,6 +258,22 @@ def test_the_largest_shift():
     assert "max_shift = 2 sets no limit" in changes().check({"max_shift": 2}).warnings
 
 
+def test_features_whose_shift_is_not_told_are_named():
+    """Too few rows at their splits. Of single names this fails; a rule for all is about the others."""
+    calm = {"shift": np.array([np.nan, 0.0, 0.0, 0.0, np.nan]), "shifted": np.zeros(5, dtype=bool)}
+    found = changes(figures=calm)
+    gate = found.check({"must_not_shift": "all", "max_shift": 0.1})
+    assert gate.passed
+    assert all(r"too few rows at the splits on income, <b>id\u202e to compare" in each.reason for each in gate.results)
+    assert statuses(found, {"must_not_shift": ["income"]}) == {"must_not_shift: income": ("failed", "none")}
+    sentence = next(text for text in found.summary() if "No shift" in text)
+    assert "any feature with enough rows (effect size 0.1 or more)." in sentence
+    assert r"Too few rows to tell at the splits on income, <b>id\u202e." in sentence
+    nothing_told = changes(figures=calm | {"shift": np.full(5, np.nan)})
+    assert "No shift was tested: no split has enough rows." in nothing_told.summary()
+    assert not nothing_told.check({"must_not_shift": "all"})
+
+
 def test_too_few_rows_or_periods_fail_and_leave_others_unjudged():
     policy = {"min_periods": 2, "min_reference_periods": 20, "min_rows": 1234, "must_not_fade": ["age", "income"]}
     gate = changes().check(policy)
@@ -335,7 +351,7 @@ def test_a_gate_does_not_pass_if_nothing_failed_and_a_rule_is_not_judged(capsys)
     assert not gate.passed
     assert not gate.failures
     print_gate(terminal(), gate)
-    assert "The gate did not pass, because this is not judged: must_not_fade: city." in capsys.readouterr().out
+    assert "The gate did not pass, because rules are not judged: must_not_fade: city." in capsys.readouterr().out
     assert 'failures="1"' in gate.to_junit()
     assert 'skipped="0"' in gate.to_junit()
     assert gate.to_markdown().startswith("## debias check: not passed (1 rule not judged)")

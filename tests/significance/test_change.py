@@ -241,9 +241,7 @@ def test_a_feature_is_untested_if_the_rows_at_its_splits_cannot_be_compared(slop
     assert not comparison.changed[0]
     assert comparison.shifted[0]
     assert np.isfinite(comparison.p_value[1])
-    assert comparison.warnings[0].startswith(
-        "the change of f0, f2 was not tested: less than 10% of what its splits tell"
-    )
+    assert comparison.warnings[0].startswith("the change of f0, f2 was not tested: less than 10% of what the splits on")
 
 
 def test_a_change_in_the_few_rows_that_can_be_compared_counts():
@@ -271,6 +269,49 @@ def test_a_split_that_divides_no_rows_tells_nothing(forest):
     comparison = found(forest, *windows)
     assert np.isnan(comparison.p_value[0])
     assert np.isfinite(comparison.p_value[1:]).all()
+
+
+@pytest.mark.parametrize(("n_before", "n_after"), [(100, 3), (1000, 10), (1000, 40)])
+def test_a_day_that_is_not_complete_is_no_change(n_before, n_after):
+    """Nothing changes, and the recent day has few rows: errors are for these, not for those of a whole day."""
+    n_trials, n_false, n_noise = 40, 0, 0
+    for trial in range(n_trials):
+        if trial % 8 == 0:
+            X, y = drawn([trial, 0], 1500)
+            empty = PeriodSums(XGBRegressor(n_estimators=60, max_depth=3, learning_rate=0.15, n_jobs=1).fit(X, y))
+        windows = []
+        for n_periods, n_rows in ((12, n_before), (1, n_after)):
+            window = [empty.empty() for _ in range(n_periods)]
+            for k, sums in enumerate(window):
+                sums.update(*drawn([trial, 1 + n_periods, k], n_rows))
+            windows.append(window)
+        comparison = compare_windows(*windows, Grouping.of(None, empty.ensemble.feature_names))
+        n_false += comparison.changed.any()
+        n_noise += comparison.informative_after[2:].any()
+    # 5 % of 40 are 2; more than 6 have a probability of .001 (before, 4 to 34 were false).
+    assert n_false <= 6
+    assert n_noise <= 6
+
+
+def test_errors_of_single_periods_allow_for_joined_ones(forest):
+    """The periods of a long window come joined: a single day varies as a day does, and not as ten days together."""
+    rng = np.random.default_rng(0)
+    rows = [drawn([3, k], 60, 1 + 0.6 * rng.normal()) for k in range(120)]
+    days = summed(forest, rows)
+    joined = [days[k] + days[k + 1] for k in range(0, 120, 2)]
+    grouping = Grouping.of(None, days[0].ensemble.feature_names)
+    after = summed(forest, [drawn(7, 60)])
+    apart = compare_windows(days, after, grouping)
+    together = compare_windows(joined, after, grouping, n_periods=(120, 1))
+    np.testing.assert_allclose(together.response_error, apart.response_error, rtol=1e-9)
+    assert (together.after_error > 3 * together.before_error).all()  # of one day, and of 120
+    assert together.n_periods == (120, 1)
+
+
+def test_a_shift_is_not_told_if_no_split_has_enough_rows(forest):
+    comparison = found(forest, stream(1, 9), [drawn(5, 2)])
+    assert np.isnan([comparison.shift, comparison.shift_p_value, comparison.shift_p_adjusted]).all()
+    assert not comparison.shifted.any()
 
 
 def test_shift_is_that_of_the_shares_at_the_splits():
@@ -340,7 +381,7 @@ def test_features_at_whose_splits_few_rows_count_are_not_tested_within_periods()
         used = np.isin(np.arange(n_features), summed(model, rows[1:2])[0].ensemble.feature)
         assert tested[0]
         assert tested[used].mean() < 0.5
-        assert any("rows count at its splits" in text for text in comparison.warnings)
+        assert any("rows count at the splits" in text for text in comparison.warnings)
         n_found += comparison.changed.sum()
     assert n_found == 0
 
@@ -360,7 +401,7 @@ def test_effective_rows_are_those_of_the_shares_of_each_row(forest, weight):
                 distance = abs(np.subtract(*nodes.value[[nodes.children_left[t], nodes.children_right[t]], 0, 0]))
                 of_rows = distance * (left * right.sum() + right * left.sum()) / (left | right).sum()
                 shares[nodes.feature[t]] += (of_rows**2).sum(), (of_rows**4).sum()
-    effective = change._effective_rows(ensemble, grouping, change._Window.of(sums, "before"))
+    effective = change._effective_rows(ensemble, grouping, change._Window.of(sums, "before", len(sums)))
     np.testing.assert_allclose(effective, shares[:, 0] ** 2 / shares[:, 1], rtol=1e-9)
 
 
