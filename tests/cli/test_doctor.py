@@ -240,6 +240,18 @@ def test_a_needed_package_that_is_missing_is_an_error(monkeypatch):
     assert "error: rich is not installed, and debias needs it: pip install rich" in done.stdout
 
 
+def test_a_broken_packaging_ends_nothing(only, monkeypatch):
+    """The doctor itself compares versions with it."""
+    only("scikit-learn")
+    for module in ("packaging.requirements", "packaging.version"):
+        monkeypatch.setitem(sys.modules, module, None)  # an import fails
+    done = run()
+    assert done.exit_code == 3
+    assert f"debias {debias.__version__}" in done.stdout
+    assert "plugins of debias-trees" in done.stdout
+    assert "error: ModuleNotFoundError: import of packaging.requirements halted" in done.stdout
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_module_counts_also_if_pip_knows_it_by_another_name_or_not_at_all(broken, only, foreign, monkeypatch):
     source = "raise ValueError('broken')" if broken else ""
