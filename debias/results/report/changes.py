@@ -55,8 +55,8 @@ READING = (
     ("Shift", "is the difference between the rows of the two windows at the splits of the model on the feature."),
     (
         "Not compared",
-        "means that the change could not be tested, for example because hardly any rows of the two windows are in the same "
-        "leaves. The warnings say why.",
+        "means that the change could not be tested, for example because hardly any rows of the two windows are in the "
+        "same leaves. The warnings say why.",
     ),
     ("No change detected", "does not prove that nothing changed. With more rows a change may be detected."),
 )
