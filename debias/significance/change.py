@@ -225,10 +225,10 @@ def compare_windows(
     -----
     Standard errors come from the differences *between periods*, if both windows have 8 periods or more: one is left out
     at a time (delete-a-group jackknife; more than 20 periods are joined to 20 groups of consecutive periods). They
-    cover effects of days, which rows of one day share. If only one window has so many periods, its variance a period is
-    taken for both, or the variance within the periods where that is larger. If neither has, the variance *within
-    periods* is used, which takes rows as independent of one another. P-values are those of Student's t with Welch's
-    degrees of freedom.
+    cover effects of days, which rows of one day share. If only one window has so many periods, the other one is taken
+    to vary as it does, with fewer rows more, or as the rows within its periods where that is larger. If neither has,
+    the variance *within periods* is used, which takes rows as independent of one another. P-values are those of
+    Student's t with Welch's degrees of freedom.
 
     Examples
     --------

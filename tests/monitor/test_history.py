@@ -1,3 +1,8 @@
+"""The class History: what is added, kept, merged, shown and compared, against the same rows in memory.
+
+One file, because all tests share the model and the days.
+"""
+
 import json
 import warnings
 from datetime import UTC, date, datetime, timedelta
