@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -13,6 +14,8 @@ from support.spark import sessions
 
 CHECKOUT = Path(__file__).parent.parent
 ROOMS = ("debias", "adapters/debias_adapters", "plugins/debias_plugins")
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in each run, never timed
+settings.load_profile("repeatable")
 collect_ignore = ["plugin_dist/tests"]  # a plugin's own, run where it is installed: hooks/test_plugin_dist.py
 
 

@@ -23,7 +23,7 @@ from support import families
 from support.versions import at_least, before, needs
 
 N = 160
-VARIED = settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+VARIED = settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 
 XGB_OBJECTIVES = {
     "reg:squarederror": {},

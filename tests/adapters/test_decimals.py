@@ -117,7 +117,7 @@ def test_words_are_counted_line_by_line_whatever_is_between_them():
     assert [each.size for each in read_lines([])] == [0, 0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.from_regex(r"\A[-+]?[0-9]{0,25}\.?[0-9]{0,25}([eE][-+]?[0-9]{1,4})?\Z"), min_size=1, max_size=20))
 def test_whatever_looks_like_a_number(words):
     numbers = []

@@ -43,7 +43,9 @@ from support.versions import needs
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
-VARIED = settings(max_examples=15, deadline=None, derandomize=True)
+VARIED = settings(
+    max_examples=15,
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

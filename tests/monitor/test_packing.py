@@ -14,7 +14,7 @@ ARRAYS = npst.arrays(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(st.text(max_size=5), ARRAYS, max_size=3))
 def test_arrays_come_back_as_they_were(arrays):
     facts, read = unpack(pack({"n": 1}, arrays))

@@ -63,7 +63,7 @@ def leaf_of(ensemble, tree, row):
     return node
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10**6),
     n_leaves=st.sampled_from([1, 2, 7, 40]),

@@ -28,7 +28,7 @@ def stump(threshold, dtype, **changes):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(max_examples=200)
 @given(threshold=st.floats(allow_nan=False), steps=st.integers(-3, 3))
 def test_values_at_and_next_to_a_threshold_go_the_way_it_says(dtype, threshold, steps):
     """The packed threshold has the precision of the values; no value may change sides by that."""
@@ -81,7 +81,7 @@ def categorical(listed, listed_left, missing_left, dtype=np.float64):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(max_examples=100)
 @given(
     listed=st.sets(st.integers(0, 300), max_size=20),
     x=st.one_of(st.integers(-5, 310), st.sampled_from([np.nan, np.inf, -np.inf, 1e12, -1e12, 2.0**31])),
