@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.output import GATE_FAILED, terminal, write
+from debias.cli.output import GATE_FAILED, reader_is_gone, terminal, write
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate
@@ -73,7 +73,7 @@ def errors_in(junit: str | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if junit is not None:
+        if junit is not None and not reader_is_gone(error):  # the file was written before anything was printed
             from debias.results.gate_outcome import junit_of_error
 
             write(junit, junit_of_error(f"{type(error).__name__}: {error}"))

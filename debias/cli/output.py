@@ -18,7 +18,7 @@ from debias.cli.wording import in_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-GATE_FAILED, COULD_NOT_RUN, INTERRUPTED = 1, 3, 130
+GATE_FAILED, COULD_NOT_RUN, INTERRUPTED, READER_GONE = 1, 3, 130, 141
 WIDE = 160
 """Columns of the output if standard output is not a terminal."""
 
@@ -39,6 +39,9 @@ def errors() -> Iterator[None]:
         except (CompositionError, PolicyError) as error:
             raise click.UsageError(message(in_options(str(error)))) from None
         except (DebiasError, OSError, ImportError) as error:
+            if reader_is_gone(error):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it when it ends
+                sys.exit(READER_GONE)
             click.echo(f"error: {message(in_options(str(error)))}", err=True)
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -46,12 +49,22 @@ def errors() -> Iterator[None]:
         except KeyboardInterrupt:  # click would exit with 1, which means a failed gate
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)
-        except SystemExit as ended:  # from a closed pipe or a plugin: its exit code must not look like a verdict
+        except SystemExit as ended:  # from a plugin: its exit code must not look like a verdict
             click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
         except Exception:  # a bug in debias must not exit with 1, which means a failed gate
             click.echo(traceback.format_exc(), err=True)
             sys.exit(COULD_NOT_RUN)
+
+
+def reader_is_gone(error: Exception) -> bool:
+    """Tell if an error says that nobody reads standard output any more, as in ``debias ... | head -1``."""
+    if isinstance(error, BrokenPipeError):  # of standard output, or of another pipe
+        try:
+            os.write(sys.stdout.fileno(), b"\n")
+        except BrokenPipeError:
+            return True
+    return False
 
 
 def check_files(inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]) -> None:
@@ -100,8 +113,12 @@ def terminal() -> Console:
     """Return a console on standard output; if that is closed, the console prints nothing."""
     from rich.console import Console
 
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:  # rich would exit with 1, which means a failed gate
+            raise BrokenPipeError
+
     if sys.stdout is None:
         return Console(file=io.StringIO(), width=WIDE)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the terminal cannot show
-    return Console() if sys.stdout.isatty() else Console(width=WIDE)
+    return Terminal() if sys.stdout.isatty() else Terminal(width=WIDE)

@@ -1,6 +1,7 @@
 """`debias check`, and the commands of docs/gate.md as they stand there."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -119,3 +120,14 @@ def test_without_a_policy_pyproject_is_read(home):
     done = run(home)
     assert done.exit_code == 1
     assert "min_rows" in done.stdout
+
+
+def test_a_reader_that_is_gone_leaves_the_verdict_in_the_junit_file(home, tmp_path):
+    given = ["new.ubj", "new.csv", "--target", "outcome", "--policy", "debias.toml", "--baseline", "old.json"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        command = [sys.executable, "-m", "debias.cli", "check", *given, "--junit", str(tmp_path / "junit.xml")]
+        done = subprocess.run(command, cwd=home, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 141, done.stderr
+    assert not ElementTree.parse(tmp_path / "junit.xml").findall(".//error")

@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import xgboost
 from click.testing import CliRunner
 
 import debias
-from debias.cli import main
+from debias.cli import main, output
 from support import simulated
 from support.shell import in_bash
 from support.versions import at_least
@@ -233,6 +234,25 @@ def test_an_interrupt_is_no_failed_gate(files, monkeypatch):
     monkeypatch.setattr("debias.models.files.load", interrupted)
     done = run("audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome")
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_a_reader_that_is_gone_is_no_failed_gate_and_gets_no_message(files, form):
+    given = [files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--format", form]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone:
+        command = [sys.executable, "-m", "debias.cli", "score", *map(str, given)]
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "warning: " not in line]) == (141, [])
+
+
+def test_another_broken_pipe_is_an_error(monkeypatch, capsys):
+    with open(os.devnull, "w") as somewhere, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", somewhere)
+        with pytest.raises(SystemExit) as ended, output.errors():
+            raise BrokenPipeError("of a worker")
+    assert (ended.value.code, capsys.readouterr().err) == (3, "error: of a worker\n")
 
 
 def test_help_does_not_import_what_takes_long():
