@@ -16,9 +16,7 @@ from debias.cli.output import warn
 from debias.results.console import print_audit, print_gate, print_scores
 from debias.text import listed, message, shown, to_csv
 from support.audits import made
-from support.versions import at_least
-
-EXACT = {} if at_least("pandas", "3.1") else {"float_precision": "round_trip"}  # of numbers in a CSV file
+from support.versions import READ_EXACTLY
 
 
 UNSEEN = [
@@ -115,7 +113,7 @@ def test_a_spreadsheet_runs_nothing(name):
 
 def test_numbers_of_a_table_are_not_touched(tmp_path):
     audit = made(["=a", "b", "c"])
-    read = pd.read_csv(io.StringIO(audit.to_csv(tmp_path / "table.csv")), index_col="feature", **EXACT)
+    read = pd.read_csv(io.StringIO(audit.to_csv(tmp_path / "table.csv")), index_col="feature", **READ_EXACTLY)
     assert sorted(read.index) == ["'=a", "b", "c"]
     for name in read.columns:
         if name != "verdict":

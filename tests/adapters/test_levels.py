@@ -184,7 +184,7 @@ def test_an_audit_of_columns_of_several_columns_names_them():
 def test_nested_transformers():
     parts = ColumnTransformer(
         [
-            ("bins", KBinsDiscretizer(3, encode="onehot-dense", subsample=None), [0]),
+            ("bins", KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"), [0]),
             ("products", PolynomialFeatures(2, include_bias=False), [0, 1]),
         ]
     )

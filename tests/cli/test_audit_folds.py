@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_validate
 import debias
 from debias.cli import main
 from support import simulated
+from support.versions import READ_EXACTLY
 
 N_ROWS, K = 150, 3
 CV = KFold(K, shuffle=True, random_state=3)
@@ -75,7 +76,7 @@ def models_of(home):
 def test_a_directory_of_models_gives_the_audit_of_python(home):
     done = run(home / "models", home / "all.csv", *GIVEN, "--format", "json")
     assert done.exit_code == 0, done.output
-    table = pd.read_csv(home / "all.csv")
+    table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
     expected = debias.audit_folds(models_of(home), table[["a", "b", "c"]], table["y"], table["fold"], seed=0)
     assert json.loads(done.stdout) == json.loads(expected.to_json())
     assert run(home / "models", home / "all.csv", *GIVEN, "--format", "csv").stdout == expected.to_csv()
@@ -93,7 +94,7 @@ def test_the_table_says_how_many_folds_and_what_is_proven(home):
 def test_files_of_several_models_give_the_same_audit(home, name):
     done = run(home / f"{name}.skops", home / "all.csv", *GIVEN, "--format", "csv")
     assert done.exit_code == 0, done.output
-    table = pd.read_csv(home / "all.csv")
+    table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
     models = debias.load_model(home / "list.skops")
     expected = debias.audit_folds(models, table[["a", "b", "c"]], table["y"], table["fold"], seed=0)
     assert done.stdout == expected.to_csv()
@@ -133,7 +134,7 @@ def test_files_and_labels_that_do_not_agree_are_wrong_usage(home, tmp_path, chan
 
 
 def test_names_of_files_may_have_zeros_signs_or_texts(home, tmp_path):
-    table = pd.read_csv(home / "all.csv")
+    table = pd.read_csv(home / "all.csv", **READ_EXACTLY)
     for labels_of_folds in (["fold_00", "fold01", "2"], ["of-north", "of.south", "of-south-north"]):
         folder = tmp_path / labels_of_folds[0]
         folder.mkdir()

@@ -17,9 +17,7 @@ import debias
 from debias.cli import main, output
 from support import simulated
 from support.shell import in_bash
-from support.versions import at_least
-
-EXACT = {} if at_least("pandas", "3.1") else {"float_precision": "round_trip"}  # of numbers in a CSV file
+from support.versions import READ_EXACTLY
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +82,7 @@ def test_json_is_the_audit_of_the_library(files, tmp_path):
         "audit", files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--weight", "weight",
         "--format", "json", "--json", tmp_path / "audit.json", "--scorer", "mdi_oob", "--scorer", "gain",
     )  # fmt: skip
-    frame = pd.read_csv(files / "heldout.csv", **EXACT)
+    frame = pd.read_csv(files / "heldout.csv", **READ_EXACTLY)
     model = debias.load_model(files / "model.ubj")
     expected = debias.audit(model, frame[["a", "b", "c"]], frame["outcome"], ["mdi_oob", "gain"])
     found = debias.Audit.from_json(done.stdout)
@@ -158,7 +156,7 @@ def test_what_is_wrong_is_told_before_the_model_is_loaded(files, given, message,
 
 @pytest.mark.parametrize(("separator", "given", "name"), [(";", ";", "';'"), ("\t", "tab", "tab"), ("|", "|", "'|'")])
 def test_tables_with_another_separator(files, tmp_path, separator, given, name):
-    table = pd.read_csv(files / "heldout.csv", **EXACT)
+    table = pd.read_csv(files / "heldout.csv", **READ_EXACTLY)
     table.to_csv(tmp_path / "table.csv", sep=separator, decimal=",", index=False)
     rest = ("--target", "outcome", "--rows", "held-out", "--format", "csv")
     done = run("score", files / "model.ubj", tmp_path / "table.csv", *rest)
@@ -179,7 +177,7 @@ def test_a_table_of_another_encoding_is_told_to_be_saved_as_utf8(files, tmp_path
 
 
 def test_blocks_groups_and_level_are_those_of_the_library(files, tmp_path):
-    table = pd.read_csv(files / "heldout.csv", **EXACT).assign(site=np.arange(100) // 5)
+    table = pd.read_csv(files / "heldout.csv", **READ_EXACTLY).assign(site=np.arange(100) // 5)
     table.to_csv(tmp_path / "table.csv", index=False)
     (tmp_path / "groups.toml").write_text('both = ["a", "b"]')
     done = run(

@@ -18,9 +18,7 @@ from xgboost import XGBRegressor
 import debias
 from debias.cli import main
 from support.shell import in_bash
-from support.versions import at_least
-
-EXACT = {} if at_least("pandas", "3.1") else {"float_precision": "round_trip"}  # of numbers in a CSV file
+from support.versions import READ_EXACTLY
 
 
 COMPARING = "max_verdict_changes = 0\nmax_rank_change = 0\nmax_share_change = 0.5"
@@ -306,7 +304,7 @@ def test_training_rows_stop_the_release_whatever_they_are_said_to_be(check):
 
 
 def test_rows_that_shifted_or_are_of_other_columns_stop_the_release(release, check, tmp_path):
-    rows = pd.read_csv(release / "new.csv", **EXACT)
+    rows = pd.read_csv(release / "new.csv", **READ_EXACTLY)
     ended(check("max_shift = 0.3"), 0, "The gate passed.")
     for name, changed in (
         ("drifted", rows.assign(temperature=rows["temperature"] + 1.5)),

@@ -21,3 +21,7 @@ def needs(package: str, minimum: str, why: str) -> pytest.MarkDecorator:
 def before(package: str, limit: str, why: str) -> pytest.MarkDecorator:
     """Skip a test from a version of a package on; `why` says what changed."""
     return pytest.mark.skipif(at_least(package, limit), reason=f"{package} {version(package)}: {why}")
+
+
+READ_EXACTLY = {} if at_least("pandas", "3.1") else {"float_precision": "round_trip"}
+"""For ``pandas.read_csv``, which by default read the last digits of numbers wrong before pandas 3.1."""
