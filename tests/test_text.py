@@ -18,7 +18,6 @@ from debias.text import listed, message, shown, to_csv
 from support.audits import made
 from support.versions import READ_EXACTLY
 
-
 UNSEEN = [
     "lone \ud800 surrogate",
     "\udcff",

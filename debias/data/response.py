@@ -59,7 +59,7 @@ class Response:
         assert array is not None
         return len(array)
 
-    def part(self, rows: slice) -> Response:
+    def part(self, rows: slice | NDArray[np.int64]) -> Response:
         """Return the response of some rows."""
         return Response(
             codes=None if self.codes is None else self.codes[rows],

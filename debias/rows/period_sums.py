@@ -16,7 +16,7 @@ from debias.parallel import allowed
 from debias.rows.node_sums import NodeSums
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
-from debias.trees.routing import raw_output
+from debias.trees.routing import Router, raw_output, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +29,15 @@ if TYPE_CHECKING:
     from debias.warning_log import WarningLog
 
 N_GROUPS = 10
-"""Number of groups of consecutive rows that the jackknife within a period leaves out, one at a time."""
+"""Number of groups of random rows that the jackknife within a period leaves out, one at a time."""
+DIFFERENT = 1e-4
+"""Batches with a smaller p-value of equal means are no random samples of the rows of a period."""
 SHARES = 32
 TREES_A_SHARE = 8
 """The trees are divided into at most 32 shares of 8 trees or more, whatever the number of threads: sums then round in
 the same way."""
+ROUNDING = 1e-9
+"""A smaller share of the sum of squares is 0 up to rounding."""
 
 
 class PeriodSums(NodeSums):
@@ -44,9 +48,10 @@ class PeriodSums(NodeSums):
     for :class:`debias.NodeSums`.
 
     The variances are those of two scores of each feature: ``mdi_oob``, and the same formula for the residual. They are
-    estimated by a jackknife. The rows that are added together are divided into 10 groups of consecutive rows, which are
-    left out one at a time. Rows that are added in another step are taken as independent of these. Few rows show too
-    little of the variance at deep nodes, so add at least some hundred rows at a time if there are so many.
+    estimated by a jackknife. The rows that are added together are divided into 10 groups at random, which are left out
+    one at a time; the order of the rows does not matter. Rows that are added in another step (batches) are taken as
+    independent of these, so batches must be random samples of the rows, which :meth:`refuse_training_rows` tests. Few
+    rows show too little of the variance at deep nodes, so add some hundred rows or more at a time if there are so many.
 
     Parameters
     ----------
@@ -82,15 +87,23 @@ class PeriodSums(NodeSums):
         self._e = np.zeros_like(self._s)
         self._variances = np.zeros((5, self.ensemble.n_features))
         self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
+        self._batches = np.zeros((4, 2 * self.ensemble.n_outputs))  # see _add_batch
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
         trees, counter = np.arange(self.ensemble.n_trees), self._counter_for(rows)
-        for part, router in rows.blocks_to_route(trees.size):
-            leaves, response = router.leaves(trees), rows.response.part(part)
-            self._add_block(leaves, response, rows.weight[part], rows.n_jobs)
+        order = random_order(rows.n_rows)
+        total, squares = np.zeros((2, self._batches.shape[1]))
+        for block in row_blocks(rows.n_rows, self.ensemble.n_features, trees.size):
+            part = order[block]
+            router = Router(rows.ensemble, rows.table.matrix(rows.ensemble, part), None, rows.n_jobs)
+            leaves, response, weight = router.leaves(trees), rows.response.part(part), rows.weight[part]
+            both = np.hstack(self._add_block(leaves, response, weight, rows.n_jobs))
+            total += weight @ both
+            squares += weight @ both**2
             if counter is not None:
                 counter.add(leaves[:, counter.trees], response)
+        self._add_batch(total, squares, float(rows.weight.sum()))
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
         self._add_totals(rows)
         self._summed_up = False
@@ -98,7 +111,8 @@ class PeriodSums(NodeSums):
     def refuse_training_rows(self, rows: str, log: WarningLog) -> None:
         """Check by the leaf counts whether the rows are training rows, and forget the counts.
 
-        Call it when the period is complete. :meth:`state` is small afterwards.
+        Call it when the period is complete. :meth:`state` is small afterwards. If the rows came in batches that are no
+        random samples of them, the variances are forgotten too, because they lack the differences between batches.
 
         Parameters
         ----------
@@ -124,6 +138,14 @@ class PeriodSums(NodeSums):
         found = replace(recognised(self.ensemble, counts, self.n_rows), shift=None)
         without_bags(self.ensemble, found, rows, self.n_rows, log)
         self._counter = None
+        if self._batches_differ():
+            self._variances, self._weights = np.zeros_like(self._variances), self._weights * [0.0, 1.0]
+            log.warn(
+                "the rows of this period came in batches that differ more than random samples of its rows do, in their "
+                "mean response or in the mean error of the model. So standard errors within this period are not known. "
+                "Add its rows as one table, or put them in random order before they are divided into batches"
+            )
+        self._batches = np.zeros_like(self._batches)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return everything that can be added, as arrays, in the form in which a history stores it.
@@ -134,11 +156,11 @@ class PeriodSums(NodeSums):
             ``n`` of shape (n_leaves,), ``s`` and ``residual`` of shape (n_leaves, width): sums at the leaves.
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
             freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``names``: the
-            features. Leaf counts, until :meth:`refuse_training_rows` was called.
+            features. Leaf counts and sums over batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = self.ensemble.left < 0
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
-        return super().state() | own
+        return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Add the :meth:`state` of other period sums over the same trees."""
@@ -148,13 +170,14 @@ class PeriodSums(NodeSums):
         self._e[self.ensemble.left < 0] += state["residual"]
         self._variances = self._variances + state["variances"]
         self._weights = self._weights + state["weights"]
+        self._batches = self._batches + state.get("batches", 0.0)
 
     def empty(self) -> PeriodSums:
         """Return sums over no rows of the same model."""
         sums = super().empty()
         assert isinstance(sums, PeriodSums)
         sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
-        sums._weights = np.zeros(2)
+        sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
         return sums
 
     @property
@@ -183,7 +206,7 @@ class PeriodSums(NodeSums):
         -------
         variances : array of shape (3, n_features)
             Of ``mdi_oob``; of the same formula for the residual; and the covariance of the two. NaN if no two rows were
-            added together.
+            added together, or batches were not alike.
         freedom : array of shape (2, n_features)
             Of the two variances.
         """
@@ -196,8 +219,11 @@ class PeriodSums(NodeSums):
 
     def _add_block(
         self, leaves: NDArray[np.int32], response: Response, weight: NDArray[np.float64], n_jobs: int
-    ) -> None:
-        """Add rows whose leaves are known, and the variances of their scores."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Add rows in random order, whose leaves are known, and the variances of their scores.
+
+        Return their responses and residuals.
+        """
         from debias.rows.kernels import period_sums as kernels
 
         ensemble = self.ensemble
@@ -234,6 +260,7 @@ class PeriodSums(NodeSums):
         with allowed(n_jobs) as threads:
             terms = np.sum(threads.map(add_share, [slice(*pair) for pair in pairwise(bounds)]), axis=0)
         self._add_variances(terms, np.diff(np.concatenate([[0.0], np.cumsum(weight)])[edges]))
+        return values, residual
 
     def _add_variances(self, terms: NDArray[np.float64], of_group: NDArray[np.float64]) -> None:
         """Add the variances of the sums of terms, given these sums without each group, and the weights of the groups.
@@ -257,6 +284,34 @@ class PeriodSums(NodeSums):
         self._variances = self._variances + np.stack([of_score, of_residual, *squares, covariance])
         self._weights = self._weights + [weight, 0.0]
 
+    def _add_batch(self, total: NDArray[np.float64], squares: NDArray[np.float64], weight: float) -> None:
+        """Add the weighted sums of responses and residuals of rows that were added together, and of their squares.
+
+        The third row of the sums over batches has the squares of the batches' totals over their weights, so that sums
+        of squares between and within batches follow. The last one has the number of batches.
+        """
+        if weight > 0:
+            self._batches = self._batches + np.stack([total, squares, total**2 / weight, np.ones_like(total)])
+
+    def _batches_differ(self) -> bool:
+        """Whether means differ between batches, by an analysis of variance with the effective number of rows."""
+        from scipy.stats import f
+
+        total, squares, of_batches, (number, *_) = self._batches
+        if number < 2:
+            return False
+        weight, squared_weight = self.total_weight, self.total_squared_weight
+        a_row = squared_weight / weight  # of the weight, as many rows of equal weight would have
+        freedom = number - 1, weight / a_row - number
+        between, within = of_batches - total**2 / weight, squares - of_batches
+        telling = between > ROUNDING * squares
+        if freedom[1] <= 0 or not telling.any():
+            return False
+        mean_within = np.maximum(within[telling], 0.0) / (weight - number * a_row)
+        with np.errstate(divide="ignore"):  # batches of one class each have no variance within
+            ratio = between[telling] / (freedom[0] * a_row) / mean_within
+        return bool((f.sf(ratio, *freedom) * total.size < DIFFERENT).any())
+
     def _sum_up(self) -> None:
         from debias.trees.kernels import nodes as kernels
 
@@ -265,6 +320,11 @@ class PeriodSums(NodeSums):
         trees = (self.ensemble.tree_start, self.ensemble.left, self.ensemble.right)
         kernels.sum_up(*trees, self._n.copy(), self._e, self._q)
         super()._sum_up()
+
+
+def random_order(n_rows: int) -> NDArray[np.int64]:
+    """Return the order in which rows are added: consecutive rows are random samples then, however a table is sorted."""
+    return np.random.default_rng(0).permutation(n_rows)
 
 
 def group_variance(

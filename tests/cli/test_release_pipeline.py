@@ -20,7 +20,6 @@ from debias.cli import main
 from support.shell import in_bash
 from support.versions import READ_EXACTLY
 
-
 COMPARING = "max_verdict_changes = 0\nmax_rank_change = 0\nmax_share_change = 0.5"
 
 

@@ -6,7 +6,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBClassifier, XGBRanker, XGBRegressor
 
 import debias
-from debias.rows.period_sums import PeriodSums, group_variance
+from debias.rows.period_sums import PeriodSums, group_variance, random_order
 from debias.warning_log import WarningLogOnce
 from support.windows import members, score
 
@@ -93,6 +93,8 @@ def test_variances_are_those_of_a_jackknife_that_scores_the_other_rows_anew(case
     model, X, y, residual = case
     weight = np.random.default_rng(3).uniform(0, 2, len(y))
     sums = summed(model, X, y, weight)
+    order = random_order(len(y))
+    X, y, weight, residual = X[order], y[order], weight[order], residual[order]
     ensemble, reached = sums.ensemble, members(sums.ensemble, X)
     one_hot = ensemble.is_classifier and residual.shape[1] > 1
     response = np.eye(3)[y] if one_hot else np.asarray(y, dtype=float)[:, None]
@@ -114,6 +116,69 @@ def test_variances_are_those_of_a_jackknife_that_scores_the_other_rows_anew(case
     expected = [rest @ of_score**2, rest @ of_residual**2, rest @ (of_score * of_residual)]
     np.testing.assert_allclose(variances, expected, rtol=1e-3, atol=1e-10)
     assert freedom == pytest.approx(np.full((2, 4), 1 / (share**2).sum() - 1))
+
+
+def batched(model, X, y, order, n_batches, weight=None):
+    """Return sums over rows in some order that were added in batches, and the warnings."""
+    sums, log = PeriodSums(model), WarningLogOnce(quiet=True)
+    for rows in np.array_split(order, n_batches):
+        sums.update(X[rows], y[rows], None if weight is None else weight[rows])
+    sums.refuse_training_rows("held-out", log)
+    return sums, [text for text in log.texts if "in batches that differ" in text]
+
+
+@pytest.mark.parametrize("by", ["y", "a feature"])
+@pytest.mark.parametrize(("n_batches", "n_blocks"), [(1, 1), (1, 3), (2, 1), (10, 1)])
+def test_sorted_rows_have_the_variances_of_shuffled_rows_or_none(by, n_batches, n_blocks, monkeypatch):
+    def blocks(n_rows, *_):  # of a table that is too large to be routed at once
+        return [slice(k * n_rows // n_blocks, (k + 1) * n_rows // n_blocks) for k in range(n_blocks)]
+
+    monkeypatch.setattr("debias.rows.period_sums.row_blocks", blocks)
+    X, y = drawn(0, N_TRAIN, "numbers")
+    model = MODELS["XGBoost"][0].fit(X, y)
+    of_shuffled, of_sorted = [], []
+    for seed in range(1, 61):
+        X, y = drawn(seed, 300, "numbers")
+        sums, told = batched(model, X, y, np.argsort(y if by == "y" else X[:, 0]), n_batches)
+        assert bool(told) == (n_batches > 1)
+        assert np.isnan(sums.variances()[0]).all() == (n_batches > 1)
+        of_sorted.append(sums.variances()[0])
+        of_shuffled.append(summed(model, X, y).variances()[0])
+    if n_batches == 1:
+        ratio = np.mean(of_sorted, axis=0)[:2] / np.mean(of_shuffled, axis=0)[:2]
+        # A mean of 60 variances with 9 degrees of freedom has a relative error of sqrt(2 / 9 / 60) = .06.
+        np.testing.assert_allclose(ratio, 1, atol=4 * 0.06 * np.sqrt(2))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_that_are_random_samples_are_hardly_ever_called_different(case, weighted):
+    model, _, _, _ = case
+    task = next(task for each, task in MODELS.values() if each is model)
+    rng, n_told = np.random.default_rng(7), 0
+    for seed in range(40):
+        X, y = drawn(seed + 100, 200, task)
+        weight = rng.exponential(size=200) if weighted else None
+        sums, told = batched(model, X, y, rng.permutation(200), rng.integers(2, 40), weight)
+        n_told += bool(told)
+        assert told or np.isfinite(sums.variances()[0]).all()
+    assert n_told <= 1  # 40 trials at 1e-4; tails of F are heavier for skewed responses
+
+
+def test_batches_of_one_class_each_are_different():
+    X, y = drawn(0, N_TRAIN, "two")
+    model = MODELS["XGBoost, two classes"][0].fit(X, y)
+    X, y = drawn(1, 200, "two")
+    sums, told = PeriodSums(model), WarningLogOnce(quiet=True)
+    for label in (0, 1):
+        sums.update(X[y == label], y[y == label])
+    assert "batches" in sums.state()
+    sums.refuse_training_rows("held-out", told)
+    assert "batches" not in sums.state()
+    assert "Add its rows as one table" in told.texts[-1]
+    again = PeriodSums(model)
+    again.merge(sums.state())
+    assert np.isnan(again.variances()[0]).all()
+    assert again.total_squared_weight == 200
 
 
 def test_parts_add_up_to_the_whole(case):
