@@ -794,8 +794,8 @@ def _warnings(
         tested = np.isfinite(errors.response)
         if not tested.any():
             texts.append(
-                "nothing was tested: few rows, or batches that differ, do not show how much scores vary. Add more periods, "
-                "or more rows"
+                "nothing was tested: so few rows, or batches that differ, do not show how much scores vary. Add more "
+                "periods, or more rows"
             )
         elif not tested.all():
             texts.append(
