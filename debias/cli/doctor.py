@@ -97,7 +97,9 @@ def _noting(wrong: list[str], what: str = "") -> Iterator[None]:
 
     try:
         yield
-    except (Exception, SystemExit) as error:  # a broken package may raise any error when it is imported
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # a broken package may raise any error; panics of Rust are no Exception
         wrong.append(what + told(error))
 
 

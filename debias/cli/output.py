@@ -44,7 +44,7 @@ def errors() -> Iterator[None]:
                 sys.exit(READER_GONE)
             click.echo(f"error: {message(in_options(str(error)))}", err=True)
             sys.exit(COULD_NOT_RUN)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, GeneratorExit):
             raise
         except KeyboardInterrupt:  # click would exit with 1, which means a failed gate
             click.echo("interrupted", err=True)
@@ -52,7 +52,7 @@ def errors() -> Iterator[None]:
         except SystemExit as ended:  # from a plugin: its exit code must not look like a verdict
             click.echo(f"error: the run ended before it printed its result (exit code {ended.code})", err=True)
             sys.exit(COULD_NOT_RUN)
-        except Exception:  # a bug in debias must not exit with 1, which means a failed gate
+        except BaseException:  # a bug, or a panic of a package in Rust, must not exit with 1: a failed gate
             click.echo(traceback.format_exc(), err=True)
             sys.exit(COULD_NOT_RUN)
 

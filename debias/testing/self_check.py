@@ -123,7 +123,9 @@ def main(library: str) -> None:
     """Check a library in this process, and print the status and the details."""
     try:
         result = _checked(library)
-    except (Exception, SystemExit) as error:  # a library that cannot be imported or trained may raise any error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a library may raise any error; panics of Rust are no Exception
         result = "failed", told(error)
     print(_MARK + json.dumps(result))
 

@@ -234,6 +234,25 @@ def test_an_interrupt_is_no_failed_gate(files, monkeypatch):
     assert (done.exit_code, done.stderr) == (130, "interrupted\n")
 
 
+def test_a_panic_of_a_package_is_no_failed_gate(capsys):
+    class Panic(BaseException):
+        """As the PanicException of packages in Rust, which is no Exception."""
+
+    with pytest.raises(SystemExit) as ended, output.errors():
+        raise Panic("of Rust")
+    assert (ended.value.code, "Panic: of Rust" in capsys.readouterr().err) == (3, True)
+
+
+def test_what_ends_a_generator_is_no_error():
+    def results():
+        with output.errors():
+            yield 1
+
+    waiting = results()
+    next(waiting)
+    waiting.close()
+
+
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_a_reader_that_is_gone_is_no_failed_gate_and_gets_no_message(files, form):
     given = [files / "model.ubj", files / "heldout.csv", "--target", "outcome", "--format", form]

@@ -16,9 +16,14 @@ from sklearn.ensemble import RandomForestRegressor
 import debias
 from debias import processor
 from debias.cli import main
+from debias.hooks.registry import plugin_manager
 from debias.hooks.self_check import SelfCheck
 from debias.testing import installed, self_check
 from debias.trees.tested_versions import TestedVersions
+
+
+OURS = f"debias-trees {importlib.metadata.version('debias-trees')}"
+"""Of the metadata, which may be older than ``debias.__version__`` in a checkout."""
 
 
 def run(*arguments):
@@ -40,6 +45,7 @@ def only(monkeypatch):
 @pytest.fixture
 def foreign(tmp_path, monkeypatch):
     """Return a function that installs a distribution with plugins into a folder on the search path."""
+    plugin_manager()  # that of this process, without what is installed here
     monkeypatch.syspath_prepend(tmp_path)
 
     def install(distribution="debias-foreign", **modules):
@@ -69,7 +75,7 @@ def test_the_facts_are_those_of_this_process():
     report = json.loads(done.stdout)
     assert report["debias"]["version"] == debias.__version__
     assert report["packages"]["versions"]["numpy"] == np.__version__
-    assert "xgboost_boosters" in report["plugins"]["loaded"][f"debias-trees {debias.__version__}"]
+    assert "xgboost_boosters" in report["plugins"]["loaded"][OURS]
     assert [report[section]["errors"] for section in ("debias", "python", "packages", "plugins")] == [[]] * 4
     assert report["libraries"] is None
 
@@ -101,11 +107,29 @@ def test_a_library_that_is_not_installed_or_not_trained_is_no_failure(only):
     assert "not checked: it takes minutes" in done.stdout
 
 
+class Panic(BaseException):
+    """As the PanicException of packages in Rust, which is no Exception."""
+
+
+def panic(*_):
+    raise Panic("of Rust")
+
+
+def test_a_panic_of_a_package_ends_nothing(monkeypatch):
+    monkeypatch.setattr(processor, "import_module", panic)
+    done = run("--no-check")
+    assert done.exit_code == 3
+    assert "The first is debias.data.kernels" in done.stdout
+    assert ": Panic: of Rust\n" in done.stdout
+    assert "xgboost_boosters" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("train", "message"),
     [
         (lambda X, y: 1 / 0, "ZeroDivisionError"),
         (lambda X, y: sys.exit(0), "SystemExit: 0"),
+        (lambda X, y: panic(), "Panic: of Rust"),
         (lambda X, y: object(), "no adapter recognises"),
         (lambda X, y: (RandomForestRegressor(2, random_state=0).fit(X, y), X[::-1], y), "bags do not reproduce"),
     ],
@@ -335,7 +359,7 @@ def test_every_plugin_is_listed(foreign):
     loaded = json.loads(run("--no-check", "--format", "json").stdout)["plugins"]["loaded"]
     assert loaded["debias-foreign 1.2"] == ["unwraps"]
     ours = {point.name for point in importlib.metadata.distribution("debias-trees").entry_points.select(group="debias")}
-    assert set(loaded[f"debias-trees {debias.__version__}"]) == ours
+    assert set(loaded[OURS]) == ours
 
 
 HOOK = "import debias\nfrom debias.hooks.self_check import SelfCheck\nprint('plugins may print')\n@debias.hookimpl\n"
@@ -377,7 +401,7 @@ def test_a_plugin_that_does_not_work_is_named_and_the_others_are_loaded(what, fo
     if form == "json":
         loaded = json.loads(done.stdout)["plugins"]["loaded"]
         assert loaded["debias-foreign 1.2"] == ["works"]
-        assert {"node_scorers", "self_checks"} <= set(loaded[f"debias-trees {debias.__version__}"])
+        assert {"node_scorers", "self_checks"} <= set(loaded[OURS])
     else:
         assert "plugins of debias-foreign 1.2: works\n" in done.stdout
 
