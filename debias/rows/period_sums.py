@@ -141,9 +141,9 @@ class PeriodSums(NodeSums):
         if self._batches_differ():
             self._variances, self._weights = np.zeros_like(self._variances), self._weights * [0.0, 1.0]
             log.warn(
-                "the rows of a period came in batches that differ more than random samples of them would, in their mean "
-                "response or in the mean error of the model. So standard errors within this period are not known. Add "
-                "its rows as one table, or put them in random order before they are divided into batches"
+                "the rows of a period came in batches that differ more than random samples of them would, in their "
+                "mean response or in the mean error of the model. So standard errors within this period are not known. "
+                "Add its rows as one table, or put them in random order before they are divided into batches"
             )
         self._batches = np.zeros_like(self._batches)
 
