@@ -85,7 +85,8 @@ def audit_folds(
     scorers, main, groups, level, feature_names, params, n_jobs, progress
         As for :func:`audit`. Progress counts folds.
     sample_weight, base_margin, blocks, qid
-        As for :func:`audit`, for all rows of X.
+        As for :func:`audit`, for all rows of X. Models that are trained again (those of a search) are trained with
+        `sample_weight`.
     test : {"auto", "permutation", "naive", None}
         Test of each fold, as for :func:`audit` on held-out rows. Dependence is not tested.
     alpha : float
@@ -159,7 +160,7 @@ def audit_folds(
     n_rows = _n_rows(y)
     _refuse_other_lengths(n_rows, of_rows)
     block = of_rows["blocks"] = encode_blocks(blocks, n_rows)
-    found = folds_of(cv_results, X, y, cv)
+    found = folds_of(cv_results, X, y, cv, sample_weight)
     proofs = prove_folds(found, X, y, sample_weight=sample_weight, base_margin=base_margin, qid=qid)
     folds = [proof.fold for proof in proofs]  # with the training rows that are proven
     audits: dict[str, Audit] = {}

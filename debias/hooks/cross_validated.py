@@ -27,7 +27,8 @@ class CrossValidated:
         The folds that the container keeps, in a form that ``cv=`` takes; None if it keeps none. If the user passes
         ``cv=``, it is not used.
     fit : callable, optional
-        Called with X, y and the positions of the training rows of a fold. Returns the model of that fold.
+        Called with X, y, the positions of the training rows of a fold, and the sample weights of all rows as the user
+        passed them (None without weights). Returns the model of that fold, trained with these weights.
     unseen : callable, optional
         Called with X and y. Returns for each model the positions of the rows that it was not trained on. It must prove
         this, and raise a ProvenanceError if it cannot. Then neither `cv` nor ``cv=`` is used.
@@ -45,7 +46,7 @@ class CrossValidated:
     kind: str
     models: Sequence[Any] | Mapping[str, Any] | None = None
     cv: Any = None
-    fit: Callable[[Any, Any, NDArray[np.int64]], Any] | None = None
+    fit: Callable[[Any, Any, NDArray[np.int64], Any], Any] | None = None
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
     proof: str | None = None
     is_classifier: bool | None = None

@@ -7,7 +7,9 @@ from ``cv=``. Whether the models were really trained on these rows is proven lat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +18,7 @@ import numpy as np
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import is_source
 from debias.data.spark_rows import is_spark
-from debias.errors import PluginError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.models.wrappers import unwrap
 from debias.text import listed
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 
 NEVER = -1
 """Label of rows that are in no test fold, as in scikit-learn's PredefinedSplit. A missing label means the same."""
+_OF_CROSS_VALIDATE = "dict of cross_validate"
+_WITHOUT_WEIGHTS = (
+    "these models were trained again without weights: if the cross-validation used weights, pass them as sample_weight="
+)
+_FIT_FAILED = "Its fit may have failed in cross_validate: cross_validate(..., error_score='raise') shows why"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,8 @@ class Fold:
         How the library itself proves that the model was not trained on the rows held out, if it does.
     others_are_train : bool
         Whether `train` are all rows that are not in `test`, because ``cv=`` has labels only.
+    if_unfitted : str, or None
+        Why the model may not be fitted, for the message about it.
     """
 
     name: str
@@ -61,9 +70,10 @@ class Fold:
     tuned: str | None = None
     proven_by: str | None = None
     others_are_train: bool = False
+    if_unfitted: str | None = None
 
 
-def folds_of(results: Any, X: Any, y: Any, cv: Any = None) -> list[Fold]:
+def folds_of(results: Any, X: Any, y: Any, cv: Any = None, sample_weight: Any = None) -> list[Fold]:
     """Return the folds of a cross-validation.
 
     Parameters
@@ -78,6 +88,8 @@ def folds_of(results: Any, X: Any, y: Any, cv: Any = None) -> list[Fold]:
         The folds, if `results` does not keep them. An array has the label of the fold in which each row was held out;
         rows with -1 or a missing label were in no test fold. Labels are matched to the names of a mapping of models,
         and in ascending order to a list.
+    sample_weight : array-like of shape (n_rows,), optional
+        The weights of models that are trained again, because `results` keeps none.
 
     Returns
     -------
@@ -102,11 +114,40 @@ def folds_of(results: Any, X: Any, y: Any, cv: Any = None) -> list[Fold]:
     if found.unseen is not None:
         return _unseen_folds(found, X, y)
     splits = _splits(found, cv, X, y)
+    models = _named_models(found, splits, X, y, sample_weight)
     tuned, notes = _tuned(found), _notes(found)
+    if found.models is None and sample_weight is None:
+        notes = (*notes, _WITHOUT_WEIGHTS)
     return [
-        Fold(name, model, split.train, split.test, notes, tuned, others_are_train=split.others_are_train)
-        for (name, model), split in zip(_named_models(found, splits, X, y).items(), splits, strict=True)
+        Fold(
+            name,
+            model,
+            split.train,
+            split.test,
+            notes,
+            tuned,
+            others_are_train=split.others_are_train,
+            if_unfitted=_if_unfitted(found),
+        )
+        for (name, model), split in zip(models.items(), splits, strict=True)
     ]
+
+
+@contextmanager
+def about_fold(name: str, if_unfitted: str | None = None) -> Iterator[None]:
+    """Put the name of a fold before the message of every error of debias that is raised inside.
+
+    Parameters
+    ----------
+    name, if_unfitted : str
+        As in :class:`Fold`.
+    """
+    try:
+        yield
+    except DebiasError as error:
+        is_unfitted = isinstance(error, UnsupportedModelError) and "not fitted" in str(error)  # as all adapters say
+        why = f". {if_unfitted}" if is_unfitted and if_unfitted is not None else ""
+        raise type(error)(f"{name}: {error}{why}") from error
 
 
 def models_in(results: Any) -> list[Any]:
@@ -141,15 +182,23 @@ def _models_of(results: Any) -> CrossValidated:
     if isinstance(results, (Mapping, list, tuple)):
         if not len(results):
             raise RowsError("there are no models of folds: the list is empty")
-        models = (
-            dict(zip(map(str, results), results.values(), strict=True)) if isinstance(results, Mapping) else results
-        )
-        return CrossValidated(type(results).__name__, models)
+        return CrossValidated(type(results).__name__, _by_name(results) if isinstance(results, Mapping) else results)
     raise UnsupportedModelError(
         f"a {type(results).__name__} holds no models of folds. Pass the dict of cross_validate(..., "
         "return_estimator=True, return_indices=True), or the fitted models of the folds as a list, with cv=. For one "
         "model there is debias.audit"
     )
+
+
+def _by_name(models: Mapping[Any, Any]) -> dict[str, Any]:
+    repeated = _repeated(map(str, models))
+    if repeated:
+        raise RowsError(f"several models have the same name as text ({listed(repeated)}): give each another name")
+    return {str(name): model for name, model in models.items()}
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def _is_of_cross_validate(results: Mapping[Any, Any]) -> bool:
@@ -164,17 +213,25 @@ def _of_cross_validate(results: Mapping[Any, Any]) -> CrossValidated:
         )
     indices = results.get("indices")
     kept = None if indices is None else list(zip(indices["train"], indices["test"], strict=True))
-    return CrossValidated("dict of cross_validate", list(results["estimator"]), kept)
+    return CrossValidated(_OF_CROSS_VALIDATE, list(results["estimator"]), kept)
 
 
-def _named_models(found: CrossValidated, splits: list[_Split], X: Any, y: Any) -> dict[str, Any]:
+def _if_unfitted(found: CrossValidated) -> str | None:
+    return _FIT_FAILED if found.kind == _OF_CROSS_VALIDATE else None
+
+
+def _named_models(found: CrossValidated, splits: list[_Split], X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
     """Return the model of each fold, by the name of the fold and in the order of `splits`."""
     labels = [str(k) if split.label is None else split.label for k, split in enumerate(splits)]
     names = [f"fold {label}" if label.isdecimal() else label for label in labels]
+    repeated = _repeated(names)
+    if repeated:
+        raise RowsError(f"several labels in cv= give folds the same name ({listed(repeated)}): rename these labels")
     models = found.models
     if models is None:
-        assert found.fit is not None
-        return {name: found.fit(X, y, split.train) for name, split in zip(names, splits, strict=True)}
+        return {
+            name: _trained(found, name, split, X, y, sample_weight) for name, split in zip(names, splits, strict=True)
+        }
     if isinstance(models, Mapping) and all(split.label is not None for split in splits):
         _refuse_other_labels(models, labels)
         return {name: models[label] for name, label in zip(names, labels, strict=True)}
@@ -185,6 +242,12 @@ def _named_models(found: CrossValidated, splits: list[_Split], X: Any, y: Any) -
     if isinstance(models, Mapping):
         return dict(models)
     return dict(zip(names, models, strict=True))
+
+
+def _trained(found: CrossValidated, name: str, split: _Split, X: Any, y: Any, sample_weight: Any) -> Any:
+    assert found.fit is not None
+    with about_fold(name):
+        return found.fit(X, y, split.train, sample_weight)
 
 
 def _refuse_other_labels(models: Mapping[str, Any], labels: list[str]) -> None:
@@ -221,7 +284,7 @@ def _splits(found: CrossValidated, cv: Any, X: Any, y: Any) -> list[_Split]:
     if cv is None and found.cv is None:
         with_indices = (
             "call cross_validate with return_indices=True, or pass cv="
-            if "cross_validate" in found.kind
+            if found.kind == _OF_CROSS_VALIDATE
             else "pass cv="
         )
         raise RowsError(
@@ -271,8 +334,10 @@ def _divided(n_folds: int, found: CrossValidated, X: Any, y: Any) -> Sequence[An
     is_classifier = found.is_classifier
     if is_classifier is None:
         assert found.models is not None
-        first = next(iter(found.models.values() if isinstance(found.models, Mapping) else found.models))
-        is_classifier = unwrap(first)[0].ensemble.is_classifier
+        named = found.models if isinstance(found.models, Mapping) else {"fold 0": found.models[0]}
+        name, first = next(iter(named.items()))
+        with about_fold(name, _if_unfitted(found)):
+            is_classifier = unwrap(first)[0].ensemble.is_classifier
     pairs: Sequence[Any] | None = plugin_manager().hook.debias_splits(cv=n_folds, X=X, y=y, is_classifier=is_classifier)
     if pairs is None:
         raise RowsError(f"cv={n_folds} needs scikit-learn's adapter: pass (train, test) positions of each fold")

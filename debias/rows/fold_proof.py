@@ -22,7 +22,8 @@ from debias.data.chosen_rows import taken
 from debias.data.queries import encode_queries
 from debias.data.response import encode
 from debias.data.table import Table
-from debias.errors import InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
+from debias.errors import InBagUnavailableError, ProvenanceError, TrainingRowsError
+from debias.models.folds import about_fold
 from debias.models.wrappers import unwrap
 from debias.results.scores import PROVEN_HELD_OUT
 from debias.rows.bag_proof import prove, response_fits
@@ -117,8 +118,8 @@ def prove_folds(
     ProvenanceError
         The model of a fold was not trained on the training rows of the fold; the message says of which fold the rows
         are, if they are those of another.
-    RowsError
-        The rows do not fit a model.
+    DebiasError
+        A model cannot be audited, or the rows do not fit it; the message names the fold.
     """
     rows = _AllRows(X, y, sample_weight, base_margin, qid)
     of_periods = [_proof(fold, fold, rows) for fold in _trained_on_earlier_rows(folds)]
@@ -210,16 +211,14 @@ def _trained_on_earlier_rows(folds: Sequence[Fold]) -> list[Fold]:
 
 def _proof(of: Fold, trained_on: Fold, rows: _AllRows) -> FoldProof:
     """Compare the model of a fold with the training rows of a fold, its own or another."""
-    if of.proven_by is not None:
-        return FoldProof(of, tuple(TrainingProof("proven", of.proven_by) for _ in unwrap(of.model)))
     train = trained_on.train
-    if train is None:
-        return FoldProof(of, tuple(TrainingProof("unknown", "cv= does not say which") for _ in unwrap(of.model)))
-    try:
+    with about_fold(of.name, of.if_unfitted):
+        if of.proven_by is not None:
+            return FoldProof(of, tuple(TrainingProof("proven", of.proven_by) for _ in unwrap(of.model)))
+        if train is None:
+            return FoldProof(of, tuple(TrainingProof("unknown", "cv= does not say which") for _ in unwrap(of.model)))
         members = unwrap(of.model, taken(rows.X, train), taken(rows.y, train))
         return FoldProof(of, tuple(_training_proof(member, train, rows) for member in members))
-    except RowsError as error:
-        raise RowsError(f"{of.name}: {error}") from error
 
 
 def _training_proof(member: Member, train: NDArray[np.int64], rows: _AllRows) -> TrainingProof:
@@ -328,13 +327,14 @@ def _shares(proof: FoldProof, rows: _AllRows) -> list[tuple[float, float]]:
     test = proof.fold.test
     if all(member.status != DOUBTFUL for member in proof.members):
         return []
-    members = unwrap(proof.fold.model, taken(rows.X, test), taken(rows.y, test))
     shares = []
-    for member, of_train in zip(members, proof.members, strict=True):
-        if of_train.status == DOUBTFUL and of_train.grown_share is not None:
-            recognition = recognise(member.ensemble, *rows.encoded(member, test)[:2])
-            if recognition.share is not None:
-                shares.append((recognition.grown_share, of_train.grown_share))
+    with about_fold(proof.fold.name):
+        members = unwrap(proof.fold.model, taken(rows.X, test), taken(rows.y, test))
+        for member, of_train in zip(members, proof.members, strict=True):
+            if of_train.status == DOUBTFUL and of_train.grown_share is not None:
+                recognition = recognise(member.ensemble, *rows.encoded(member, test)[:2])
+                if recognition.share is not None:
+                    shares.append((recognition.grown_share, of_train.grown_share))
     return shares
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
@@ -165,3 +166,22 @@ def test_a_search(data):
     audit = debias.audit_folds(search, X, y, **SETTINGS)
     require_audits_by_hand(audit, models, X, y)
     assert "keeps no models of folds, so debias has trained its best_estimator_ again" in audit.notes[0]
+    assert audit.notes[1].startswith("these models were trained again without weights")
+
+
+@pytest.mark.parametrize("library", ["scikit-learn", "lightgbm", "xgboost"])
+def test_a_search_with_weights(data, library):
+    X, y = data
+    weight = pd.Series(np.random.default_rng(0).integers(1, 9, N_ROWS))
+    model = {
+        "scikit-learn": RandomForestRegressor(8, random_state=0),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=8, num_leaves=4, n_jobs=1, verbose=-1),
+        "xgboost": xgboost.XGBRegressor(n_estimators=8, max_depth=3, n_jobs=1),
+    }[library]
+    search = GridSearchCV(model, {}, cv=SPLITS).fit(X, y, sample_weight=weight)
+    models = [clone(model).fit(X.iloc[train], y.iloc[train], sample_weight=weight[train]) for train, _ in SPLITS]
+    audit = debias.audit_folds(search, X, y, sample_weight=weight, **SETTINGS)
+    expected = debias.audit_folds(models, X, y, SPLITS, sample_weight=weight, **SETTINGS)
+    pd.testing.assert_frame_equal(audit.table, expected.table)
+    assert {each.provenance["status"] for each in audit.audits.values()} == {"proven held-out"}
+    assert len(audit.notes) == 1

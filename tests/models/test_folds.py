@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import (
@@ -17,6 +18,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
     cross_validate,
 )
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from debias.errors import RowsError, UnsupportedModelError
@@ -145,6 +148,21 @@ def test_rows_without_a_label_were_never_held_out(data):
         assert [fold.name for fold in folds] == ["fold 0", "fold 1", "fold 2"]
 
 
+@pytest.mark.parametrize(("labels", "name"), [(["1", "fold 1", "2"], "fold 1"), ([1, "1", 2], "fold 1")])
+def test_labels_that_name_the_same_fold_are_refused(data, labels, name):
+    models = [DecisionTreeRegressor().fit(*data)] * 3
+    search = GridSearchCV(DecisionTreeRegressor(), {"max_depth": [2]}).fit(*data)
+    for given in (models, dict(zip("123", models, strict=True)), search):
+        with pytest.raises(RowsError, match=rf"several labels in cv= give folds the same name \({name}\)"):
+            folds_of(given, *data, labels * (N_ROWS // 3))
+
+
+def test_models_whose_names_are_the_same_text_are_refused(data):
+    models = dict.fromkeys((1, "1", 2), DecisionTreeRegressor().fit(*data))
+    with pytest.raises(RowsError, match=r"several models have the same name as text \(1\)"):
+        folds_of(models, *data, KFold(3))
+
+
 def test_names_and_labels_that_do_not_agree_are_listed_on_both_sides(data):
     models = dict.fromkeys(("0", "2"), DecisionTreeRegressor().fit(*data))
     with pytest.raises(RowsError, match="models without held-out rows: 2; labels without a model: 1"):
@@ -251,7 +269,44 @@ def test_a_search_is_trained_again_on_each_fold_and_says_so(classes, search):
         alone = DecisionTreeClassifier(random_state=0, **found.best_params_).fit(X.iloc[train], y.iloc[train])
         np.testing.assert_array_equal(fold.model.predict_proba(X.iloc[test]), alone.predict_proba(X.iloc[test]))
         assert "keeps no models of folds" in fold.notes[0]
+        assert "such as groups or eval_set, are not used again" in fold.notes[0]
         assert "chosen on these folds" in fold.notes[0]
+        assert "trained again without weights" in fold.notes[1]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pyarrow.array])
+@pytest.mark.parametrize("name", ["sample_weight", "tree__sample_weight", "pipeline__tree__sample_weight"])
+def test_a_search_is_trained_again_with_the_weights_of_the_training_rows(data, name, kind):
+    X, y = data
+    weight = np.random.default_rng(0).integers(0, 9, N_ROWS).astype(float)
+    model = DecisionTreeRegressor(min_samples_leaf=5, random_state=0)
+    for step in reversed(name.split("__")[:-1]):
+        model = Pipeline([("scaler", StandardScaler()), (step, model)])
+    found = GridSearchCV(model, {}, cv=3).fit(X, y, **{name: weight})
+    folds = folds_of(found, X, y, sample_weight=kind(weight))
+    for fold, (train, _) in zip(folds, KFold(3).split(X), strict=True):
+        by_hand = clone(model).fit(X.iloc[train], y.iloc[train], **{name: weight[train]})
+        np.testing.assert_array_equal(fold.model.predict(X), by_hand.predict(X))
+        assert not np.array_equal(fold.model.predict(X), clone(model).fit(X.iloc[train], y.iloc[train]).predict(X))
+        assert len(fold.notes) == 1
+
+
+def test_a_search_that_cannot_be_trained_again_is_refused_with_the_fold_and_the_reason(data):
+    class Unweighted(DecisionTreeRegressor):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+    found = GridSearchCV(Unweighted(), {}, cv=3).fit(*data)
+    folds_of(found, *data)
+    with pytest.raises(
+        RowsError,
+        match=r"fold 0: the Unweighted of this GridSearchCV cannot .* with sample_weight, so .*keyword argument",
+    ):
+        folds_of(found, *data, sample_weight=np.ones(N_ROWS))
+    X, y = data[0], data[1].copy()
+    y.iloc[0] = np.nan
+    with pytest.raises(RowsError, match=r"fold 1: the Unweighted .* again on the training rows, so .*NaN"):
+        folds_of(found, X, y)
 
 
 def test_a_search_without_its_best_model_is_refused(data):

@@ -15,7 +15,8 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, TargetEncoder
 from sklearn.tree import DecisionTreeRegressor
@@ -24,7 +25,7 @@ from xgboost import XGBClassifier, XGBRegressor
 import debias
 from debias.api.audit import audit_of_fold
 from debias.data.chosen_rows import taken
-from debias.errors import DebiasWarning, ProvenanceError, RowsError
+from debias.errors import DebiasWarning, ProvenanceError, RowsError, UnsupportedModelError
 from debias.models.folds import Fold, folds_of
 from debias.results.scores import PROVEN_HELD_OUT
 from debias.rows.fold_proof import prove_folds
@@ -210,6 +211,39 @@ def test_a_class_of_training_rows_that_the_model_does_not_know_is_an_error_that_
     models = [RandomForestClassifier(5, random_state=0).fit(X.iloc[without], y.iloc[without])] * 2
     with pytest.raises(RowsError, match="fold 0: y has labels that the model never saw"):
         prove_folds(folds_of(models, X, y, 2), X, y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:Scoring failed")
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("cv", [None, 3])
+def test_a_model_whose_fit_failed_in_cross_validate_is_an_error_that_names_the_fold_and_the_cause(cv, scaled):
+    X, y = data()
+    y.iloc[0] = np.nan  # a training row of all folds but the first
+    model = RandomForestRegressor(8, random_state=0)
+    model = make_pipeline(StandardScaler(), model) if scaled else model
+    results = cross_validate(model, X, y, cv=3, return_estimator=True, return_indices=cv is None)
+    y = y.fillna(0)
+    failed = (
+        r"fold 1: this .* is not fitted; fit it first\. Its fit may have failed in cross_validate: .*error_score='r"
+    )
+    with pytest.raises(UnsupportedModelError, match=f"^{failed}"):
+        prove_folds(folds_of(results, X, y, cv), X, y)
+    results["estimator"].reverse()
+    with pytest.raises(UnsupportedModelError, match=f"^{failed.replace('1', '0')}"):
+        prove_folds(folds_of(results, X, y, cv), X, y)
+    with pytest.raises(UnsupportedModelError, match=r"^fold 0: .* is not fitted; fit it first$"):
+        prove_folds(folds_of(results["estimator"], X, y, 3), X, y)
+
+
+def test_a_model_that_cannot_be_audited_is_an_error_that_names_the_fold():
+    X, y = data()
+    splits = list(KFold(2).split(X))
+    models = [fitted(OF_NUMBERS["tree"], X, y, splits)[0], LinearRegression().fit(X, y)]
+    results = {"estimator": models, "indices": dict(zip(("train", "test"), zip(*splits, strict=True), strict=True))}
+    for given in (folds_of(models, X, y, splits), folds_of(results, X, y)):
+        with pytest.raises(UnsupportedModelError, match="^fold 1: ") as raised:
+            prove_folds(given, X, y)
+        assert "cross_validate" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["forest", "xgboost", "lightgbm", "histograms", CATBOOST])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 
@@ -43,8 +45,9 @@ def of_search(model: Any) -> CrossValidated:
             f"this {kind} has no best_estimator_: it is not fitted, or was fitted with refit=False. Refit it"
         )
     note = (
-        f"a {kind} keeps no models of folds, so debias has trained its best_estimator_ again on each fold. The "
-        "parameters were chosen on these folds, so scores on them are a little too high on average"
+        f"a {kind} keeps no models of folds, so debias has trained its best_estimator_ again on each fold. Other "
+        "arguments that its fit was given, such as groups or eval_set, are not used again. The parameters were chosen "
+        "on these folds, so scores on them are a little too high on average"
     )
     cv = 5 if model.cv is None else model.cv
     fit = partial(_fitted_again, model)
@@ -67,8 +70,28 @@ def divided(cv: int, X: Any, y: Any, is_classifier: bool) -> list[tuple[NDArray[
         raise RowsError(f"the rows cannot be divided by cv={cv}: {error}") from error
 
 
-def _fitted_again(model: Any, X: Any, y: Any, train: NDArray[Any]) -> Any:
+def _fitted_again(model: Any, X: Any, y: Any, train: NDArray[Any], sample_weight: Any) -> Any:
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
 
-    return clone(model.best_estimator_).fit(_safe_indexing(X, train), _safe_indexing(y, train))
+    estimator, weights = clone(model.best_estimator_), {}
+    try:
+        if sample_weight is not None:
+            weights[_name_of_weights(estimator)] = np.asarray(sample_weight, dtype=np.float64)[train]
+        return estimator.fit(_safe_indexing(X, train), _safe_indexing(y, train), **weights)
+    except Exception as error:  # libraries raise errors of many types for rows and arguments that they do not take
+        raise RowsError(
+            f"the {type(estimator).__name__} of this {type(model).__name__} cannot be trained again on the training "
+            f"rows{f' with {next(iter(weights))}' if weights else ''}, so train the models of the folds yourself and "
+            f"pass them as a list, with cv=: {error}"
+        ) from error
+
+
+def _name_of_weights(estimator: Any) -> str:
+    """Return what the argument of `fit` for the sample weights is called; a pipeline passes it on to its last step."""
+    from sklearn.pipeline import Pipeline
+
+    if not isinstance(estimator, Pipeline):
+        return "sample_weight"
+    name, last = estimator.steps[-1]
+    return f"{name}__{_name_of_weights(last)}"
