@@ -1,5 +1,4 @@
 import threading
-import time
 
 import pytest
 from joblib import cpu_count
@@ -23,7 +22,7 @@ def test_parts_make_up_the_whole_in_order(n, n_jobs):
 
 def test_as_many_threads_work_as_are_allowed():
     """Two parts wait for one another: one thread alone would wait for ever."""
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
     with allowed(2):
         over_parts(2, lambda of: both.wait())
 
@@ -38,16 +37,16 @@ def test_an_error_in_a_part_surfaces_and_no_thread_stays_behind():
         if of.stop == 100:
             raise RowsError("the last part")
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(RowsError, match="the last part"), allowed(3):
         over_parts(100, fails)
-    assert threading.active_count() == before
+    assert not set(threading.enumerate()) - before
 
 
 def test_threads_that_are_started_use_one_each():
     """What they call may not start others: there would be more threads than cores."""
 
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=120)
 
     def inner(of: slice) -> set[int]:
         both.wait()
@@ -60,17 +59,18 @@ def test_threads_that_are_started_use_one_each():
 
 
 def test_meanwhile_runs_beside_the_block_and_is_done_behind_it():
-    started, done = threading.Event(), []
+    started, looked, done = threading.Event(), threading.Event(), []
 
     def slow() -> None:
         started.set()
-        time.sleep(0.05)
+        assert looked.wait(120)
         done.append(threading.get_ident())
 
     with allowed(2), meanwhile(slow):
-        assert started.wait(10)
+        assert started.wait(120)
         assert sum(over_parts(10, numbers), []) == list(range(10))  # by the other thread alone
         assert not done
+        looked.set()
     assert len(done) == 1
     assert done[0] != threading.get_ident()
     with meanwhile(slow):

@@ -25,19 +25,18 @@ def killed(folder, n_rounds):
         [sys.executable, Path(__file__).with_name("crash.py"), folder, str(n_rounds)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return map(int, done.stdout.split()[-2:])
+    n_killed, n_in_a_change = map(int, done.stdout.split()[-2:])
+    assert n_killed == n_rounds
+    assert n_in_a_change >= n_rounds // 2  # every second child kills itself in one
 
 
 def test_a_kill_loses_nothing_that_was_reported_and_doubles_nothing(tmp_path):
-    n_killed, _ = killed(tmp_path, 6)
-    assert n_killed >= 3
+    killed(tmp_path, 6)
 
 
 @pytest.mark.slow
 def test_many_kills_also_in_the_middle_of_a_change(tmp_path):
-    n_killed, in_a_change = killed(tmp_path, 150)
-    assert n_killed >= 75
-    assert in_a_change >= 5
+    killed(tmp_path, 150)
 
 
 def test_the_second_writer_waits_for_the_first(model, path, days):
