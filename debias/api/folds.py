@@ -11,8 +11,8 @@ from debias.api.audit import audit_of_fold
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
-from debias.errors import CompositionError, DebiasError, RowsError
-from debias.models.folds import folds_of
+from debias.errors import CompositionError, RowsError
+from debias.models.folds import about_fold, folds_of
 from debias.progress import task, with_progress
 from debias.results.fold_sentences import about
 from debias.results.folds_audit import FoldsAudit
@@ -173,7 +173,7 @@ def audit_folds(
             has_few_blocks = n_blocks < FEWEST and not _is_constant(y_test)
             if n_blocks == 1:
                 of_test["blocks"] = None
-            try:
+            with about_fold(fold.name):
                 audit = audit_of_fold(
                     proof,
                     taken(X, fold.test),
@@ -193,8 +193,6 @@ def audit_folds(
                     n_jobs=n_jobs,
                     **of_test,
                 )
-            except DebiasError as failed:
-                raise type(failed)(f"{fold.name}: {failed}") from None
             if has_few_blocks and test is not None:
                 audit = _with_main(audit, with_reason(audit.main, FEW_BLOCKS))
             audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)

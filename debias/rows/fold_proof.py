@@ -165,7 +165,7 @@ def held_out(
         return replace(by_leaf_counts(ensemble, recognition), status=PROVEN_HELD_OUT, detail=detail, training_share=0.0)
     if recognition.largely_training and _as_likely(recognition, proof):
         raise ProvenanceError(
-            f"{name}: its test rows look like training rows of its model (the leaf counts suggest "
+            "its test rows look like training rows of its model (the leaf counts suggest "
             f"{recognition.share or 1:.0%} of them). {_CAUSES}"
         )
     found = by_leaf_counts(ensemble, recognition)
