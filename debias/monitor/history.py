@@ -163,6 +163,7 @@ class History:
         at: Any,
         part: str | None = None,
         sample_weight: Any = None,
+        base_margin: Any = None,
         rows: str = "auto",
         replace: bool = False,
     ) -> bool:
@@ -176,15 +177,20 @@ class History:
             Rows in memory, or a source of rows with the name of the column of y, as for :func:`debias.score`: a file, a
             dataset, batches, or a data frame of Dask or Spark.
         at : date, datetime, numpy datetime64, number or str
-            The period. A text such as "2026-11-23" is a date, any other text a label. A time with a zone is converted
-            to UTC. All periods of a history have times of one kind: dates and times without a zone, times with a zone,
-            numbers, or labels, which are in the order in which they were first added.
+            The period. A text such as "2026-11-23" is a date, any other text a label (a date in another form, such as
+            "2026-1-1", is an error). A time with a zone is converted to UTC, so choose plain dates for days. All
+            periods of a history have times of one kind: dates and times without a zone, times with a zone, numbers, or
+            labels, which are in the order in which they were first added.
         part : str, optional
             Name of a part of the period, such as a machine. The parts of a period add up.
+        base_margin : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
+            Start margin of each row, for boosted models that were trained with one, as for :func:`debias.score`. The
+            rows must be in memory.
         rows : {"auto", "held-out"}
             As for :func:`debias.score`: "auto" refuses rows that look like training rows.
         replace : bool
-            Whether to replace other rows of the same period and part.
+            Whether to replace other rows of the same period and part. Rows without `part` replace all parts of a
+            period whose parts have names.
 
         Returns
         -------
@@ -194,8 +200,9 @@ class History:
         Raises
         ------
         HistoryError
-            The period and part have other rows; `at` is of another kind than the other periods; there are no rows; the
-            columns have other names than before; or the file cannot be written.
+            The period and part have other rows, or the period has parts with names and `part` is missing; `at` is of
+            another kind than the other periods; there are no rows; the columns have other names than before; or the
+            file cannot be written.
         ProvenanceError
             The rows look like training rows.
         DebiasError
@@ -204,7 +211,7 @@ class History:
         if self._own is None:
             raise HistoryError("this history was opened without a model: open it with debias.History(model, path)")
         moment, part = Moment.of(at), "" if part is None else _name("part", part)
-        sums, notes = self._own.read(X, y, sample_weight, rows)
+        sums, notes = self._own.read(X, y, sample_weight, rows, base_margin)
         state, digest = sums.state(), self._own.digest
         with self._writing() as records:
             series = records.series_of(digest)
@@ -260,7 +267,7 @@ class History:
         path : str or Path
             The other file, which is not changed.
         replace : bool
-            Whether parts of the other history replace those of this one that have other rows.
+            Whether parts of the other history replace those of this one that have other rows, as in :meth:`add`.
 
         Returns
         -------
@@ -270,8 +277,8 @@ class History:
         Raises
         ------
         HistoryError
-            A part has other rows in the two histories, the times are of another kind, or a file cannot be read or
-            written. Nothing was changed then.
+            A part has other rows in the two histories, or a name in this one only; the times are of another kind, or a
+            file cannot be read or written. Nothing was changed then.
         """
         other = _store(path, self._store.timeout)
         if other.path.exists() and self.path.exists() and other.path.samefile(self.path):
@@ -370,9 +377,11 @@ class History:
         Parameters
         ----------
         recent : int, str, timedelta, or (first, last)
-            The last periods: a window as for :meth:`scores`. Or the first and last period of a window.
+            The last periods: a window as for :meth:`scores`. Or the first and last period of a window. A date is its
+            midnight: of hourly periods, ("2026-03-02", "2026-03-03") has only the first one of March 3.
         reference : int, str, timedelta, or (first, last), optional
-            The periods to compare with. A window ends before the recent one. All earlier periods by default.
+            The periods to compare with. A window ends with the last period before the recent one, also if there is a
+            gap between them. All earlier periods by default.
         alpha : float
             Family-wise error rate of each test, of all `looks` comparisons together.
         looks : int

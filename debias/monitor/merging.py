@@ -46,7 +46,7 @@ def merged(source: Records, target: Records, replace: bool) -> tuple[int, list[s
             moment = period.moment if period.kind != "label" else period.moment.without_key
             for part in source.content.parts(period.id):
                 state, notes = source.state(series, period, part)
-                if target.put(own, moment, part.part, state, notes, replace):
+                if target.put(own, moment, part.part, state, notes, replace, source=source.content.path):
                     number += 1
                     repeated.append(target.repeated(own, moment, part.part, state))
     told = [text for text in repeated if text is not None]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from debias.api.batches import add_rows_of
+from debias.data.response import encode
 from debias.errors import ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.period_sums import PeriodSums
+from debias.rows.preparation import batch_rows
 from debias.rows.request import Request
+from debias.rows.response_check import warn_of_another_response
 from debias.trees.ensemble import NOTES_OF_STOPPING
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
+    from debias.warning_log import WarningLog
+
+MARGINS_IN_MEMORY = "base_margin= needs the rows of the period in memory: pass X and y as arrays or data frames"
 
 
 class OwnModel:
@@ -37,7 +44,9 @@ class OwnModel:
         """Digest of the trees, which is that of the series."""
         return self._empty.trees_digest
 
-    def read(self, X: Any, y: Any, sample_weight: Any, rows: str) -> tuple[PeriodSums, list[str]]:
+    def read(
+        self, X: Any, y: Any, sample_weight: Any, rows: str, base_margin: Any = None
+    ) -> tuple[PeriodSums, list[str]]:
         """Return the sums over rows, and what a reader of them must know; it is warned of as well.
 
         Parameters
@@ -45,6 +54,8 @@ class OwnModel:
         X, y, sample_weight
             As for :func:`debias.score`, or sums of this model as X.
         rows : {"auto", "held-out"}
+        base_margin : array-like, optional
+            As for :func:`debias.score`, for rows in memory.
 
         Raises
         ------
@@ -57,12 +68,16 @@ class OwnModel:
         # Rows of a history come after training, so they have not stopped it.
         log = WarningLogOnce(note for note in notes if note not in NOTES_OF_STOPPING)
         if isinstance(X, PeriodSums):
-            sums = self._copied(X, y, sample_weight)
+            sums = self._copied(X, y, sample_weight, base_margin)
         else:
             sums = self._empty.empty()
-            request = Request.of(self._model, X, y, sample_weight=sample_weight, n_jobs=self._empty.n_jobs)
+            of_rows = {"sample_weight": sample_weight, "base_margin": base_margin}
+            request = Request.of(self._model, X, y, n_jobs=self._empty.n_jobs, **of_rows)
             try:
-                add_rows_of(request, self._member, sums, log)
+                if base_margin is None:
+                    add_rows_of(request, self._member, sums, log)
+                else:
+                    _add_rows_with_margins(request, sums, log)
             except ExtractionError:
                 if PeriodSums(self._model).trees_digest != self.digest:
                     raise HistoryError(
@@ -88,11 +103,28 @@ class OwnModel:
         level = "source" if isinstance(X, PeriodSums) else Request.of(self._model, X).level_of_columns
         return self._member.at(level, None).grouping(None, ensemble)
 
-    def _copied(self, sums: PeriodSums, y: Any, sample_weight: Any) -> PeriodSums:
+    def _copied(self, sums: PeriodSums, y: Any, sample_weight: Any, base_margin: Any) -> PeriodSums:
         if y is not None or sample_weight is not None:
             raise RowsError("sums contain the responses and weights of their rows: leave y and sample_weight out")
+        if base_margin is not None:
+            raise RowsError(f"these are sums, and {MARGINS_IN_MEMORY}")
         if sums.trees_digest != self.digest:
             raise RowsError("these sums belong to another model than this history")
         copied = self._empty.empty()
         copied.merge(sums.state())
         return copied
+
+
+def _add_rows_with_margins(request: Request, sums: PeriodSums, log: WarningLog) -> None:
+    """Add rows in memory whose trees start at a margin of each row."""
+    if request.in_batches:
+        raise RowsError(f"X is a source of rows, and {MARGINS_IN_MEMORY}")
+    columns = (request.X, request.y, request.sample_weight)
+    rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True)
+    rows.refuse_faulty()
+    (member,) = unwrap(request.model, request.X, request.y)
+    response = encode(member.y, rows.ensemble, rows.n_rows, base_margin=request.base_margin)
+    rows = replace(rows, response=response)
+    sums.ensemble = rows.ensemble
+    sums.add_rows(rows)
+    warn_of_another_response(rows.ensemble, rows.table, response, log)

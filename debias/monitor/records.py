@@ -18,8 +18,11 @@ from debias.monitor.stored_trees import from_arrays, to_arrays
 from debias.monitor.times import IN_WORDS, Moment, shown_time
 from debias.rows.node_sums import added
 from debias.rows.period_sums import PeriodSums
+from debias.text import counted, listed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from debias.data.groups import Grouping
@@ -156,8 +159,27 @@ class Records:
         """Return the period of a series at a time; None if there is none."""
         return next(iter(self.content.periods(series.id, moment.text)), None)
 
-    def put(self, series: Series, moment: Moment, part: str, state: State, notes: list[str], replace: bool) -> bool:
+    def put(
+        self,
+        series: Series,
+        moment: Moment,
+        part: str,
+        state: State,
+        notes: list[str],
+        replace: bool,
+        source: Path | None = None,
+    ) -> bool:
         """Add a part to a period, and compute the scores of the period.
+
+        Parameters
+        ----------
+        series, moment, part, state, notes
+            The part and its sums. A part without a name is "".
+        replace : bool
+            Whether to replace other rows of the part. A part without a name replaces all parts of a period whose parts
+            have names.
+        source : Path, optional
+            The other history that the part comes from.
 
         Returns
         -------
@@ -167,24 +189,27 @@ class Records:
         Raises
         ------
         HistoryError
-            The part has other rows and is not to be replaced, or the times of this history are of another kind.
+            Other rows are there and are not to be replaced, or the times of this history are of another kind.
         """
         n_rows = int(state["totals"][0])
         period = self.period_at(series, moment)
         if period is None:
             self._refuse_other_kind(moment)
         else:
-            old = next((known for known in self.content.parts(period.id) if known.part == part), None)
-            if old is not None:
-                if same_rows(self.state(series, period, old)[0], state):
-                    return False
-                if not replace:
-                    raise HistoryError(
-                        f"period {shown_time(moment)}{_of_part(part)} has other rows already: {old.n_rows:,} rows, "
-                        f"added {old.added}, and these are {n_rows:,}. Nothing was changed. Pass replace=True to "
-                        "replace them, or part='...' if these rows are to be added to them"
-                    )
-                self.content.delete("parts", old.id)
+            known = self.content.parts(period.id)
+            old = [each for each in known if each.part == part]
+            if old and same_rows(self.state(series, period, old[0])[0], state):
+                return False
+            # All parts may be added at once that were added one by one before.
+            at_once = not part and known != old and n_rows == sum(each.n_rows for each in known)
+            if at_once and same_rows(self.state_of_period(series, period)[0], state):
+                return False
+            # Rows of the whole period are not one more of its named parts: they would be counted twice.
+            instead_of = old if part or old else known
+            if instead_of and not replace:
+                raise HistoryError(_other_rows(moment, part, instead_of, n_rows, source))
+            for each in instead_of:
+                self.content.delete("parts", each.id)
         if period is None:
             # Labels are sorted by when they first came.
             key = 1 + self.content.last_key() if moment.key is None else moment.key
@@ -312,6 +337,26 @@ def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     start = trees.first_leaves
     if (np.abs(np.add.reduceat(state["n"], start) - state["totals"][1]) > 1e-6 * state["totals"][1]).any():
         raise Damage("the weights in the leaves do not add up to that of the rows")
+
+
+def _other_rows(moment: Moment, part: str, there: list[Part], n_rows: int, source: Path | None) -> str:
+    """Return what to say of rows that would replace parts of a period, and what to do."""
+    before = f"{sum(each.n_rows for each in there):,} rows"
+    if there[0].part == part:
+        what = f"period {shown_time(moment)}{_of_part(part)} has other rows already: {before}, added {there[0].added}"
+    else:
+        named = listed([repr(each.part) for each in there], most=5)
+        what = f"period {shown_time(moment)} has {counted(len(there), 'part')} already ({named}): {before}"
+    if source is None:
+        return (
+            f"{what}, and these are {n_rows:,}. Nothing was changed. Pass replace=True to replace them, or part='...' "
+            "if these rows are to be added to them"
+        )
+    return (
+        f"{what}, and {source} has {n_rows:,} for it. Nothing was changed. Pass "
+        f"replace=True to take the rows of {source} instead. If the rows of both histories belong to the period, "
+        "remove it from both, and add the rows of each machine with a part='...' of its own"
+    )
 
 
 def _of_part(part: str) -> str:

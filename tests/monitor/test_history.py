@@ -103,11 +103,45 @@ def test_a_column_that_is_the_same_all_day_has_no_error_within_days(model, path,
 
 def test_parts_of_a_period_add_up(model, path, days):
     history = debias.History(model, path)
-    for number, part in enumerate(("one", "two", None)):
+    for number, part in enumerate((None, "one", "two")):
         history.add(*days(number), at="2026-01-01", part=part)
     np.testing.assert_allclose(history.scores().iloc[0], scored(model, days(0), days(1), days(2)), rtol=1e-12)
     assert history.periods["parts"].tolist() == [3]
     assert history.periods["n_rows"].tolist() == [180]
+
+
+def test_rows_of_a_period_are_not_one_more_of_its_named_parts(model, path, days):
+    both, others = (tuple(map(np.concatenate, zip(*map(days, pair), strict=True))) for pair in ((0, 1), (2, 3)))
+    both, others = ((pd.DataFrame(X, columns=["a", "b", "noise"]), y) for X, y in (both, others))
+    history = debias.History(model, path)
+    for number, part in enumerate(("m1", "m2")):
+        history.add(*days(number), at="2026-01-01", part=part)
+    content = path.read_bytes()
+    for replace in (False, True):
+        assert history.add(*both, at="2026-01-01", replace=replace) is False  # the same rows as those of both parts
+    there = (
+        r"period 2026-01-01 has 2 parts already \('m1', 'm2'\): 120 rows, and these are 120.*replace=True.*part='...'"
+    )
+    with pytest.raises(debias.HistoryError, match=there):
+        history.add(*others, at="2026-01-01")
+    assert path.read_bytes() == content
+    assert history.add(*others, at="2026-01-01", replace=True)
+    assert history.periods[["parts", "n_rows"]].to_numpy().tolist() == [[1, 120]]
+    np.testing.assert_allclose(history.scores().iloc[0], scored(model, days(2), days(3)), rtol=1e-12)
+    assert history.add(*days(4), at="2026-01-01", part="late")
+    assert history.periods[["parts", "n_rows"]].to_numpy().tolist() == [[2, 180]]
+    assert history.add(*others, at="2026-01-01") is False
+    with pytest.raises(debias.HistoryError, match="has other rows already: 120 rows, added"):
+        history.add(*both, at="2026-01-01")
+
+
+def test_all_parts_at_once_are_there_before_with_an_unnamed_part_too(model, path, days):
+    (X, y), (late_X, late_y) = days(0), days(1)
+    history = debias.History(model, path)
+    history.add(X, y, at=0)
+    history.add(late_X, late_y, at=0, part="late")
+    assert history.add(pd.concat([late_X, X]), np.concatenate([late_y, y]), at=0, replace=True) is False
+    assert history.periods["n_rows"].tolist() == [120]
 
 
 def test_adding_the_same_rows_again_changes_nothing(model, path, days):
@@ -416,6 +450,65 @@ def test_paths_may_have_any_characters(model, tmp_path, days):
     assert len(debias.History.open(str(path)).periods) == 1
 
 
+@pytest.fixture(scope="module")
+def exposed():
+    """Rows of days with other exposures, and models that were trained with the log of the exposure as a margin."""
+
+    def rows(number, exposure, n_rows=300):
+        rng = np.random.default_rng([26, number])
+        X = pd.DataFrame(rng.standard_normal((n_rows, 3)), columns=["a", "b", "noise"])
+        margin = np.log(exposure * rng.uniform(0.5, 1.5, n_rows))
+        return X, rng.poisson(np.exp(0.5 * X["a"] + 0.3 * X["b"] + margin)), margin
+
+    X, y, margin = rows(1000, 1.0, 3000)
+    settings = {"n_estimators": 60, "learning_rate": 0.2, "n_jobs": 1}
+    return rows, {
+        "xgboost": XGBRegressor(objective="count:poisson", max_depth=2, **settings).fit(X, y, base_margin=margin),
+        "lightgbm": LGBMRegressor(objective="poisson", num_leaves=4, verbose=-1, **settings).fit(
+            X, y, init_score=margin
+        ),
+    }
+
+
+@pytest.mark.parametrize("library", ["xgboost", "booster", "lightgbm"])
+def test_models_with_margins_are_followed_with_those_of_the_rows(exposed, path, tmp_path, library):
+    rows, models = exposed
+    model = models["xgboost"].get_booster() if library == "booster" else models[library]
+    history, without = debias.History(model, path), debias.History(model, tmp_path / "without")
+    for number in range(16):
+        X, y, margin = rows(number, 1.0 if number < 8 else 4.0)
+        assert history.add(X, y, at=number, base_margin=margin, rows="held-out")
+        assert history.add(X, y, at=number, base_margin=margin, rows="held-out") is False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", debias.DebiasWarning)
+            without.add(X, y, at=number, rows="held-out")
+    X, y, margin = rows(15, 4.0)
+    expected = debias.score(model, X, y, base_margin=margin, rows="held-out").values
+    np.testing.assert_allclose(history.scores().loc[15], expected, rtol=1e-9)
+    with pytest.raises(debias.HistoryError, match="has other rows already"):
+        history.add(X, y, at=15, base_margin=margin + 0.1, rows="held-out")
+    assert set(history.changes(8).verdict) == {"no change detected"}
+    assert without.changes(8).table.loc[["a", "b"], "verdict"].tolist() == ["changed (stronger)"] * 2
+
+
+def test_margins_need_rows_in_memory_and_a_boosted_model(exposed, path, days, tmp_path):
+    rows, models = exposed
+    X, y, margin = rows(0, 1.0)
+    history, needed = debias.History(models["xgboost"], path), "base_margin= needs the rows of the period in memory"
+    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
+    sums = PeriodSums(models["xgboost"])
+    sums.update(X, y)
+    for source in ((tmp_path / "rows.parquet", "y"), ([(X, y)],), (sums,)):
+        with pytest.raises(debias.RowsError, match=needed):
+            history.add(*source, at=0, base_margin=margin)
+    with pytest.raises(debias.RowsError, match="base_margin must have 1 number"):
+        history.add(X, y, at=0, base_margin=margin[1:])
+    forest = debias.History(RandomForestRegressor(5, random_state=0).fit(X, y), path)
+    with pytest.raises(debias.RowsError, match="base_margin is for boosted models only"):
+        forest.add(*days(0), at=0, base_margin=np.zeros(60))
+    assert not path.exists()
+
+
 def test_sums_of_another_model_are_refused(model, retrained, path, days):
     sums = PeriodSums(retrained)
     sums.update(*days(0))
@@ -525,6 +618,34 @@ def test_merging_tells_of_labels_and_of_rows_that_are_counted_twice(model, retra
     assert len(warned) == 1
 
 
+def test_merging_tells_what_to_do_with_other_rows_of_a_period(model, tmp_path, days):
+    names = ("one", "two", "named")
+    one, two, named = (debias.History(model, tmp_path / name) for name in names)
+    one.add(*days(0), at=0)
+    two.add(*days(1), at=0)
+    named.add(*days(2), at=0, part="m1")
+    for history, what in ((one, "has other rows already: 60 rows"), (named, r"has 1 part already \('m1'\): 60 rows")):
+        text = rf"period 0 {what}.*, and \S*two has 60 for it.*to take the rows of \S*two.*each machine with a part="
+        with pytest.raises(debias.HistoryError, match=text):
+            history.merge(two.path)
+    for history, number, part in ((one, 0, "one"), (two, 1, "two")):
+        history.remove(at=0)
+        history.add(*days(number), at=0, part=part)
+    assert one.merge(two.path) == 1
+    assert one.periods["n_rows"].tolist() == [120]
+
+
+def test_merging_replaces_named_parts_by_rows_without_a_part(model, tmp_path, days):
+    one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
+    one.add(*days(0), at=0, part="m1")
+    one.add(*days(1), at=0, part="m2")
+    two.add(*days(2), at=0)
+    two.add(*days(3), at=0, part="m2")
+    assert one.merge(two.path, replace=True) == 2
+    pd.testing.assert_frame_equal(one.scores(), two.scores())
+    assert one.periods["n_rows"].tolist() == [120]
+
+
 def test_merging_is_all_or_nothing(model, tmp_path, days):
     one, two = (debias.History(model, tmp_path / name) for name in ("x", "y"))
     one.add(*days(0), at=0)
@@ -545,8 +666,8 @@ def test_merging_is_all_or_nothing(model, tmp_path, days):
 def test_removing(model, retrained, path, days):
     history = debias.History(model, path)
     history.add(*days(0), at="x")
-    history.add(*days(1), at="y", part="one")
     history.add(*days(2), at="y")
+    history.add(*days(1), at="y", part="one")
     debias.History(retrained, path).add(*days(2), at="y")
     with pytest.raises(debias.HistoryError, match="'model 1' has no period y, part 'two'"):
         history.remove(at="y", part="two")
@@ -597,6 +718,7 @@ def test_windows_of_changes(kept):
 
     assert of(2) == [("2026-01-01", "2026-01-23"), ("2026-01-24", "2026-01-25")]
     assert of("2d", "3d") == [("2026-01-21", "2026-01-23"), ("2026-01-24", "2026-01-25")]
+    assert of(("2026-01-07", "2026-01-09"), "2d") == [("2026-01-04", "2026-01-05"), ("2026-01-07", "2026-01-09")]
     assert of(("2026-01-05", "2026-01-07"), 2) == [("2026-01-03", "2026-01-04"), ("2026-01-05", "2026-01-07")]
     with pytest.raises(debias.HistoryError, match="reference= is after recent=: exchange them"):
         of(("2026-01-01", "2026-01-02"), ("2026-01-05", "2026-01-05"))
