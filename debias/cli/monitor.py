@@ -18,6 +18,7 @@ from debias.progress import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
 recent_options = (
@@ -50,7 +51,7 @@ def command() -> None:
 @history_argument
 @click.argument("model", type=click.Path(exists=True))
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
-@click.option("--at", required=True, help="The period: a date or time (2026-11-23), a number, or a label.")
+@click.option("--at", required=True, help="The period: a date or time (2026-11-23), a number (7, 1.1), or a label.")
 @click.option("--part", metavar="NAME", help="A part of the period, such as a machine. The parts of a period add up.")
 @click.option("--replace", is_flag=True, help="Replace other rows of the same period and part.")
 @click.option("--label", metavar="NAME", help="Name of the model in the history, such as its version.")
@@ -106,7 +107,7 @@ def add(
             log = debias.History(model, history, label=label, timeout=timeout, n_jobs=source.jobs)
             given = {"sample_weight": of_rows["sample_weight"], "rows": of_rows["rows"]}
             with told():
-                added = log.add(X, y, at=_period(at), part=part, replace=replace, **given)
+                added = log.add(X, y, at=_period(at, log.path, timeout), part=part, replace=replace, **given)
         click.echo(f"{at}: {'added' if added else 'these rows were there before, so nothing changed'}")
 
 
@@ -242,7 +243,8 @@ def remove(history: str, at: str, part: str | None, series: str | None) -> None:
     with errors():
         import debias
 
-        number = debias.History.open(history).remove(at=_period(at), part=part, series=series)
+        log = debias.History.open(history)
+        number = log.remove(at=_period(at, log.path), part=part, series=series)
         click.echo(f"{at}: {number} part{'' if number == 1 else 's'} removed")
 
 
@@ -273,8 +275,21 @@ def told() -> Iterator[None]:
     warn(tuple(str(entry.message) for entry in caught if issubclass(entry.category, DebiasWarning)))
 
 
-def _period(text: str) -> str | int | float:
-    """Return a period as text, or as a number if it is one."""
-    if re.fullmatch("[+-]?[0-9]{1,15}", text):
-        return int(text)
-    return float(text) if re.fullmatch(r"[+-]?[0-9]+\.[0-9]+", text) else text
+def _period(text: str, history: Path, timeout: float = 60.0) -> str | int | float:
+    """Return a period as a number if the text is how Python writes this number, and the history has no labels.
+
+    1.10 and 007 are labels: as numbers they would be the periods 1.1 and 7.
+    """
+    from debias.monitor.store import Store
+    from debias.monitor.times import LABEL
+
+    if not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]+)?", text):
+        return text
+    number = float(text) if "." in text else int(text)
+    if repr(number) != text:
+        return text
+    store = Store(history, timeout)
+    if not store.exists:
+        return number
+    with store.reading() as content:
+        return text if LABEL in content.kinds() else number

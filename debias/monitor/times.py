@@ -26,6 +26,8 @@ IN_WORDS = {
 }
 LONGEST = 200
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?")
+_LIKE_DATE = re.compile(r"([0-9]{1,4}([-/])[0-9]{1,2}\2[0-9]{1,4}|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4})([T ]+[0-9].*)?")
+"""What is meant as a date: as a label it would be sorted by when it came. 1.2.3 may be a version."""
 _SPAN = re.compile(r"([0-9]+) ?(d|h|w|min|s)")
 _UNITS = {"d": "days", "h": "hours", "w": "weeks", "min": "minutes", "s": "seconds"}
 _EPOCH = datetime(1970, 1, 1)
@@ -58,13 +60,13 @@ class Moment:
         Parameters
         ----------
         at : date, datetime, numpy datetime64, number or str
-            A date is its midnight. A text like "2026-11-23" or "2026-11-23T10:00Z" is a date or time; any other text is
-            a label. Times with a zone are stored in UTC, to the microsecond.
+            A date is its midnight. A text like "2026-11-23" or "2026-11-23T10:00Z" is a date or time. Any other text is
+            a label, but for dates in other forms ("2026-1-1"). Times with a zone are stored in UTC, to the microsecond.
 
         Raises
         ------
         HistoryError
-            It is none of these, or not finite.
+            It is none of these, not finite, or a date in another form.
         """
         if isinstance(at, str):
             return _of_text(at)
@@ -203,6 +205,8 @@ def _of_text(text: str) -> Moment:
             return _of_datetime(datetime.fromisoformat(text))
         except ValueError as error:
             raise HistoryError(f"at={text!r} is not a time: {error}") from None
+    if _LIKE_DATE.fullmatch(text):
+        raise HistoryError(f"at={text!r} is not a time: write dates as year-month-day, such as 2026-01-31")
     try:
         encoded = text.encode()
     except UnicodeEncodeError:

@@ -83,6 +83,51 @@ def test_periods_are_dates_numbers_or_labels(run, tmp_path, at, kind):
     assert debias.History.open(path).scores().index.dtype == kind
 
 
+@pytest.mark.parametrize("at", ["1.10", "007", "+7", "-0", "7e3", "nan", "2026-01", "123456789012345678901"])
+def test_digits_that_are_no_number_of_python_are_a_label(run, tmp_path, at):
+    path = tmp_path / "new.history"
+    assert add(run, path, 1, at=at).exit_code == 0
+    assert debias.History.open(path).periods.index.tolist() == [at]
+
+
+def test_another_number_is_not_replaced(run, tmp_path):
+    path = tmp_path / "new.history"
+    add(run, path, 1, at="1.1")
+    done = add(run, path, 2, "--replace", at="1.10")
+    assert done.exit_code == 3
+    assert "--at 1.10 is of another kind" in done.stderr.replace("'", "")
+    assert run("remove", path, "--at", "1.10").exit_code == 3
+    assert run("remove", path, "--at", "1.1").exit_code == 0
+
+
+def test_digits_are_a_label_in_a_history_of_labels(run, tmp_path):
+    path = tmp_path / "new.history"
+    for day, at in enumerate(("1.10", "1.11", "2"), 1):
+        assert add(run, path, day, at=at).exit_code == 0
+    assert debias.History.open(path).periods.index.tolist() == ["1.10", "1.11", "2"]
+    assert run("remove", path, "--at", "2").exit_code == 0
+
+
+def test_a_file_without_contents_has_no_kind_yet(run, tmp_path):
+    path = tmp_path / "new.history"
+    path.touch()  # as a process that was killed leaves it
+    assert add(run, path, 1, at="7").exit_code == 0
+    assert debias.History.open(path).periods.index.tolist() == [7]
+
+
+def test_what_to_do_with_a_period_of_named_parts_is_told_in_options(run, tmp_path):
+    path, other = tmp_path / "new.history", tmp_path / "other.history"
+    add(run, path, 1, "--part", "one")
+    add(run, other, 2, at="2026-11-01")
+    for done in (add(run, path, 2, at="2026-11-01"), run("merge", path, other)):
+        assert done.exit_code == 3
+        text = " ".join(done.stderr.split())
+        assert "has 1 part already ('one'): 200 rows" in text
+        assert "Pass --replace to" in text
+        assert "--part NAME" in text
+        assert "part=" not in text
+
+
 def test_wrong_use_has_its_exit_code_and_a_message(run, tmp_path):
     for arguments, code, message in (
         (("add", "x", "model.ubj", "day1.csv", "--target", "y"), 2, "--at"),
@@ -92,6 +137,11 @@ def test_wrong_use_has_its_exit_code_and_a_message(run, tmp_path):
             ("add", tmp_path / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "2026-02-30"),
             3,
             "day is out of range",
+        ),
+        (
+            ("add", tmp_path / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "2026-1-1"),
+            3,
+            "write dates as year-month-day, such as 2026-01-31",
         ),
         (("add", tmp_path / "a" / "x", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 2, "does not exist"),
         (("add", "day2.csv", "model.ubj", "day1.csv", "--target", "y", "--at", "1"), 3, "is not a history of debias"),

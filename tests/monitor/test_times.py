@@ -77,6 +77,17 @@ def test_a_date_that_does_not_exist_is_no_label():
         Moment.of("2026-02-30")
 
 
+@pytest.mark.parametrize("at", ["2026-1-1", "2026-1-31 10:00", "26-1-1", "2026/01/31", "31/1/2026", "31.1.2026"])
+def test_a_date_in_another_form_is_no_label(at):
+    with pytest.raises(HistoryError, match="write dates as year-month-day, such as 2026-01-31"):
+        Moment.of(at)
+
+
+@pytest.mark.parametrize("at", ["2026-01", "1.2.3", "2026.1.1", "1.10", "007", "1-2", "1-2-3-4", "1-2-b", "2026-1-1a"])
+def test_texts_that_are_no_dates_are_labels(at):
+    assert Moment.of(at) == Moment(LABEL, None, at)
+
+
 def test_the_index_has_the_times_that_were_given():
     days = [date(2026, 1, k) for k in (1, 2)]
     assert index_of(list(map(Moment.of, days))).tolist() == [pd.Timestamp(day) for day in days]
@@ -107,3 +118,10 @@ def test_a_window_of_time_is_open_at_its_begin_and_closed_at_its_end():
     assert [Window.of(2).begin(keys, k, LOCAL) for k in range(5)] == [0, 0, 1, 2, 3]
     with pytest.raises(HistoryError, match="pass a number of periods"):
         window.begin(keys, 1, NUMBER)
+
+
+def test_a_window_of_a_day_has_two_midnights_with_a_zone_when_summer_time_begins():
+    zoned = [Moment.of(f"2026-03-{day}T00:00{offset}") for day, offset in ((29, "+01:00"), (30, "+02:00"))]
+    plain = [Moment.of(f"2026-03-{day}") for day in (29, 30)]
+    begins = [Window.of("1d").begin([each.key for each in days], 1, days[0].kind) for days in (zoned, plain)]
+    assert begins == [0, 1]
