@@ -32,7 +32,7 @@ def target(data):
 
 def test_every_outcome_is_told_of_the_mutant_that_did_it():
     words = ["clear", "0", "1", "raw", "crash", "0", "crash", "hang", "0", "code", "memory", "clear", "crash"]
-    table = mutants.run([word.encode() for word in words], target, original=ORIGINAL, seconds=3.0)
+    table = mutants.run([word.encode() for word in words], target, original=ORIGINAL)
     told = [case.outcome for case in table.cases]
     expected = {"0": "same", "1": "changed", "memory": "raw"}
     assert told == [expected.get(word, word) for word in words]
@@ -45,7 +45,7 @@ def test_every_outcome_is_told_of_the_mutant_that_did_it():
 
 def test_what_ends_in_the_guard_does_not_reach_the_target():
     words = [b"crash", b"hang", b"clear", b"0"]
-    table = mutants.run(words, lambda data: 0, guard=target, original=ORIGINAL, seconds=3.0)
+    table = mutants.run(words, lambda data: 0, guard=target, original=ORIGINAL)
     assert [case.outcome for case in table.cases] == ["guarded", "guarded", "clear", "same"]
     table.require()
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from threading import Timer
 
 import joblib
 import numpy as np
@@ -48,11 +47,16 @@ def test_a_cluster_gives_the_numbers_of_a_serial_run(given, client):
 def test_a_worker_that_is_killed_costs_time_and_no_number(given, client):
     serial = debias.score(*given, seed=7)
     pids = list(client.run(os.getpid).values())
-    killer = Timer(1.0, os.kill, (pids[0], signal.SIGKILL))
+    told = []
+
+    def kill_once(done, wanted):
+        if not told:
+            os.kill(pids[0], signal.SIGKILL)
+        told.append((done, wanted))
+
     with joblib.parallel_config(backend="dask"):
-        killer.start()
-        found = debias.score(*given, seed=7, n_jobs=-1)
-    assert killer.finished.is_set()  # while the run went on
+        found = debias.score(*given, seed=7, n_jobs=-1, progress=kill_once)
+    assert told == [(done, 24) for done in range(1, 25)]  # so it was killed after the first
     assert pids[0] not in client.run(os.getpid).values()
     assert found.null.tobytes() == serial.null.tobytes()
     assert np.isfinite(found.values).all()
