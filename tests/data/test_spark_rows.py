@@ -254,7 +254,7 @@ def test_a_killed_executor_and_a_failed_task_are_repeated_with_the_same_numbers(
     numbers = frame[[*NUMBERS, "number", "weight"]]
     numbers[:N_TRAIN].to_parquet(tmp_path / "train.parquet")
     numbers[N_TRAIN:].to_parquet(tmp_path / "rows.parquet")
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1200, check=False)
     assert run.returncode == 0, run.stderr[-3000:]
     found = json.loads(run.stdout.splitlines()[-1])
     assert found["failed once"] == found["plain"]

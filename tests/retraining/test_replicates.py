@@ -200,7 +200,7 @@ def test_two_writers_of_one_file_are_refused(tmp_path):
         file.write(0, np.zeros(2))
         with pytest.raises(debias.RowsError, match="Another run may be writing"):
             Checkpoint(tmp_path / "run.sqlite", "a")
-    assert time.perf_counter() - begun < 10
+    assert time.perf_counter() - begun < 30  # about 1
 
 
 def test_digests_tell_apart_what_differs_and_nothing_else():
