@@ -127,7 +127,8 @@ def add_rows_of(request: Request, member: Member, sums: NodeSums, log: WarningLo
         response_warnings = stream.response_warnings
     else:
         columns = (request.X, request.y, request.sample_weight)
-        rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True)
+        margin = request.base_margin
+        rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True, base_margin=margin)
         rows.refuse_faulty()
         sums.ensemble = rows.ensemble
         sums.add_rows(rows)

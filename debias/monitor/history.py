@@ -356,9 +356,10 @@ class History:
     def standard_errors(self, window: Any = None) -> pd.DataFrame:
         """Return the standard errors of :meth:`scores`, in the same form.
 
-        They are estimated within periods, by a jackknife over groups of consecutive rows. They do not cover what makes
-        whole days different from each other. NaN for sums over several columns, for periods of one row, and for
-        features that are the same for all rows of a period if their score is not 0.
+        They are estimated within periods, by a jackknife over groups of random rows. They do not cover what makes whole
+        days different from each other. NaN for sums over several columns, for periods of one row, for periods whose
+        rows came in batches that are not alike, and for features that are the same for all rows of a period if their
+        score is not 0.
         """
         return self._frames(window)[1]
 

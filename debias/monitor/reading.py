@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from debias.api.batches import add_rows_of
-from debias.data.response import encode
 from debias.errors import ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.period_sums import PeriodSums
-from debias.rows.preparation import batch_rows
 from debias.rows.request import Request
-from debias.rows.response_check import warn_of_another_response
 from debias.trees.ensemble import NOTES_OF_STOPPING
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:
     from debias.data.groups import Grouping
     from debias.trees.ensemble import TreeEnsemble
-    from debias.warning_log import WarningLog
 
 MARGINS_IN_MEMORY = "base_margin= needs the rows of the period in memory: pass X and y as arrays or data frames"
 
@@ -73,11 +68,10 @@ class OwnModel:
             sums = self._empty.empty()
             of_rows = {"sample_weight": sample_weight, "base_margin": base_margin}
             request = Request.of(self._model, X, y, n_jobs=self._empty.n_jobs, **of_rows)
+            if request.in_batches and base_margin is not None:
+                raise RowsError(f"X is a source of rows, and {MARGINS_IN_MEMORY}")
             try:
-                if base_margin is None:
-                    add_rows_of(request, self._member, sums, log)
-                else:
-                    _add_rows_with_margins(request, sums, log)
+                add_rows_of(request, self._member, sums, log)
             except ExtractionError:
                 if PeriodSums(self._model).trees_digest != self.digest:
                     raise HistoryError(
@@ -113,18 +107,3 @@ class OwnModel:
         copied = self._empty.empty()
         copied.merge(sums.state())
         return copied
-
-
-def _add_rows_with_margins(request: Request, sums: PeriodSums, log: WarningLog) -> None:
-    """Add rows in memory whose trees start at a margin of each row."""
-    if request.in_batches:
-        raise RowsError(f"X is a source of rows, and {MARGINS_IN_MEMORY}")
-    columns = (request.X, request.y, request.sample_weight)
-    rows = batch_rows(request.model, sums.ensemble, *columns, log, request.n_jobs, verify=True)
-    rows.refuse_faulty()
-    (member,) = unwrap(request.model, request.X, request.y)
-    response = encode(member.y, rows.ensemble, rows.n_rows, base_margin=request.base_margin)
-    rows = replace(rows, response=response)
-    sums.ensemble = rows.ensemble
-    sums.add_rows(rows)
-    warn_of_another_response(rows.ensemble, rows.table, response, log)

@@ -163,16 +163,17 @@ def batch_rows(
     verify: bool,
     in_bag: InBag | None = None,
     compared: set[tuple[int, Any]] | None = None,
+    base_margin: Any = None,
 ) -> Rows:
     """Encode one batch of rows; the kind of the rows is decided once all batches are known.
 
     If `verify` is False, the predictions of the trees and of the library are compared only for rows with labels that
     are not yet in `compared`.
     """
-    refuse_other_order(X, y=y, sample_weight=sample_weight)
+    refuse_other_order(X, y=y, sample_weight=sample_weight, base_margin=base_margin)
     (member,) = unwrap(model, X, y)
     table, ensemble = _aligned(member.X, ensemble, log)
-    response = encode(member.y, ensemble, table.n_rows)
+    response = encode(member.y, ensemble, table.n_rows, base_margin=base_margin)
     row_of_new_label = (
         {} if compared is None else {label: row for label, row in table.special_labels.items() if label not in compared}
     )
