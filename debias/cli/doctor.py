@@ -7,9 +7,8 @@ import os
 import platform
 import re
 import sys
-from contextlib import contextmanager, redirect_stdout, suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -17,7 +16,8 @@ from debias.cli.options import Command
 from debias.cli.output import COULD_NOT_RUN, errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from types import ModuleType
 
     from pluggy import PluginManager
 
@@ -56,28 +56,32 @@ def command(form: str, check: bool) -> None:
 
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")  # names may have characters that the terminal cannot show
-        with redirect_stdout(sys.stderr):  # a plugin may print when it is imported
-            checks: list[SelfCheck] = []
-            without: list[str] = []
-            plugins = _section(lambda: _plugins(checks, without))
-            report: dict[str, Any] = {
-                "debias": _section(_build),
-                "python": _section(_python),
-                "packages": _section(lambda: _packages(checks)),
-                "plugins": plugins,
-            }
-        well = not any(section["errors"] for section in report.values())
-        found = findings(checks, without) if check else iter(())
-        if form == "json":
-            listed = list(found)
-            report["libraries"] = [each.to_dict() for each in listed] if check else None
-            click.echo(json.dumps(report, indent=2))
-        else:
-            listed = []
-            _print_facts(report)
-            for each in found:  # printed as they come: each takes seconds
-                _print(f"  {_named(each.library, each.version):<28}{each.status}: {each.details}")
-                listed.append(each)
+        imports = _section(_imports)
+        with _blocked(imports.get("broken", ())):
+            with _printing_to_stderr():
+                checks: list[SelfCheck] = []
+                without: list[str] = []
+                plugins = _section(lambda: _plugins(checks, without))
+                packages = _section(lambda: _packages(checks))
+                packages["errors"] = list(dict.fromkeys(imports["errors"] + packages["errors"]))
+                report: dict[str, Any] = {
+                    "debias": _section(_build),
+                    "python": _section(_python),
+                    "packages": packages,
+                    "plugins": plugins,
+                }
+            well = not any(section["errors"] for section in report.values())
+            found = findings(checks, without) if check else iter(())
+            if form == "json":
+                listed = list(found)
+                report["libraries"] = [each.to_dict() for each in listed] if check else None
+                click.echo(json.dumps(report, indent=2))
+            else:
+                listed = []
+                _print_facts(report)
+                for each in found:  # printed as they come: each takes seconds
+                    _print(f"  {_named(each.library, each.version):<28}{each.status}: {each.details}")
+                    listed.append(each)
     if not well or any(each.status == "failed" for each in listed):
         sys.exit(COULD_NOT_RUN)
 
@@ -101,6 +105,50 @@ def _noting(wrong: list[str], what: str = "") -> Iterator[None]:
         raise
     except BaseException as error:  # a broken package may raise any error; panics of Rust are no Exception
         wrong.append(what + told(error))
+
+
+def _imports() -> dict[str, Any]:
+    """Return the modules of needed packages that cannot be imported. Others take long, or are checked by library."""
+    from debias.testing.installed import import_problems, needed_modules
+
+    modules = needed_modules()
+    problems = import_problems(modules)
+    wrong = [f"{modules[module]} does not work: {problem}" for module, problem in problems.items()]
+    return {"broken": list(problems), "errors": wrong}
+
+
+@contextmanager
+def _blocked(broken: Iterable[str]) -> Iterator[None]:
+    """Let imports of broken modules fail at once. In this process they could crash or hang."""
+    blocked = [module for module in broken if module not in sys.modules]
+    modules = cast("dict[str, ModuleType | None]", sys.modules)
+    modules |= dict.fromkeys(blocked)
+    try:
+        yield
+    finally:
+        for module in blocked:
+            modules.pop(module, None)
+
+
+@contextmanager
+def _printing_to_stderr() -> Iterator[None]:
+    """Send to stderr what plugins print when they are imported, also from C."""
+    with ExitStack() as undo, redirect_stdout(sys.stderr):
+        with suppress(OSError):  # one of them is closed
+            stdout = os.dup(1)
+            undo.callback(os.close, stdout)
+            os.dup2(2, 1)
+            undo.callback(os.dup2, stdout, 1)
+            undo.callback(_flush_c)
+        yield
+
+
+def _flush_c() -> None:
+    """Write what the C library keeps in its buffers. On Windows it is written at the end."""
+    with suppress(Exception):
+        from ctypes import CDLL
+
+        CDLL(None).fflush(None)
 
 
 def _build() -> dict[str, Any]:
@@ -182,8 +230,6 @@ def _packages(checks: list[SelfCheck]) -> dict[str, Any]:
             else:
                 versions[found.distribution] = found.version
                 wrong += filter(None, [too_old(found, requirement.minimum)])
-                for module in found.modules if requirement.needed else ():  # others take long, or are checked apart
-                    import_module(module)
     return {"versions": versions, "errors": wrong}
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, files, packages_distributions, requires, version
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from debias.child_process import command
+from debias.testing import apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEBIAS = "debias-trees"
 """The distribution of debias."""
@@ -12,7 +21,25 @@ FOR_DEVELOPERS = {"test", "docs", "integration"}
 """Extras whose packages users do not need."""
 UNKNOWN = "unknown"
 """The version of a module that has no metadata."""
+SECONDS = 60.0
+"""Time limit of the imports of the packages that debias needs."""
 _MODULES = {"pyyaml": "yaml"}
+_IMPORT = """
+import os
+from importlib import import_module
+
+report = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)  # packages may print, also from C
+for module in sys.argv[1:]:
+    try:
+        import_module(module)
+        problem = None
+    except BaseException as error:  # panics of Rust are no Exception
+        problem = ": ".join(filter(None, [type(error).__name__, str(error).strip()]))
+    print(json.dumps([module, problem]), file=report, flush=True)
+os._exit(0)  # nothing that a package does at the end matters
+"""
+"""Imports modules, and prints what is wrong with each."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +114,39 @@ def installed(distribution: str, module: str | None = None) -> Installed | None:
     return (
         Installed(others[0], version(others[0]), (module,)) if others else Installed(distribution, UNKNOWN, (module,))
     )
+
+
+def needed_modules() -> dict[str, str]:
+    """Return the modules of the needed packages that are installed, and the name of the package of each.
+
+    It uses no package, as any may be broken.
+    """
+    modules: dict[str, str] = {}
+    for text in requires(DEBIAS) or ():
+        name = re.match(r"[\w.-]+", text)
+        if name is not None and ";" not in text:  # otherwise it is needed by an extra
+            found = installed(name[0])
+            modules |= dict.fromkeys(found.modules if found else (), name[0])
+    return modules
+
+
+def import_problems(modules: Iterable[str]) -> dict[str, str]:
+    """Import modules in a process of its own, and return what is wrong with those that cannot be imported.
+
+    After one that crashes or hangs, the rest is imported in a new process.
+    """
+    problems: dict[str, str] = {}
+    left = list(modules)
+    while left:
+        done = apart.run(command(_IMPORT, *left), SECONDS)
+        reported = [json.loads(line) for line in done.printed.splitlines() if line.endswith("]")]
+        problems |= {module: problem for module, problem in reported if problem is not None}
+        left = left[len(reported) :]
+        if left:
+            crashed = replace(done, printed="").why()  # the report is no message
+            hangs = f"its import did not end within {SECONDS:.0f} s"
+            problems[left.pop(0)] = hangs if done.exit_code is None else crashed
+    return problems
 
 
 def too_old(found: Installed, minimum: str | None) -> str | None:

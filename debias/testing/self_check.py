@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import traceback
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from debias.child_process import command
 from debias.errors import DebiasError, PluginError
 from debias.hooks.registry import DISABLE_VARIABLE, plugin_manager
 from debias.hooks.self_check import SelfCheck
+from debias.testing import apart
 from debias.testing.installed import installed, requirements, too_old
 from debias.trees.tested_versions import major_minor
 
@@ -90,7 +90,9 @@ def findings(checks: Iterable[SelfCheck] | None = None, without: Iterable[str] =
     for check in offered() if checks is None else checks:
         try:
             yield _finding(check, without)
-        except Exception as error:  # such as metadata that cannot be read
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # such as metadata that cannot be read
             yield Finding(check.library, None, "failed", told(error))
 
 
@@ -158,22 +160,12 @@ def _checked_apart(library: str, without: Iterable[str]) -> tuple[str, str]:
     """Return status and details of a check in a process of its own."""
     words = command("from debias.testing.self_check import main; main(sys.argv[1])", library)
     disabled = ",".join(filter(None, [os.environ.get(DISABLE_VARIABLE), *without]))
-    try:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, DISABLE_VARIABLE: disabled},
-        )
-    except subprocess.TimeoutExpired:
+    done = apart.run(words, SECONDS, {**os.environ, DISABLE_VARIABLE: disabled})
+    if done.exit_code is None:
         return "failed", f"the check did not end within {SECONDS:.0f} s"
-    printed, mark, result = done.stdout.rpartition(_MARK)
+    _, mark, result = done.printed.rpartition(_MARK)
     if not mark:
-        last = (done.stderr or printed).strip().splitlines()[-1:] or ["it printed nothing"]
-        return "failed", f"the process ended with exit code {done.returncode}: {last[0]}"
+        return "failed", done.why()
     status, details = json.loads(result.splitlines()[0])  # a library may print more when the process ends
     return status, details
 
