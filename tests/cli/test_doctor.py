@@ -5,7 +5,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +16,13 @@ from packaging.requirements import Requirement
 from sklearn.ensemble import RandomForestRegressor
 
 import debias
+import debias_plugins.command
 from debias import processor
 from debias.cli import main
 from debias.hooks.registry import plugin_manager
 from debias.hooks.self_check import SelfCheck
-from debias.testing import installed, self_check
+from debias.testing import apart, installed, self_check
 from debias.trees.tested_versions import TestedVersions
-
 
 OURS = f"debias-trees {importlib.metadata.version('debias-trees')}"
 """Of the metadata, which may be older than ``debias.__version__`` in a checkout."""
@@ -210,14 +212,95 @@ def test_a_library_that_is_newer_than_those_tested_is_no_failure(only):
 
 @pytest.mark.parametrize("package", ["pandas", "joblib", "rich", "scipy"])
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, monkeypatch):
+def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_path, monkeypatch):
+    (tmp_path / f"{package}.py").write_text("raise ImportError('no library')")
+    monkeypatch.syspath_prepend(tmp_path)  # also of the process that imports packages
     monkeypatch.setitem(sys.modules, package, None)
     done = run("--no-check", "--format", form)
     assert done.exit_code == 3
-    assert f"{package} does not work: ModuleNotFoundError: import of {package} halted" in done.stdout
+    assert f"{package} does not work: ImportError: no library" in done.stdout
     assert ("the processors cannot be counted: " in done.stdout) == (package == "joblib")
     for text in (debias.__version__, np.__version__, "xgboost_boosters", sys.platform.capitalize()):
         assert text in done.stdout
+
+
+def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypatch):
+    source = f"import os\nopen({str(tmp_path / 'importers')!r}, 'a').write(f'{{os.getpid()}}\\n')\nos.abort()"
+    (tmp_path / "joblib.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "joblib")
+    done = run("--no-check", "--format", "json")
+    assert done.exit_code == 3
+    report = json.loads(done.stdout)
+    assert any(text.startswith("joblib does not work: the process ended") for text in report["packages"]["errors"])
+    assert "the processors cannot be counted: " in report["python"]["errors"][0]
+    assert "xgboost_boosters" in report["plugins"]["loaded"][OURS]
+    assert str(os.getpid()) not in (tmp_path / "importers").read_text().split()
+    assert "joblib" not in sys.modules
+
+
+def test_imports_go_on_after_one_that_crashes_or_hangs(tmp_path, monkeypatch):
+    sources = {
+        "works": "import os; os.write(1, b'noise\\n'); print('[]')",
+        "aborts": "import os; os.abort()",
+        "panics": "class Panic(BaseException): pass\nraise Panic('of Rust')",
+        "hangs": "import time; time.sleep(1000)",
+        "leaves": "import sys; sys.exit(0)",
+        "kills": "import os; os._exit(7)",
+    }
+    for name, source in sources.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(installed, "SECONDS", 5.0)
+    problems = installed.import_problems([*sources, "json"])
+    assert problems.pop("aborts").startswith("the process ended with exit code ")
+    assert problems == {
+        "panics": "Panic: of Rust",
+        "hangs": "its import did not end within 5 s",
+        "leaves": "SystemExit: 0",
+        "kills": "the process ended with exit code 7: it printed nothing",
+    }
+
+
+def test_the_modules_of_needed_packages():
+    known = installed.needed_modules()
+    needed = {name for name, requirement in installed.requirements().items() if requirement.needed}
+    assert set(known.values()) == needed
+    assert known["sklearn"] == "scikit-learn"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="only the process itself is killed there")
+def test_a_process_is_killed_with_those_that_it_started(tmp_path):
+    code = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        "print(child.pid, flush=True); time.sleep(1000)"
+    )
+    ended = apart.run([sys.executable, "-c", code], 5.0)
+    assert ended.exit_code is None
+    is_dead = False
+    for _ in range(100):  # the system removes it when it has time
+        try:
+            state = Path(f"/proc/{ended.printed.strip()}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            state = "gone"
+        is_dead = is_dead or state in ("Z", "gone")
+        if is_dead:
+            break
+        time.sleep(0.1)
+    assert is_dead
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="another C library")
+def test_what_plugins_print_from_c_does_not_spoil_the_report(foreign):
+    talks = "import os, ctypes, debias\nos.write(1, b'written')\nctypes.CDLL(None).printf(b'printed')\n"
+    folder = foreign(talks=talks + "@debias.hookimpl\ndef debias_unwrap(model): pass\n")
+    code = "from debias.cli import main; main(['doctor', '--no-check', '--format', 'json'])"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["plugins"]["loaded"]["debias-foreign 1.2"] == ["talks"]
+    assert "written" in done.stderr
+    assert "printed" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -428,6 +511,52 @@ def test_the_libraries_are_checked_without_the_plugins_that_do_not_work(foreign)
     assert "the plugin 'a_wrong_one' (a_wrong_one) cannot be loaded" in done.stdout
     assert " ok: trees, output, proof of the bags" in done.stdout
     assert " ablation" not in done.stdout
+
+
+COMMAND = str(Path(sys.executable).with_name("debias.exe" if sys.platform == "win32" else "debias"))
+
+
+def run_with_broken(folder, module, source, *arguments):
+    (folder / module).mkdir()
+    (folder / module / "__init__.py").write_text(source)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run([COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("module", ["numpy", "pluggy", "cloudpickle", "click"])
+@pytest.mark.parametrize("arguments", [["doctor", "--format", "json"], ["check", "--help"]])
+def test_a_package_without_which_debias_cannot_be_imported_is_named(module, arguments, tmp_path):
+    source = "class Panic(BaseException): pass\ntry: import missing_here\nexcept ImportError as error: "
+    done = run_with_broken(tmp_path, module, source + "raise Panic('many\\nlines') from error", *arguments)
+    assert (done.returncode, done.stdout) == (3, "")
+    first, *more = done.stderr.splitlines()
+    assert first == (
+        f"error: debias cannot be imported: {module} does not work: ModuleNotFoundError: No module named "
+        f"'missing_here'; install it again: pip install --force-reinstall {module}"
+    )
+    assert len(more) == (arguments[0] == "doctor")
+    for line in more:
+        assert f", numpy {np.__version__}, " in line
+        assert f", {OURS}, " in line
+
+
+@pytest.mark.parametrize(("module", "package"), [("click", "click"), ("debias.cli.doctor", "debias-trees")])
+def test_what_is_missing_is_named(module, package, monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("debias.cli")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit) as ended:
+        debias_plugins.command.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 3
+    assert f": {package} does not work: " in told
+    assert told.endswith(f"pip install --force-reinstall {package}\n")
+
+
+def test_a_package_that_crashes_while_debias_is_imported_is_shown(tmp_path):
+    done = run_with_broken(tmp_path, "blake3", "import os\nos.abort()", "doctor")
+    assert done.returncode not in (0, 1)
+    assert f'"{tmp_path / "blake3" / "__init__.py"}", line 2 in <module>' in done.stderr
 
 
 def test_no_self_check_is_no_error():
