@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import debias
 from debias.selection import DebiasedSelector
+from debias_plugins import documentation
 from debias_plugins.documentation import page
 from debias_plugins.oob_forest.forests import OOBForestRegressor
 
@@ -427,6 +429,14 @@ def test_estimators_link_to_their_pages():
         assert address.startswith(f"{SITE}/")
         assert estimator._get_doc_link() == address
         assert address in estimator._repr_html_()
+
+
+def test_without_metadata_there_is_no_link(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(documentation, "metadata", missing)
+    assert page("selector.html") == ""
 
 
 @pytest.mark.parametrize(("version", "folder"), [("0.1.0", "0.1.0"), ("0.2.0rc1", "0.2.0rc1"), ("0.2.0.dev0", "dev")])

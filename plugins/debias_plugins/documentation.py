@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.metadata import metadata
+from importlib.metadata import PackageNotFoundError, metadata
 
 import debias
 
 
 def page(path: str) -> str:
-    """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`."""
-    addresses = dict(entry.split(", ", 1) for entry in metadata("debias-trees").get_all("Project-URL") or ())
+    """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`. It is empty without metadata."""
+    try:
+        entries = metadata("debias-trees").get_all("Project-URL") or ()
+    except PackageNotFoundError:  # scikit-learn shows no link then
+        return ""
+    addresses = dict(entry.split(", ", 1) for entry in entries)
     version = "dev" if "dev" in debias.__version__ else debias.__version__  # the folders of the site
     return f"{addresses['Documentation']}/{version}/{path}"
