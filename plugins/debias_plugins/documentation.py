@@ -8,7 +8,7 @@ import debias
 
 
 def page(path: str) -> str:
-    """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`. It is empty without metadata."""
+    """Return the address of a page; ``{estimator_name}`` and the like may stand in `path`. Empty without metadata."""
     try:
         entries = metadata("debias-trees").get_all("Project-URL") or ()
     except PackageNotFoundError:  # scikit-learn shows no link then
