@@ -141,6 +141,8 @@ def _printing_to_stderr() -> Iterator[None]:
             undo.callback(os.dup2, stdout, 1)
             undo.callback(_flush_c)
         yield
+        with suppress(AttributeError, OSError):  # there is no stderr, or nobody reads it
+            sys.stderr.flush()  # before the report, which goes to another stream
 
 
 def _flush_c() -> None:
