@@ -60,9 +60,7 @@ def range_of(objective):
     return st.floats(max(low, -3.0) + 0.01, min(high, 3.0))
 
 
-@settings(
-    max_examples=300,
-)
+@settings(max_examples=300)
 @given(data=st.data(), name=st.sampled_from(sorted(LOSSES)), margin=st.floats(-0.9, 3.0))
 def test_gradients_and_curvatures_are_the_derivatives_of_the_losses(data, name, margin):
     objective = Objective(name, (PARAMETERS.get(name, 0.0 if name == "poisson" else 1.0),))
@@ -85,9 +83,7 @@ def test_gradients_and_curvatures_are_the_derivatives_of_the_losses(data, name, 
     assert curvature == pytest.approx(max((g[1] - g[0]) / (2 * step), 1e-6), rel=1e-4, abs=1e-5)
 
 
-@settings(
-    max_examples=200,
-)
+@settings(max_examples=200)
 @given(data=st.data(), name=st.sampled_from(sorted(LOSSES)), margin=st.floats(-3.0, 3.0))
 def test_compiled_losses_are_the_plain_ones(data, name, margin):
     objective = Objective(name, (PARAMETERS.get(name, 1.0),))

@@ -20,9 +20,7 @@ from support.missing_values import IN_FORESTS, needs_them_in_forests
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
-VARIED = settings(
-    max_examples=15,
-)
+VARIED = settings(max_examples=15)
 
 
 def draw(task="regression", missing=True, seed=0):

@@ -43,9 +43,7 @@ from support.versions import needs
 
 N = 160
 TASKS = ["regression", "binary", "3-class"]
-VARIED = settings(
-    max_examples=15,
-)
+VARIED = settings(max_examples=15)
 
 
 @pytest.fixture(scope="module", autouse=True)

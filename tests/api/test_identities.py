@@ -33,9 +33,7 @@ from support.missing_values import IN_FORESTS
 # A few dozen fresh rows look like training rows now and then; that recognition is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning")
 
-FEW = settings(
-    max_examples=12,
-)
+FEW = settings(max_examples=12)
 SEEDS = st.integers(0, 10_000)
 TASKS = st.sampled_from(["regression", "binary", "3-class"])
 STATED = Provenance("held-out", "stated by the user", "made by a test")
@@ -380,9 +378,7 @@ def raw_margin(kind, model, X):
     return np.asarray(raw, dtype=float).reshape(len(X), -1)
 
 
-@settings(
-    max_examples=18,
-)
+@settings(max_examples=18)
 @given(seed=SEEDS, kind=st.sampled_from(["xgboost", "lightgbm"]), task=TASKS, weighted=st.booleans())
 def test_loss_of_a_booster_adds_up_to_what_the_model_saves(seed, kind, task, weighted):
     X, y = draw(seed, task=task)
