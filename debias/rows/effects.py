@@ -19,6 +19,7 @@ from debias.errors import RowsError
 from debias.parallel import allowed
 from debias.rows.binned import Binned
 from debias.rows.paths import bags_in_order, row_order
+from debias.rows.shared_rows import SharedRows, row_digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,8 +40,6 @@ BINS = 256
 """Number of ranks of a feature with more values; so many ranks lose nothing."""
 MEMORY = 2**22
 """About the number of bytes of contributions that a thread adds to at once."""
-MOST_SHARED = 0.1
-"""Share of evaluation rows that may equal training rows by chance, if rows of the training data hardly repeat."""
 ROWS_PER_LEVEL = 2
 """Level means are fitted in nodes with at least this in-bag weight per level."""
 
@@ -360,27 +359,13 @@ def training_rows(rows: Rows, scorer: str) -> Rows:
 
 def _refuse_shared(rows: Rows, source: Rows) -> None:
     """Refuse training rows that contain the evaluation rows: fits would be evaluated on rows they have seen."""
-    ours, theirs = _digests(rows), _digests(source)
-    values, count = np.unique(theirs, return_counts=True)
-    shared, repeated = float(np.isin(ours, values).mean()), float(count[count > 1].sum() / theirs.size)
-    if shared > max(MOST_SHARED, 2 * repeated):
+    ours, theirs = (row_digests(each.ensemble, each.table, each.response) for each in (rows, source))
+    shared = SharedRows.of(ours, theirs)
+    if shared.too_many:
         raise RowsError(
-            f"{shared:.0%} of the evaluation rows are also in train=, with the same features and response. Pass in "
-            "train= only the rows that the model was trained on, and evaluate on other rows"
+            f"{shared.share:.0%} of the evaluation rows are also in train=, with the same features and response. Pass "
+            "in train= only the rows that the model was trained on, and evaluate on other rows"
         )
-
-
-def _digests(rows: Rows) -> NDArray[np.uint64]:
-    """Return a number for each row that is the same for equal features and responses."""
-    import pandas as pd
-
-    X = np.asarray(rows.table.matrix(rows.ensemble), dtype=np.float64)
-    columns = np.column_stack([X, response_columns(rows).astype(np.float32)])
-    of_columns = [pd.util.hash_array(np.ascontiguousarray(column)) for column in columns.T]
-    multiplier, digest = np.uint64(1_000_003), np.zeros(len(columns), dtype=np.uint64)
-    for of_column in of_columns:
-        digest = digest * multiplier + of_column
-    return digest
 
 
 def response_columns(rows: Rows) -> NDArray[np.float64]:

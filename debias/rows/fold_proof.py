@@ -27,7 +27,7 @@ from debias.models.folds import about_fold
 from debias.models.wrappers import unwrap
 from debias.results.scores import PROVEN_HELD_OUT
 from debias.rows.bag_proof import prove, response_fits
-from debias.rows.leaf_counts import count_leaves
+from debias.rows.leaf_counts import count_leaves, looks, of_trees
 from debias.rows.provenance import EVERY_LEAF, Provenance, by_leaf_counts, describe_shift, prove_bags
 from debias.rows.recognition import recognise, recognised, short_somewhere, weighted_by_class, weighted_by_row
 from debias.warning_log import WarningLog
@@ -231,6 +231,7 @@ def _training_proof(member: Member, train: NDArray[np.int64], rows: _AllRows) ->
     if found.status in ("proven", "contradicted"):
         return found
     counted = count_leaves(ensemble, table, response)
+    of_whole = of_trees(counted, looks(ensemble)[0]) if counted else []
     recognition = recognised(ensemble, counted, table.n_rows)
     if recognition.exact or weighted_by_class(ensemble, table, response):
         if recognition.agrees and response.is_scored and not response_fits(ensemble, table, response):
@@ -238,7 +239,7 @@ def _training_proof(member: Member, train: NDArray[np.int64], rows: _AllRows) ->
         return TrainingProof("proven", EVERY_LEAF)
     if weighted_by_row(ensemble, table, response, weight):
         return TrainingProof("proven", "every leaf has the weight of its training rows")
-    if found.status == "unknown" and _rows_are_absent(ensemble, counted):
+    if found.status == "unknown" and _rows_are_absent(ensemble, of_whole):
         found = TrainingProof(DOUBTFUL, "some leaves hold fewer of these rows than in training")
     grown_share = None if recognition.share is None else recognition.grown_share
     if found.status == DOUBTFUL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from debias.errors import RowsError
 from debias.spread import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -22,13 +23,22 @@ if TYPE_CHECKING:
     from debias.trees.ensemble import TreeEnsemble
 
 TREES_AT_MOST = 30
+PARTS = ((0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4))
+"""Parts of a boosted model that are looked at on their own, in quarters: the training may have been continued on other
+rows."""
+TREES_OF_A_QUARTER = 8
+"""Number of trees of a quarter, if a round has fewer trees."""
+ROUNDS_TO_DIVIDE = 8
+"""A model of fewer rounds is not divided into parts."""
+TREES_AT_ONCE = 50
+"""Number of trees through which rows are routed at once, for the margins before a later tree."""
 SMALLEST_LEAF = 5
 """In trees with empty leaves, smaller leaves are counted together with the smallest leaf of at least this size."""
 LIKE_THE_LARGEST = 0.8
 """A tree of a boosted model is used if it was grown on at least this share of the largest number of rows."""
 ROUNDS_AT_MOST = 10
-"""Number of rounds used of a boosted model that stores sums of hessians: later rounds depend on the few rows that are
-not fitted yet."""
+"""Number of rounds used of a boosted model that stores sums of hessians, for the model as a whole: later rounds depend
+on the few rows that are not fitted yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +97,7 @@ class LeafCounts:
 
 
 class LeafCounter:
-    """Counts rows in the leaves of up to 30 trees that have more leaves than classes, batch by batch.
+    """Counts rows in the leaves of the trees of all looks (:func:`looks`), batch by batch.
 
     The counts of two sets of rows add up to the counts of their union.
 
@@ -103,7 +113,7 @@ class LeafCounter:
         self.ensemble, self.keep = ensemble, keep
         by_batches = keep is not None  # the scale of a smoothed loss is that of all rows
         tells = _tells(ensemble) and not (by_batches and ensemble.objective.smoothed)
-        self.trees = _sample(ensemble) if tells else np.zeros(0, dtype=np.int64)
+        self.trees = np.unique(np.concatenate(looks(ensemble))) if tells else np.zeros(0, dtype=np.int64)
         self.n_rows = 0
         self._nodes = [slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1]) for tree in self.trees]
         self._leaf = [np.flatnonzero(ensemble.left[nodes] < 0) for nodes in self._nodes]
@@ -111,22 +121,26 @@ class LeafCounter:
         self._sums = [np.zeros((2, leaf.size)) for leaf in self._leaf]  # rows or hessians; squares of these
         self._kept: list[NDArray[np.int32]] = []
 
-    def add(self, leaves: NDArray[np.int32], response: Response) -> None:
-        """Count rows. `leaves` (n_rows, len(trees)) are their leaves in `trees`, `response` is their response."""
+    def add(self, route: Callable[[NDArray[np.int64]], NDArray[np.int32]], response: Response) -> None:
+        """Count rows. `route` returns their leaves (n_rows, n_trees) in some trees, `response` is their response."""
         from debias.rows.kernels import leaf_counts as leaf_kernels
 
-        ones = np.zeros(0)
-        counting = self.ensemble.count is not None or _covers_are_counts(self.ensemble)
-        added = (ones for _ in self.trees) if counting else curvatures(self.ensemble, self.trees, leaves, response)
-        at = np.empty(leaves.shape[::-1], dtype=np.int32).T
-        for j, h in enumerate(added):
+        if not self.trees.size:
+            return
+        if self.ensemble.count is not None or _covers_are_counts(self.ensemble):
+            leaves, ones = route(self.trees), np.zeros(0)
+            added: Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]] = ((reached, ones) for reached in leaves.T)
+        else:
+            added = curvatures(self.ensemble, self.trees, route, response)
+        at = np.empty((self.trees.size, response.n_rows), dtype=np.int32).T
+        for j, (reached, h) in enumerate(added):
             sums = np.zeros_like(self._sums[j])
-            leaf_kernels.add_at_leaves(leaves[:, j], self._number[j], h, at[:, j], sums)
+            leaf_kernels.add_at_leaves(reached, self._number[j], h, at[:, j], sums)
             self._sums[j] += sums
         n_to_keep = len(at) if self.keep is None else self.keep - sum(map(len, self._kept))
         if n_to_keep > 0:
             self._kept.append(at[:n_to_keep].copy(order="K"))  # a view would keep the whole array in memory
-        self.n_rows += len(leaves)
+        self.n_rows += len(at)
 
     def counts(self) -> list[LeafCounts]:
         """Return the counts of each tree; an empty list if the model stores no numbers of training rows."""
@@ -175,34 +189,66 @@ class LeafCounter:
         self._kept, self.n_rows = [state["leaves_kept"]], int(state["rows_counted"])
 
 
-def curvatures(
-    ensemble: TreeEnsemble, trees: NDArray[np.int64], leaves: NDArray[np.int32], response: Response
-) -> Iterator[NDArray[np.float64]]:
-    """Yield for each tree what each row adds to its covers: the hessian before this tree, times the class weight.
+def looks(ensemble: TreeEnsemble) -> list[NDArray[np.int64]]:
+    """Return the trees of each look at a model: first of the model as a whole, then of each half and each quarter.
 
-    To the cover of a vector leaf, a row adds the hessians of all its outputs.
+    Only boosted models are divided: their training may have been continued on other rows. Where the covers depend on
+    the margin, and the margin before later trees is not known (dart, a smoothed loss), there is one look.
+    """
+    whole = _sample(ensemble)
+    n_rounds = ensemble.n_trees // ensemble.trees_a_round
+    counts_rows = ensemble.count is not None or _covers_are_counts(ensemble)
+    unknown_margin = not counts_rows and (ensemble.rescaled or ensemble.objective.smoothed)
+    if ensemble.averaged or n_rounds < ROUNDS_TO_DIVIDE or unknown_margin:
+        return [whole]
+    edges = np.linspace(0, n_rounds, 5).astype(np.int64)
+    at_most = max(1, TREES_OF_A_QUARTER // ensemble.trees_a_round)
+    of_a_round = np.arange(ensemble.trees_a_round)
+    quarters = []
+    for begin, end in pairwise(edges):
+        rounds = begin + spread(int(end - begin), at_most)
+        trees = (rounds[:, None] * ensemble.trees_a_round + of_a_round).ravel()
+        quarters.append(_like_most(ensemble, trees))
+    return [whole, *(np.concatenate(quarters[begin:end]) for begin, end in PARTS)]
+
+
+def curvatures(
+    ensemble: TreeEnsemble,
+    trees: NDArray[np.int64],
+    route: Callable[[NDArray[np.int64]], NDArray[np.int32]],
+    response: Response,
+) -> Iterator[tuple[NDArray[np.int32], NDArray[np.float64]]]:
+    """Yield for each tree the leaf of each row and what the row adds to its covers.
+
+    This is the hessian before this tree, times the class weight. To the cover of a vector leaf, a row adds the hessians
+    of all its outputs. Rows are routed through all trees before the last one, because the margin is their sum.
 
     Parameters
     ----------
     ensemble : TreeEnsemble
         A boosted model that stores sums of hessians.
     trees : array of int64
-        The first trees of the model: the margin before a tree is known if all trees before it are among them.
-    leaves : array of int32 of shape (n_rows, len(trees))
-        Leaf of each row in each of `trees`.
+        Ascending.
+    route : callable
+        Returns the leaves (n_rows, n_trees) of the rows in some trees.
     response : Response
     """
     assert response.target is not None
     factor: Any = ensemble.cover_factor
     if ensemble.positive_weight != 1:
         factor = factor * np.where(response.target == 1, ensemble.positive_weight, 1.0)
-    margin = np.tile(ensemble.base, (len(leaves), 1)) if response.margin is None else response.margin.copy()
-    for j, tree in enumerate(trees):
-        outputs = _outputs(ensemble, tree)
-        if tree % ensemble.trees_a_round == 0:
-            before = ensemble.objective.curvature(margin, response.target) * factor
-        yield before[:, outputs].sum(axis=1)
-        margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + leaves[:, j]]
+    margin = np.tile(ensemble.base, (response.n_rows, 1)) if response.margin is None else response.margin.copy()
+    wanted, wanted_rounds = set(trees.tolist()), set((trees // ensemble.trees_a_round).tolist())
+    before, round_before = np.zeros_like(margin), -1
+    for some in np.array_split(np.arange(trees.max() + 1), -(-(trees.max() + 1) // TREES_AT_ONCE)):
+        for tree, reached in zip(some.tolist(), route(some).T, strict=True):
+            outputs, round_of_tree = _outputs(ensemble, tree), tree // ensemble.trees_a_round
+            if round_of_tree != round_before and round_of_tree in wanted_rounds:
+                before = ensemble.objective.curvature(margin, response.target) * factor
+                round_before = round_of_tree
+            if tree in wanted:
+                yield reached, before[:, outputs].sum(axis=1)
+            margin[:, outputs] += ensemble.value[ensemble.tree_start[tree] + reached]
 
 
 def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
@@ -211,7 +257,7 @@ def first_trees(ensemble: TreeEnsemble) -> NDArray[np.int64]:
 
 
 def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> list[LeafCounts]:
-    """Count the rows of a table in the leaves of up to 30 trees.
+    """Count the rows of a table in the leaves of the trees of all looks.
 
     Parameters
     ----------
@@ -224,13 +270,17 @@ def count_leaves(ensemble: TreeEnsemble, table: Table, response: Response) -> li
     Returns
     -------
     list of LeafCounts
-        Empty if the model stores no numbers of training rows.
+        Of trees with more than one leaf. Empty if the model stores no numbers of training rows.
     """
     counter = LeafCounter(ensemble)
-    if not counter.trees.size:
-        return []
-    counter.add(route_table(ensemble, table, counter.trees), response)
+    counter.add(lambda trees: route_table(ensemble, table, trees), response)
     return counter.counts()
+
+
+def of_trees(counted: list[LeafCounts], trees: NDArray[np.int64]) -> list[LeafCounts]:
+    """Return the counts of some trees."""
+    wanted = set(trees.tolist())
+    return [tree for tree in counted if tree.tree in wanted]
 
 
 def _tells(ensemble: TreeEnsemble) -> bool:
@@ -243,13 +293,28 @@ def _sample(ensemble: TreeEnsemble) -> NDArray[np.int64]:
     """Return trees spread over the ensemble; the first trees if covers depend on the margin before the tree."""
     if ensemble.count is None and not _covers_are_counts(ensemble):
         return first_trees(ensemble)
-    trees = np.arange(ensemble.n_trees)
-    if ensemble.count is not None and not ensemble.averaged:
-        at_root = ensemble.count[ensemble.tree_start[:-1]]
-        # With goss, LightGBM uses all rows at first, and fewer rows, chosen by gradient, later. Bags differ by a few
-        # rows.
-        trees = trees[at_root >= LIKE_THE_LARGEST * at_root.max()]
+    trees = _like_the_largest(ensemble, np.arange(ensemble.n_trees))
     return trees[spread(trees.size, TREES_AT_MOST)]
+
+
+def _like_the_largest(ensemble: TreeEnsemble, trees: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return those of some trees of a boosted model that were grown on about as many rows as the largest of them.
+
+    With goss, LightGBM uses all rows at first, and fewer rows, chosen by gradient, later. Bags differ by a few rows.
+    """
+    if ensemble.count is None or ensemble.averaged:
+        return trees
+    at_root = ensemble.count[ensemble.tree_start[trees]]
+    return trees[at_root >= LIKE_THE_LARGEST * at_root.max()]
+
+
+def _like_most(ensemble: TreeEnsemble, trees: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return those of some trees of a boosted model that were grown on about as many rows as most of them."""
+    if ensemble.count is None:
+        return trees
+    at_root = ensemble.count[ensemble.tree_start[trees]]
+    usual = np.median(at_root)
+    return trees[(at_root >= LIKE_THE_LARGEST * usual) & (LIKE_THE_LARGEST * at_root <= usual)]
 
 
 def _covers_count_rows(ensemble: TreeEnsemble) -> bool:

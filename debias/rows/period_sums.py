@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,7 @@ class PeriodSums(NodeSums):
             total += weight @ both
             squares += weight @ both**2
             if counter is not None:
-                counter.add(leaves[:, counter.trees], response)
+                counter.add(partial(np.take, leaves, axis=1), response)
         self._add_batch(total, squares, float(rows.weight.sum()))
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
         self._add_totals(rows)

@@ -20,6 +20,7 @@ from debias.rows.fold_proof import held_out
 from debias.rows.provenance import Provenance, known_bags, of_resampled, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
+from debias.rows.shared_rows import SharedRows, row_digests
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def prepare(
             "train= cannot be used together with base_margin=: the margins of the training rows are not known"
         )
     weight_or_none = None if sample_weight is None else weight
+    train = None
+    if member.train is not None and member.resampled is None:
+        train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
     if known:
         kind = request.rows
         in_bag = known_bags(ensemble, model, response, train_weight) if kind == "oob" else None
@@ -113,7 +117,9 @@ def prepare(
     else:
         verify_prediction(ensemble, model, table)
         order = None if member.training_order is None else member.training_order(member.y)
-        kind, in_bag, provenance = resolve(ensemble, model, table, response, request.rows, weight_or_none, log, order)
+        beside = () if train is None else (_shared(ensemble, table, response, train), train.provenance)
+        given = (ensemble, model, table, response, request.rows, weight_or_none, log, order, *beside)
+        kind, in_bag, provenance = resolve(*given)
         if kind == "held-out":
             _check_response(ensemble, table, response, log)
     if kind == "train":
@@ -126,9 +132,6 @@ def prepare(
     if in_bag is not None and block is not None:
         in_bag = in_bag.by_block(block)
         refuse_no_block_out(in_bag.n_distinct(), block)
-    train = None
-    if member.train is not None and member.resampled is None:
-        train = training_rows(ensemble, model, member.train, request.n_jobs, log, known, member.training_order)
     data = None
     if any(isinstance(scorer, DataScorer) for scorer in scorers):
         data = _data(request, member, ensemble, weight_or_none)
@@ -278,6 +281,12 @@ def training_rows(
         provenance=provenance,
         n_jobs=n_jobs,
     )
+
+
+def _shared(ensemble: TreeEnsemble, table: Table, response: Response, train: Rows) -> SharedRows:
+    """Compare rows with training rows, one by one."""
+    theirs = row_digests(ensemble, train.table, train.response)
+    return SharedRows.of(row_digests(ensemble, table, response), theirs)
 
 
 def _check_response(ensemble: TreeEnsemble, table: Table, response: Response, log: WarningLog) -> None:

@@ -8,8 +8,9 @@
    look like training rows, in whatever order, are refused. All others are held-out rows, and
    :mod:`debias.rows.shift` compares them with the training rows at the splits.
 
-:func:`prove_training` checks rows that are passed as ``train=``. The response of held-out rows is checked afterwards,
-in :mod:`debias.rows.response_check`.
+:func:`prove_training` checks rows that are passed as ``train=``. If they are proven, the evaluation rows are compared
+with them one by one (:mod:`debias.rows.shared_rows`), and not by the number of rows in each leaf. The response of
+held-out rows is checked afterwards, in :mod:`debias.rows.response_check`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from debias.data.response import Response
     from debias.data.table import Table
+    from debias.rows.shared_rows import SharedRows
     from debias.rows.shift import Shift
     from debias.trees.ensemble import TreeEnsemble
     from debias.trees.in_bag import InBag
@@ -39,14 +41,13 @@ if TYPE_CHECKING:
 
 ENOUGH_PRESENT = 0.75
 """Rows passed as train= must contain at least this estimated share of the training set."""
-DOUBT = 0.3
-"""Rows that look like training rows give a warning if fresh rows would look like this with a smaller probability."""
 MOST_SHIFTS_DESCRIBED = 3
 """Largest number of shifted features that a warning describes."""
 SURE = 0.95
 """From this power on, rows that are not recognised as training rows are not training rows."""
 KINDS = ("auto", "oob", "held-out", "train")
 EVERY_LEAF = "the training rows: every leaf holds its training rows"
+PROVEN = ("proven", "rows proven, y unproven", "rows proven, y plausible")
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def resolve(
     sample_weight: NDArray[np.float64] | None,
     log: WarningLog,
     order: NDArray[np.int64] | None = None,
+    shared: SharedRows | None = None,
+    train: Provenance | None = None,
 ) -> tuple[str, InBag | None, Provenance]:
     """Decide what the rows are, and prove it as far as the model allows.
 
@@ -108,6 +111,10 @@ def resolve(
         Receives the warnings.
     order : array of int64 of shape (n_train,), optional
         Positions of the rows in the order in which the model may have been trained on them; by default their own.
+    shared : SharedRows, optional
+        How many of the rows are also in ``train=``, if the user passed it.
+    train : Provenance, optional
+        What is known about ``train=``.
 
     Returns
     -------
@@ -140,6 +147,10 @@ def resolve(
     recognition = recognise(ensemble, table, response)
     if not recognition.exact and weighted_by_class(ensemble, table, response):
         recognition = replace(recognition, exact=True)
+    if shared is not None and train is not None and rows != "train":
+        _refuse_shared(shared, rows, log)
+        if train.status in PROVEN:
+            return "held-out", None, _beside_training_rows(recognition, shared, log)
     kind, provenance = without_bags(ensemble, recognition, rows, table.n_rows, log)
     return kind, None, provenance
 
@@ -227,21 +238,28 @@ def without_bags(
         return "held-out", _fresh(ensemble, recognition)
     if recognition.untold is not None:
         _report_unknown(ensemble, recognition.untold, rows, log)
-    if rows == "auto" and n_rows == ensemble.n_train:
-        log.warn(
-            f"X has as many rows as the model was trained on ({n_rows}), but they are not the training rows. "
-            "They are used as held-out rows. Pass rows='held-out' if the model has not seen them."
-        )
-    if rows == "auto" and recognition.suspicious and recognition.p_fresh < DOUBT:
-        log.warn(
-            f"some of these {n_rows} rows may be training rows: the leaf counts suggest {recognition.share:.0%} of "
-            "them, but rows the model has not seen would look like this with probability "
-            f"{recognition.p_fresh:.1g}. They are used as held-out rows. Pass rows='held-out' if the model has not "
-            "seen them; otherwise pass rows it has not seen."
-        )
+    if rows == "auto":
+        _warn_of_training_rows(ensemble, recognition, n_rows, log)
     if recognition.shift is not None and recognition.shift.features:
         log.warn(describe_shift(recognition.shift))
     return "held-out", _fresh(ensemble, recognition)
+
+
+def _warn_of_training_rows(ensemble: TreeEnsemble, recognition: Recognition, n_rows: int, log: WarningLog) -> None:
+    """Warn of training rows among the rows, or if the leaves cannot show them and a number of rows hints at them."""
+    advice = "They are used as held-out rows. Pass rows='held-out' if the model has not seen them"
+    if recognition.agrees:
+        log.warn(
+            f"every leaf holds exactly as many of these {n_rows} rows as of the training rows, but there are so few "
+            f"leaves that this may be chance. {advice}; otherwise pass rows it has not seen"
+        )
+    elif recognition.suspicious:
+        log.warn(f"{_looks_like(recognition, f'these {n_rows} rows')}. {advice}; otherwise pass rows it has not seen")
+    elif n_rows == ensemble.n_train and recognition.power < SURE:
+        log.warn(
+            f"X has as many rows as the model was trained on ({n_rows}). They are not the training rows in training "
+            f"order, but the leaves cannot show whether they are training rows in another order. {advice}"
+        )
 
 
 def prove_bags(
@@ -347,11 +365,49 @@ def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
     return replace(found, status="stated by the user", detail=detail)
 
 
+def _refuse_shared(shared: SharedRows, rows: str, log: WarningLog) -> None:
+    """Refuse evaluation rows that are also in ``train=``, beyond chance; warn of few, and of rows that are stated."""
+    if not shared.more_than_chance:
+        return
+    finding = f"{shared.share:.1%} of these rows are also in train=, with the same features and response"
+    if shared.repeated:
+        finding += f" (the rows of train= repeat one another in {shared.repeated:.1%})"
+    biased = "scores on training rows are as biased as the reported importance"
+    if rows == "held-out" or not shared.too_many:
+        log.warn(f"{finding}; {biased}. Pass rows that are not in train=")
+        return
+    raise ProvenanceError(
+        f"{finding}. Pass rows that are not in train=. If these are other cases with the same features and response, "
+        f"pass rows='held-out'; {biased}."
+    )
+
+
+def _beside_training_rows(recognition: Recognition, shared: SharedRows, log: WarningLog) -> Provenance:
+    """Return the provenance of held-out rows whose training rows are proven and were compared with them."""
+    shift = recognition.shift
+    if shift is not None and shift.features:
+        log.warn(describe_shift(shift))
+    size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
+    status = "not recognised as training rows"
+    if shared.too_many:
+        status = "stated by the user"
+        detail = f"used as held-out rows because the user passed rows='held-out', but {shared.share:.1%} are in train="
+    elif not shared.share:
+        status, detail = "proven held-out", "none of them is a training row: those are proven, and none is among these"
+    else:
+        detail = f"{shared.share:.1%} of them are also in train=, with the same features and response; " + (
+            "repeated rows do not explain all of these" if shared.more_than_chance else "repeated rows explain this"
+        )
+    return Provenance("held-out", status, detail, max(0.0, shared.beyond_chance), size, names)
+
+
 def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
     """Return the provenance of held-out rows as far as the leaf counts tell."""
     share, shift = recognition.share, recognition.shift
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
-    if recognition.untold is not None or recognition.suspicious or recognition.power < 0.5:
+    if recognition.suspicious:
+        return Provenance("held-out", "cannot be told", _looks_like(recognition, "these rows"), share, size, names)
+    if recognition.untold is not None or recognition.power < 0.5:
         detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
     detail = "the leaf counts do not look like those of the training rows or of a random part of them"
@@ -365,11 +421,6 @@ def _why_unknown(recognition: Recognition) -> str:
         return recognition.untold
     if recognition.share is None:
         return f"there are fewer than {ROWS_AT_LEAST} of them"
-    if recognition.suspicious:
-        return (
-            f"the leaf counts suggest {recognition.share:.0%} of them, which rows the model has not seen reach with "
-            f"probability {recognition.p_fresh:.1g}"
-        )
     return f"so many training rows would be recognised with probability {recognition.power:.1g} only"
 
 
@@ -403,7 +454,7 @@ def describe_shift(shift: Shift) -> str:
 def _refuse_training_rows(
     ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, log: WarningLog
 ) -> None:
-    finding = _CERTAIN if recognition.exact else _looks_like(recognition, n_rows)
+    finding = _CERTAIN if recognition.exact else _looks_like(recognition, f"these {n_rows} rows")
     remedy = (
         "Pass all training rows in training order to score on out-of-bag rows, or pass rows the model has not seen"
         if _has_bags(ensemble)
@@ -425,10 +476,11 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
     return ensemble.n_train is None or bool((ensemble.count[ensemble.tree_start[:-1]] < ensemble.n_train).any())
 
 
-def _looks_like(recognition: Recognition, n_rows: int) -> str:
+def _looks_like(recognition: Recognition, rows: str) -> str:
+    part = "" if recognition.trees is None else " of trees {} to {}".format(*recognition.trees)
     return (
-        f"about {recognition.share:.0%} of these {n_rows} rows are training rows, as estimated from the leaf counts "
-        f"(rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
+        f"about {recognition.share:.0%} of {rows} are training rows{part}, as estimated from the leaf "
+        f"counts (rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 
 

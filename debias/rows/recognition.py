@@ -18,10 +18,11 @@ predicts. It assumes that fresh rows are drawn independently of the training row
 because every class has a fixed share. Therefore the dispersion is taken among the leaves of each class, with one degree
 of freedom less for each class.
 
-If rows repeat, as with categorical features only, all trees have the same few counts. Rows that share all their leaves
-are such repetitions. If each row has three or more of them, a smaller probability is used to refuse the rows, except if
-every leaf has at least as many rows as in training. The smaller probability is also used if there are many more rows
-than training rows, because then even a small share of training rows leads to a refusal.
+A booster whose training was continued on other rows has trees of both. So its halves and quarters are looked at too,
+and the smallest probability is multiplied by the number of looks (`_at_level`).
+
+Rows count as training rows by evidence only: by the probability that fresh rows have so small a dispersion, beyond all
+looks, and by the lower confidence limit of the share.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.data.table import route_table
-from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees
+from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, looks, of_trees
 from debias.rows.shift import Shift, shift_of
 
 if TYPE_CHECKING:
@@ -43,20 +44,15 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
 
-THRESHOLD = 0.4
-"""From this value of g / r on, rows count as largely training rows. This holds for at most as many rows as a tree was
-grown on; with more rows the value falls in proportion, as g / r of the whole training set does."""
-FALSE_ALARM = 0.05
-"""Largest probability that fresh rows have so small a dispersion; an alarm needs THRESHOLD as well."""
+EVIDENCE = 0.02
+"""Rows look like training rows if fresh rows would have so small a dispersion with a smaller probability."""
 CERTAIN = 0.01
-"""Rows are certainly the training rows if fresh rows would fit the leaves as well with a smaller probability."""
-AGREEMENT = 0.3
-"""The same as FALSE_ALARM if every leaf agrees exactly: few fresh samples have as many rows as the training set."""
-LOW_FALSE_ALARM = 0.01
-"""The same for doubtful rows, see `Recognition`, and for many rows."""
-MANY_ROWS = 1.5
-"""Number of rows per training row above which LOW_FALSE_ALARM holds. The threshold of g / r is then so low that the
-probability alone decides (at 0.05 it refuses 5 % of fresh samples four times as large as the training set)."""
+"""The same for rows that are refused, and one minus the confidence of the smallest share of training rows."""
+MANY = 0.2
+"""Rows are refused if at least this share of them are training rows, with confidence. Fewer give a warning: the bias of
+scores is in proportion to the share."""
+OF_THE_WHOLE = 0.5
+"""Part of the level that is used for the model as a whole; the rest is for its halves and quarters."""
 FEW_ROWS = 0.4
 """Number of rows per row a tree was grown on; with fewer, the overlap of trees is not estimated."""
 MIXED = (
@@ -87,23 +83,22 @@ class Recognition:
     share : float or None
         Estimated share of the rows that are training rows (a lower bound, if the model does not store how many training
         rows there were); None if the model stores no usable counts.
+    at_least : float
+        Lower confidence limit of the share, at the level `CERTAIN` for all looks together.
+    p_fresh : float
+        Probability that fresh rows have so small a dispersion at any look, by a chi-square approximation.
+    trees : (int, int) or None
+        First and last tree of the part of the model that the share was estimated from; None for the model as a whole.
     grown_share : float
-        g / r: estimated share of the rows that an average tree was grown on.
+        g / r: estimated share of the rows that an average tree was grown on; of the model as a whole.
     present : float
-        g: estimated share of the training set that is among the rows.
+        g: estimated share of the training set that is among the rows; of the model as a whole.
     n_rows, n_grown : float
         Number of rows, and number of rows an average tree was grown on.
-    p_fresh : float
-        Probability that fresh rows have so small a dispersion, by a chi-square approximation.
     power : float
-        Probability that a subset of the training rows of this size would have been recognised.
+        Probability that a subset of the training rows of this size would look like training rows.
     agrees : bool
         Whether every leaf holds exactly as many rows as in training. For stumps this may be chance.
-    doubtful : bool
-        Whether some leaf has fewer rows than in training, and either each row shares all its leaves with three others
-        or more, on average, or one tree has more leaves than there are rows. `p_fresh` is then too small.
-    false_alarm : float
-        Rows are refused if `p_fresh` is smaller than this, however small the share of training rows among them.
     untold : str or None
         Why the share of training rows cannot be estimated (only whether all of them are training rows); None if it can.
     shift : Shift or None
@@ -112,32 +107,27 @@ class Recognition:
 
     exact: bool
     share: float | None
+    at_least: float
+    p_fresh: float
+    trees: tuple[int, int] | None
     grown_share: float
     present: float
     n_rows: float
     n_grown: float
-    p_fresh: float
     power: float
     agrees: bool = False
-    doubtful: bool = False
-    false_alarm: float = FALSE_ALARM
     untold: str | None = None
     shift: Shift | None = None
 
     @property
     def suspicious(self) -> bool:
-        """Whether the rows look like training rows, possibly by chance."""
-        return self.share is not None and self.grown_share > THRESHOLD * min(1.0, self.n_grown / self.n_rows)
+        """Whether some of the rows look like training rows."""
+        return self.share is not None and self.p_fresh < EVIDENCE
 
     @property
     def largely_training(self) -> bool:
-        """Whether the rows are the training set, or mostly rows of it."""
-        if self.exact or not self.suspicious:
-            return self.exact
-        if self.agrees:
-            return self.p_fresh < AGREEMENT
-        mostly = not self.doubtful and self.share is not None and self.share > THRESHOLD
-        return self.p_fresh < (FALSE_ALARM if mostly else self.false_alarm)
+        """Whether the rows are the training set, or many of them are certainly rows of it."""
+        return self.exact or (self.suspicious and self.p_fresh < CERTAIN and self.at_least > MANY)
 
 
 def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recognition:
@@ -159,44 +149,40 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
     """Estimate how many of `n_rows_in_all` rows are training rows, from the counts in the leaves of some trees."""
-    exact = bool(counted) and _all_there(ensemble, counted)
+    whole, *parts = (of_trees(counted, trees) for trees in looks(ensemble)) if counted else [[]]
+    exact = bool(whole) and _all_there(whole)
     if ensemble.objective.smoothed:
         return _untold(exact, SMOOTHED)
     if not counted:
         return _untold(False, "the model does not store how many training rows its leaves hold")
     if not ensemble.uniform_rows:
         return _untold(exact, MIXED)
-    shift = shift_of(ensemble, counted)
-    usable = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
-    if not usable:
+    shift = shift_of(ensemble, whole)
+    of_whole = _Look.of(whole)
+    if of_whole is None:
         return _untold(exact, "the trees have too few leaves", shift)
     if n_rows_in_all < ROWS_AT_LEAST:
         return _untold(exact, None, shift)
-    n_rows = float(np.mean([tree.reached.sum() for tree in usable]))
-    n_grown = float(np.mean([tree.stored.sum() for tree in usable]))
-    n_train = max(n_grown, float(ensemble.n_train or 0))
-    r = n_rows / n_grown
-    dispersion = float(np.mean([_dispersion(tree) for tree in usable]))
-    kappa = float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in usable]))
-    below = 1 + kappa * r - dispersion
-    grown_share = below / (kappa + np.sqrt(max(0.0, kappa**2 + (1 - kappa) * below / r))) / r
-    freedom = _effective_freedom(usable)
-    agrees = _all_agree(counted)
-    p_fresh = _chi2_cdf(dispersion / (1 + kappa * r), freedom)
-    doubtful = (_mostly_repeated(usable) or _sparse(usable)) and short_somewhere(counted)
-    false_alarm = LOW_FALSE_ALARM if doubtful or n_rows > MANY_ROWS * n_train else FALSE_ALARM
+    looked_at = [of_whole, *(look for part in parts if (look := _Look.of(part)) is not None)]
+    n_train = max(of_whole.n_grown, float(ensemble.n_train or 0))
+    agrees = _all_agree(whole)
+    p_fresh = [_at_level(k, len(looked_at), look.p_fresh()) for k, look in enumerate(looked_at)]
+    shown_by = int(np.argmin(p_fresh)) if min(p_fresh) < EVIDENCE else 0
+    look = looked_at[shown_by]
+    level = CERTAIN / _at_level(shown_by, len(looked_at), 1.0)
+    in_training = n_train / of_whole.n_grown
     return Recognition(
         exact=exact,
-        share=float(np.clip(grown_share * n_train / n_grown, 0.0, 1.0)),
-        grown_share=float(grown_share),
-        present=float(grown_share * r),
-        n_rows=n_rows,
-        n_grown=n_grown,
-        p_fresh=max(p_fresh, _chance_of_agreement(counted)) if agrees else p_fresh,
-        power=_power(r, kappa, min(1.0, n_rows / n_train), freedom, false_alarm),
+        share=min(1.0, look.share() * in_training),
+        at_least=min(1.0, look.share(level) * in_training),
+        p_fresh=max(p_fresh[shown_by], _chance_of_agreement(whole)) if agrees else min(1.0, p_fresh[shown_by]),
+        trees=None if shown_by == 0 else look.trees,
+        grown_share=of_whole.grown_share,
+        present=of_whole.grown_share * of_whole.r,
+        n_rows=of_whole.n_rows,
+        n_grown=of_whole.n_grown,
+        power=of_whole.power(min(1.0, of_whole.n_rows / n_train), EVIDENCE / _at_level(0, len(looked_at), 1.0)),
         agrees=agrees,
-        doubtful=doubtful,
-        false_alarm=false_alarm,
         shift=shift,
     )
 
@@ -248,11 +234,12 @@ def weighted_by_row(
     if not ensemble.objective.has_loss or ensemble.objective.smoothed:
         return False
     trees = first_trees(ensemble)
-    leaves = route_table(ensemble, table, trees)
-    by_hessian = curvatures(ensemble, trees, leaves, response)
-    added = by_hessian if ensemble.count is None else repeat(np.ones(table.n_rows), trees.size)
+    if ensemble.count is None:
+        added = curvatures(ensemble, trees, lambda some: route_table(ensemble, table, some), response)
+    else:
+        added = zip(route_table(ensemble, table, trees).T, repeat(np.ones(table.n_rows)), strict=False)
     n_compared = 0
-    for tree, reached, h in zip(trees, leaves.T, added, strict=True):
+    for tree, (reached, h) in zip(trees, added, strict=True):
         nodes = slice(int(ensemble.tree_start[tree]), int(ensemble.tree_start[tree + 1]))
         leaf = np.flatnonzero(ensemble.left[nodes] < 0)
         sums = np.bincount(reached, weight * h, minlength=nodes.stop - nodes.start)[leaf]
@@ -262,16 +249,106 @@ def weighted_by_row(
     return n_compared >= SPARE_LEAVES
 
 
+@dataclass(frozen=True)
+class _Look:
+    """The dispersion of the rows over the leaves of some trees.
+
+    Parameters
+    ----------
+    trees : (int, int)
+        First and last tree.
+    n_rows, n_grown : float
+        Number of rows, and number of rows an average tree was grown on.
+    dispersion : float
+        Mean of Pearson's dispersion over the trees.
+    kappa : float
+        The k of the expectation, see the module.
+    freedom : float
+        Degrees of freedom of the mean dispersion.
+    """
+
+    trees: tuple[int, int]
+    n_rows: float
+    n_grown: float
+    dispersion: float
+    kappa: float
+    freedom: float
+
+    @classmethod
+    def of(cls, counted: list[LeafCounts]) -> _Look | None:
+        """Compare the counts in the leaves of some trees; None if these have too few leaves."""
+        usable = [pooled for tree in counted if (pooled := tree.pooled).freedom > 0]
+        if not usable:
+            return None
+        return cls(
+            trees=(usable[0].tree, usable[-1].tree),
+            n_rows=float(np.mean([tree.reached.sum() for tree in usable])),
+            n_grown=float(np.mean([tree.stored.sum() for tree in usable])),
+            dispersion=float(np.mean([_dispersion(tree) for tree in usable])),
+            kappa=float(np.mean([np.mean(1 - 0.5 / np.maximum(tree.stored, 1)) for tree in usable])),
+            freedom=_effective_freedom(usable),
+        )
+
+    @property
+    def r(self) -> float:
+        """Number of rows per row that a tree was grown on."""
+        return self.n_rows / self.n_grown
+
+    @property
+    def of_fresh(self) -> float:
+        """Expected dispersion of fresh rows."""
+        return 1 + self.kappa * self.r
+
+    @property
+    def grown_share(self) -> float:
+        """Estimated g / r."""
+        return self._share_of(self.dispersion)
+
+    def share(self, level: float | None = None) -> float:
+        """Return g / r between 0 and 1, or its lower confidence limit at a level."""
+        from scipy.stats import chi2
+
+        expected = self.dispersion if level is None else self.dispersion * self.freedom / chi2.ppf(level, self.freedom)
+        return float(np.clip(self._share_of(expected), 0.0, 1.0))
+
+    def p_fresh(self) -> float:
+        """Return the probability that fresh rows have so small a dispersion."""
+        from scipy.stats import chi2
+
+        return float(chi2.cdf(self.dispersion / self.of_fresh * self.freedom, self.freedom))
+
+    def power(self, present: float, level: float) -> float:
+        """Return the probability that p_fresh is below a level if a share of the training set is among the rows."""
+        from scipy.stats import chi2
+
+        expected = self.of_fresh - 2 * self.kappa * present - (1 - self.kappa) * present**2 / self.r
+        return float(chi2.cdf(chi2.ppf(level, self.freedom) * self.of_fresh / max(expected, 1e-3), self.freedom))
+
+    def _share_of(self, expected: float) -> float:
+        """Return the share g / r of which a dispersion is the expectation."""
+        below = self.of_fresh - expected
+        return below / (self.kappa + np.sqrt(max(0.0, self.kappa**2 + (1 - self.kappa) * below / self.r))) / self.r
+
+
+def _at_level(look: int, n_looks: int, p_value: float) -> float:
+    """Return a p-value times the number of looks, of which the first, at the model as a whole, counts for more."""
+    if n_looks == 1:
+        return p_value
+    return p_value / (OF_THE_WHOLE if look == 0 else (1 - OF_THE_WHOLE) / (n_looks - 1))
+
+
 def _untold(exact: bool, reason: str | None, shift: Shift | None = None) -> Recognition:
     """Return a recognition without an estimate."""
     return Recognition(
         exact=exact,
         share=None,
+        at_least=0.0,
+        p_fresh=1.0,
+        trees=None,
         grown_share=0.0,
         present=0.0,
         n_rows=1.0,
         n_grown=1.0,
-        p_fresh=1.0,
         power=0.0,
         untold=reason,
         shift=shift,
@@ -286,7 +363,7 @@ def _dispersion(tree: LeafCounts) -> float:
     return float(((tree.reached - expected) ** 2)[expects_rows] @ (1 / expected[expects_rows])) / tree.freedom
 
 
-def _all_there(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> bool:
+def _all_there(counted: list[LeafCounts]) -> bool:
     """Whether every leaf holds at least as many rows as in training, which is very unlikely for fresh rows."""
     n_rows = float(np.mean([tree.reached.sum() for tree in counted]))
     n_grown = float(np.mean([tree.stored.sum() for tree in counted]))
@@ -331,21 +408,6 @@ def _all_agree(counted: list[LeafCounts]) -> bool:
     return all(np.allclose(tree.reached, tree.stored, rtol=1e-4, atol=1e-3) for tree in counted)
 
 
-def _mostly_repeated(counted: list[LeafCounts]) -> bool:
-    """Whether each row shares all its leaves with three others or more, on average."""
-    compared = slice(None, None, -(-counted[0].at.size // ROWS_TO_COMPARE) or 1)
-    hashes = np.zeros(counted[0].at[compared].size, dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for tree in counted:
-            hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + tree.at[compared].astype(np.uint64) + np.uint64(1)
-    return 4 * np.unique(hashes).size < hashes.size
-
-
-def _sparse(counted: list[LeafCounts]) -> bool:
-    """Whether there is one tree with more leaves than rows: most leaves are empty, and chi-square fits badly."""
-    return len(counted) == 1 and counted[0].stored.size > counted[0].reached.sum()
-
-
 def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     """Return the degrees of freedom of the mean dispersion over trees that see the same rows.
 
@@ -381,20 +443,3 @@ def _excess_variance(tree: LeafCounts) -> float:
     n_leaves, n_rows = share.size, max(tree.reached.sum(), 1.0)
     extra = (np.sum(1 / share) - n_leaves**2 - 2 * n_leaves + 2) / n_rows
     return float(max(1.0, (1 - 1 / n_rows) + extra / (2 * max(n_leaves - 1, 1))))
-
-
-def _chi2_cdf(ratio: float, freedom: float) -> float:
-    from scipy.stats import chi2
-
-    return float(chi2.cdf(ratio * freedom, freedom))
-
-
-def _power(r: float, kappa: float, present: float, freedom: float, false_alarm: float) -> float:
-    from scipy.stats import chi2
-
-    # An alarm needs both a small p and a share beyond the threshold.
-    least = THRESHOLD * min(1.0, 1 / r) * r
-    at_threshold = 1 + kappa * r - 2 * kappa * least - (1 - kappa) * least**2 / r
-    limit = min(chi2.ppf(false_alarm, freedom) * (1 + kappa * r), at_threshold * freedom)
-    expected = 1 + kappa * r - 2 * kappa * present - (1 - kappa) * present**2 / r
-    return float(chi2.cdf(limit / max(expected, 1e-3), freedom))

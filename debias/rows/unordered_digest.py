@@ -39,11 +39,11 @@ def unordered_digest(rows: Rows) -> NDArray[np.uint64]:
         matrix = rows.table.matrix(ensemble, part)
         bits = matrix.view(f"u{matrix.itemsize}").astype(np.uint64)
         hashes = bits @ factors[: ensemble.n_features] + about_rows[part] @ factors[ensemble.n_features :]
-        total += np.sum(_mixed(hashes), dtype=np.uint64)
+        total += np.sum(mixed(hashes), dtype=np.uint64)
     return np.array([rows.n_rows, total], dtype=np.uint64)
 
 
-def _mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return hashes of which every bit depends on all bits, so that values swapped between rows change their sum.
 
     The steps are those of splitmix64.
