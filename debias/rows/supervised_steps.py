@@ -92,8 +92,8 @@ def why_not_redrawn(member: Member) -> ProvenanceError | None:
     if steps is None:
         return None
     return ProvenanceError(
-        f"these are the training rows, but the values that {steps} gave them in training cannot be made again: they are "
-        f"in another order, or random_state is not a number. P{_PASS_OTHERS[1:]}"
+        f"these are the training rows, but the values that {steps} gave them in training cannot be made again: the "
+        f"rows are in another order, or its random_state is not a number. P{_PASS_OTHERS[1:]}"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from functools import partial
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def _sees_y(step: Any, rows: Rows | None, y: Any) -> bool:
     X, response = _tried_rows(step, rows, y)
     without = _fitted(step, X)
     if without is None:
-        return _requires_y(inner) or _fitted(step, X, response) is not None
+        return _requires_y(inner) or _asks_for_y(step) or _fitted(step, X, response) is not None
     once = _numbers_of(_fitted(step, X, response), X)
     if _all_equal(_numbers_of(without, X), once):
         return False
@@ -128,7 +129,7 @@ def _is_cross_fitted(step: Any, rows: Rows | None, y: Any) -> bool:
         return True
     try:
         with _quiet():
-            while_fitted = _as_numbers(again_unfitted(step).fit_transform(copied(X), response))
+            while_fitted = _as_numbers(_unfitted(step).fit_transform(copied(X), response))
             later = _as_numbers(fitted.transform(copied(X)))
     except Exception:  # a step that cannot be tried may do anything
         return True
@@ -155,7 +156,7 @@ def _in_training(transformers: Any, crossed: list[Any], X: Any, y: Any) -> Any:
         try:
             with _quiet():
                 if any(part is each for part in inside for each in crossed):
-                    X = again_unfitted(step).fit_transform(copied(X), np.asarray(y))
+                    X = _unfitted(step).fit_transform(copied(X), np.asarray(y))
                 else:
                     X = step.transform(copied(X))
         except Exception:  # rows that cannot be fitted to are not the training rows
@@ -197,19 +198,29 @@ def _fitted(step: Any, X: Any, y: NDArray[Any] | None = None) -> Any:
     """Return a clone that is fitted to rows; None if it cannot be."""
     try:
         with _quiet():
-            return again_unfitted(step).fit(copied(X), *(() if y is None else (y,)))
+            return _unfitted(step).fit(copied(X), *(() if y is None else (y,)))
     except Exception:  # any error: a step without y, or with a few rows of it, may raise anything
         return None
 
 
-def again_unfitted(step: Any) -> Any:
-    """Return an unfitted clone with the same seeds; random states without one get one, so that none is drawn from."""
+def _unfitted(step: Any) -> Any:
+    """Return an unfitted clone with the same seeds; what has none gets one, to leave numpy's own state as it is."""
     from sklearn.base import clone
 
     clean = clone(step)
     settings = clean.get_params(deep=True)
-    unseeded = [name for name, value in settings.items() if name.split("__")[-1] == "random_state" and value is None]
+    for splitter in settings.values():  # a copy: `clone` copies settings that are no estimators
+        if getattr(splitter, "random_state", 0) is None and not hasattr(splitter, "get_params"):
+            splitter.random_state = 0
+    unseeded = [
+        name for name, value in settings.items() if name.split("__")[-1] == "random_state" and _is_default(value)
+    ]
     return clean.set_params(**dict.fromkeys(unseeded, 0))
+
+
+def _is_default(random_state: Any) -> bool:
+    """Whether a random state is the default; it has a word of its own where it is deprecated."""
+    return random_state is None or isinstance(random_state, str)
 
 
 def _numbers_of(fitted: Any, X: Any) -> dict[str, NDArray[Any]]:
@@ -275,6 +286,12 @@ def _requires_y(step: Any) -> bool:
     if isinstance(tags, Mapping):  # before scikit-learn 1.6
         return bool(tags.get("requires_y", False))
     return tags is not None and bool(tags.target_tags.required)
+
+
+def _asks_for_y(step: Any) -> bool:
+    """Whether `fit` has an argument y without a default."""
+    y = signature(step.fit).parameters.get("y")
+    return y is not None and y.default is Parameter.empty
 
 
 def _may_need_fit(step: Any) -> bool:
