@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from debias.errors import ProvenanceError
 from debias.results.scores import LIKE_TRAINING
-from debias.rows.provenance import Provenance
+from debias.rows.provenance import Provenance, report_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +57,12 @@ def of_cross_fitted(member: Member, rows: str, log: WarningLog) -> Provenance:
         Behind steps with cross-fitting.
     rows : {"auto", "held-out"}
     log : WarningLog
-        Receives a warning if held-out rows are the training rows.
+        Receives a warning if they are the training rows, or may be.
 
     Raises
     ------
     ProvenanceError
-        `rows` is "auto": they are the training rows, or it cannot be told whether some of them are.
+        `rows` is "auto": they are the training rows, or the model is boosted and may have seen some of them.
     """
     steps = steps_were_fitted_on_these(member)
     if steps is not None:
@@ -77,11 +77,7 @@ def of_cross_fitted(member: Member, rows: str, log: WarningLog) -> Provenance:
         f"{crossed} gave the training rows other values in training than now, so the counts in the leaves do not show "
         "training rows"
     )
-    if rows == "auto":
-        raise ProvenanceError(
-            f"debias cannot tell whether some of these rows are training rows: {unknown}. If the model has not seen "
-            "them, pass rows='held-out'. Training rows have no unbiased scores here"
-        )
+    report_unknown(member.ensemble, unknown, rows, log)
     detail = f"it is not known whether some of these rows are training rows, because {unknown}"
     return Provenance("held-out", "cannot be told", detail)
 

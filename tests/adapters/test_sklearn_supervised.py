@@ -247,8 +247,13 @@ def test_rows_behind_an_encoder_with_cross_fitting(model, seed):
         assert scores.provenance["training_share"] == 1
     new = draw(1)
     for part in ((X.iloc[order[:80]], Y[order[:80]]), new):
-        with pytest.raises(debias.ProvenanceError, match="cannot tell whether some.*pass rows='held-out'"):
-            debias.score(fitted, *part)
+        unknown = "cannot check whether these rows contain training rows .*pass rows='held-out'"
+        if isinstance(model, HistGradientBoostingRegressor):
+            with pytest.raises(debias.ProvenanceError, match=unknown):
+                debias.score(fitted, *part)
+        else:
+            with pytest.warns(debias.DebiasWarning, match=f"(?i){unknown}"):
+                assert debias.score(fitted, *part).provenance["status"] == "cannot be told"
         scores = debias.score(fitted, *part, rows="held-out")
         assert scores.provenance["status"] == "cannot be told"
         assert "(TargetEncoder) gave the training rows other values" in scores.unproven_because

@@ -106,7 +106,9 @@ def rows_of_part(transformer: Any, name: str, rows: Callable[[], Any]) -> Any:
     inputs = np.arange(transformer.n_features_in_)[transformer._transformer_to_input_indices[name]].tolist()
     asked = next(columns for part, _, columns in transformer.transformers_ if part == name)
     is_one = isinstance(asked, (str, int, np.integer))  # the transformer then sees a column of one dimension
-    return _safe_indexing(rows(), inputs[0] if is_one else inputs, axis=1)
+    X = rows()
+    X = np.asarray(X) if isinstance(X, list) else X  # a ColumnTransformer takes lists of rows
+    return _safe_indexing(X, inputs[0] if is_one else inputs, axis=1)
 
 
 def _singles(columns: Any) -> Sources:

@@ -6,6 +6,7 @@ libraries may use y or ignore it. So a step that does not say it is tried: clone
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from functools import partial
@@ -174,7 +175,10 @@ def _any_is_the_same(steps: list[tuple[str, Any, Rows | None]], y: Any) -> bool:
     response = np.asarray(y)
     for _, step, rows in steps:
         assert rows is not None
-        X, fewer = rows(), np.arange(len(response) - 1)
+        try:
+            X, fewer = rows(), np.arange(len(response) - 1)
+        except Exception:  # an earlier step does not take them in this container
+            continue
         again = _fitted(step, X, response)
         less = _fitted(step, _safe_indexing(X, fewer), response[fewer])
         known, found, other = numbers(step), numbers(again), numbers(less)
@@ -187,11 +191,12 @@ def _tried_rows(step: Any, rows: Rows | None, y: Any) -> tuple[Any, NDArray[Any]
     """Return a few rows to fit clones to; random numbers if there are none."""
     from sklearn.utils import _safe_indexing
 
-    if rows is None:
-        rng, n_columns = np.random.default_rng(0), getattr(step, "n_features_in_", 1)
-        return rng.uniform(size=(ROWS_TO_TRY, n_columns)), np.arange(ROWS_TO_TRY) % 2
-    some, response = spread(len(y), ROWS_TO_TRY), np.asarray(y)
-    return _safe_indexing(rows(), some), response[some]
+    if rows is not None:
+        some, response = spread(len(y), ROWS_TO_TRY), np.asarray(y)
+        with contextlib.suppress(Exception):  # an earlier step may not take them, or not in this container
+            return _safe_indexing(rows(), some), response[some]
+    rng, n_columns = np.random.default_rng(0), getattr(step, "n_features_in_", 1)
+    return rng.uniform(size=(ROWS_TO_TRY, n_columns)), np.arange(ROWS_TO_TRY) % 2
 
 
 def _fitted(step: Any, X: Any, y: NDArray[Any] | None = None) -> Any:
