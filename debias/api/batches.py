@@ -23,6 +23,7 @@ from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, of_res
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
+from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted
 from debias.rows.unordered_digest import unordered_digest
 from debias.significance.streamed import EvidenceInBatches, Steps
 from debias.trees.fingerprint import trees_digest
@@ -195,7 +196,11 @@ class Stream:
             raise RowsError("sample_weight must not be all zero")
         warn_of_codes(sums.ensemble, sums.n_rows, sums.n_of_first_label, self.log)
         kind = "oob"
-        if provenance is None:
+        if provenance is not None and self.member.supervised:
+            provenance = as_out_of_bag_for_trees(self.member, request.rows, provenance, self.log)
+        elif provenance is None and request.rows in ("auto", "held-out") and are_cross_fitted(self.member):
+            kind, provenance = "held-out", of_cross_fitted(self.member, request.rows, self.log)
+        elif provenance is None:
             counter = sums.counter
             recognition = recognised(sums.ensemble, [] if counter is None else counter.counts(), sums.n_rows)
             kind, provenance = without_bags(sums.ensemble, recognition, request.rows, sums.n_rows, self.log)

@@ -19,10 +19,11 @@ from debias.models.wrappers import is_one, is_wrapper, members_in_words, names_o
 from debias.parallel import Engine
 from debias.results.policy import PROVENANCE
 from debias.results.scores import DEPENDENCE, Scores
-from debias.results.untested import unless_tested
+from debias.results.untested import unless_tested, with_reason
 from debias.retraining.experiment import Experiment
 from debias.rows.preparation import prepare, prepare_data
 from debias.rows.rows import SummedRows
+from debias.rows.supervised_steps import why_untested
 from debias.significance.contributions import contributions
 from debias.significance.evidence import EvidenceInMemory
 from debias.significance.verdict import significance
@@ -103,6 +104,9 @@ class Prepared:
         """
         if self.rows is None:
             raise CompositionError(f"{scorer.name} uses no rows, so it cannot be tested")
+        untested = why_untested(self.member) if self.rows.kind == "oob" else None
+        if untested is not None:
+            return with_reason(scores, untested)
         effects = scorer.effects(self.ensemble, self.rows) if isinstance(scorer, TreeScorer) else None
         if effects is not None:
             evidence = self.evidence(np.ones(self.ensemble.n_nodes), self.grouping, effects)

@@ -16,6 +16,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
+class Supervised:
+    """Steps of an outer model that were fitted with the training response, before the model inside was trained.
+
+    They have seen y of all training rows, so no training row is out of bag for the outer model as a whole.
+
+    Parameters
+    ----------
+    steps : str
+        The steps in words: ``"the step 'selectkbest' (SelectKBest)"``.
+    cross_fitted : str, or None
+        Those steps, in words, that give rows other values while they are fitted to them than later on, as encoders with
+        cross-fitting do. The rows of the trees are then not the transformed training rows.
+    fitted_on_these : callable, optional
+        Returns whether such a step was fitted on the given rows, in any order.
+    in_training : callable, optional
+        Returns the columns that the model inside was trained on if the given rows are its training rows; None if these
+        cannot be made again.
+    """
+
+    steps: str
+    cross_fitted: str | None = None
+    fitted_on_these: Callable[[], bool] | None = None
+    in_training: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Inner:
     """A model inside another.
 
@@ -48,6 +74,9 @@ class Inner:
         What was chosen by the predictions of this model for the training rows that it had not seen, such as its number
         of trees: a clause for messages. Scores on these rows are then too high on average, so they are given only with
         ``rows="oob"``, and with a warning.
+    supervised : callable, optional
+        Called with X and y as the outer model sees them, which may be None. Returns what the steps of the outer model
+        before this one have seen of y, a :class:`Supervised`; None if they have seen nothing.
     """
 
     model: Any
@@ -60,6 +89,7 @@ class Inner:
     feature_names: tuple[str, ...] | None = None
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
+    supervised: Callable[[Any, Any], Supervised | None] | None = None
 
 
 class RefitInputs(NamedTuple):

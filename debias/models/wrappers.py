@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from debias.models.loaded import told_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from debias.hooks.wrapping import Inner
+    from debias.hooks.wrapping import Inner, Supervised
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
@@ -66,6 +66,8 @@ class Member:
         As in :class:`debias.hooks.wrapping.Inner`.
     positions : array of int64, or None
         Positions of the rows among those of the user, if they are only the training rows that the model has not seen.
+    asked_for_y : tuple of callable
+        What tells whether steps of the models around it have seen y, see `supervised`.
     """
 
     model: Any
@@ -83,6 +85,12 @@ class Member:
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
     positions: NDArray[np.int64] | None = None
+    asked_for_y: tuple[Callable[[], Supervised | None], ...] = ()
+
+    @cached_property
+    def supervised(self) -> tuple[Supervised, ...]:
+        """What steps of the models around it have seen of y, the outermost first. Steps may be tried to find out."""
+        return tuple(found for found in (ask() for ask in self.asked_for_y) if found is not None)
 
     @cached_property
     def ensemble(self) -> TreeEnsemble:
@@ -227,7 +235,7 @@ def unwrap(
     unseen = _unseen(unwrapped, X, y, rows)
     for inner, positions in zip(unwrapped.inner, unseen, strict=True):
         inner_X, inner_y = (X, y) if positions is None else (rows_of(X, positions), np.asarray(y)[positions])
-        seen = _seen_by(inner, unwrapped.kind, inner_X, inner_y, train)
+        seen = _seen_by(inner, unwrapped.kind, inner_X, inner_y, train, rows)
         for member in unwrap(inner.model, *seen, rows if positions is None else "held-out"):
             layers, sources, named = member.layers, member.sources, member.named
             if inner.columns is not None:
@@ -254,6 +262,7 @@ def unwrap(
                     training_order=inner.training_order or member.training_order,
                     tuned_on_unseen=inner.tuned_on_unseen or member.tuned_on_unseen,
                     positions=member.positions if positions is None else positions,
+                    asked_for_y=(*_asks(inner, inner_X, inner_y), *member.asked_for_y),
                 )
             )
     return members
@@ -328,7 +337,12 @@ def _unseen(unwrapped: Unwrapped, X: Any, y: Any, rows: str) -> Sequence[NDArray
     return [None] * len(unwrapped.inner)
 
 
-def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None) -> tuple[Any, Any, Any]:
+def _asks(inner: Inner, X: Any, y: Any) -> tuple[Callable[[], Supervised | None], ...]:
+    """Return what tells whether the outer model has seen y before it trained a model inside."""
+    return () if inner.supervised is None else (partial(inner.supervised, X, y),)
+
+
+def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | None, rows: str) -> tuple[Any, Any, Any]:
     def apply(function: Callable[[Any], Any] | None, data: Any, what: str) -> Any:
         if function is None or data is None:
             return data
@@ -345,10 +359,22 @@ def _seen_by(inner: Inner, kind: str, X: Any, y: Any, train: tuple[Any, ...] | N
             )
         return made
 
-    seen = apply(inner.transform, X, "X"), apply(inner.response, y, "y")
+    inner_X = apply(inner.transform, X, "X")
+    if rows in ("oob", "train"):
+        inner_X = _in_training(inner, X, y, inner_X)
     if isinstance(train, (tuple, list)) and len(train) in (2, 3, 4):
-        train = (apply(inner.transform, train[0], "train"), apply(inner.response, train[1], "train"), *train[2:])
-    return *seen, train
+        train_X = _in_training(inner, train[0], train[1], apply(inner.transform, train[0], "train"))
+        train = (train_X, apply(inner.response, train[1], "train"), *train[2:])
+    return inner_X, apply(inner.response, y, "y"), train
+
+
+def _in_training(inner: Inner, X: Any, y: Any, later: Any) -> Any:
+    """Return training rows as a model inside was trained on them; `later` is what they are transformed to now."""
+    if inner.supervised is None or X is None or y is None:
+        return later
+    found = inner.supervised(X, y)
+    trained_on = None if found is None or found.in_training is None else found.in_training()
+    return later if trained_on is None else trained_on
 
 
 def _n_rows(X: Any) -> int | None:

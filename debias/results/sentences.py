@@ -35,6 +35,8 @@ MOST_IN_HEADLINE = 5
 """The headline names at most this many informative features,"""
 LONGEST_IN_HEADLINE = 90
 """and fewer if their names are longer than this together, but at least one."""
+MANY_A_ROW = 0.5
+"""With this many features a row or more, the summary of out-of-bag rows says that they cannot show a selection."""
 LEAK = 0.95
 """A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
 LEAK_AMONG = 4
@@ -50,7 +52,8 @@ def summary(audit: Audit) -> list[str]:
     if audit.main.rows == "train" or not audit.tested:
         return [test_summary(audit), _scored_on(audit), *_too_high(audit)]
     what_matters = [headline(audit), *_leak(audit), *_near_duplicates(audit)]
-    return [*what_matters, *_too_high(audit), test_summary(audit), *_dependence(audit), _scored_on(audit)]
+    of_test = [test_summary(audit), *_dependence(audit), _scored_on(audit), *_before_a_selection(audit)]
+    return [*what_matters, *_too_high(audit), *of_test]
 
 
 def test_summary(audit: Audit) -> str:
@@ -198,6 +201,18 @@ def _near_duplicates(audit: Audit) -> list[str]:
 def _scored_on(audit: Audit) -> str:
     rows = counted(audit.main.n_rows or 0, f"{audit.rows_in_words} row")
     return f"Scored on {rows}: {audit.main.provenance['detail']}."
+
+
+def _before_a_selection(audit: Audit) -> list[str]:
+    """Return what a selection of features needs, if there are so many that one is likely to follow or to precede."""
+    n_features, n_rows = audit.share.size, audit.main.n_rows or 0
+    if audit.main.rows != "oob" or n_features < MANY_A_ROW * n_rows:
+        return []
+    return [
+        f"There are {counted(n_features, 'feature')} for {counted(n_rows, 'row')}. Out-of-bag rows cannot show a "
+        "selection of columns by y: if columns were selected before the model was fitted, or will be for the next one, "
+        "audit that model on rows that the selection has not seen."
+    ]
 
 
 def _too_high(audit: Audit) -> list[str]:

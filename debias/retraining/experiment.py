@@ -268,7 +268,7 @@ class Experiment:
             seed=self.seed,
         )
         total = np.zeros(self.n_features)
-        for member in unwrap(refitted, evaluated.X, evaluated.y, train):
+        for member in unwrap(refitted, evaluated.X, evaluated.y, train, kind):
             member_at_level = member.at(self.level, self.names_of_X)
             total += member.weight * self._member_scores(request, member_at_level, scorer)
         return total, {}

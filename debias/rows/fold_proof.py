@@ -30,6 +30,7 @@ from debias.rows.bag_proof import prove, response_fits
 from debias.rows.leaf_counts import count_leaves, looks, of_trees
 from debias.rows.provenance import EVERY_LEAF, Provenance, by_leaf_counts, describe_shift, prove_bags
 from debias.rows.recognition import recognise, recognised, short_somewhere, weighted_by_class, weighted_by_row
+from debias.rows.supervised_steps import steps_were_fitted_on_these
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def _proof(of: Fold, trained_on: Fold, rows: _AllRows) -> FoldProof:
             return FoldProof(of, tuple(TrainingProof("proven", of.proven_by) for _ in unwrap(of.model)))
         if train is None:
             return FoldProof(of, tuple(TrainingProof("unknown", "cv= does not say which") for _ in unwrap(of.model)))
-        members = unwrap(of.model, taken(rows.X, train), taken(rows.y, train))
+        members = unwrap(of.model, taken(rows.X, train), taken(rows.y, train), rows="train")
         return FoldProof(of, tuple(_training_proof(member, train, rows) for member in members))
 
 
@@ -225,6 +226,9 @@ def _training_proof(member: Member, train: NDArray[np.int64], rows: _AllRows) ->
     """Compare a model of trees with rows that may be all its training rows, or more than these."""
     if member.resampled is not None:
         return TrainingProof("unknown", member.resampled)
+    steps = steps_were_fitted_on_these(member)
+    if steps is not None:
+        return TrainingProof("proven", f"{steps}, fitted again on the training rows of the fold, is the same")
     ensemble = member.ensemble
     table, response, weight = rows.encoded(member, train)
     found = _by_bags(member, table, response, weight)

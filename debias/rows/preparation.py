@@ -17,10 +17,11 @@ from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
 from debias.models.wrappers import extract, unwrap, warn_of_version
 from debias.rows.fold_proof import held_out
-from debias.rows.provenance import Provenance, known_bags, of_resampled, prove_training, resolve
+from debias.rows.provenance import Provenance, check_kind, known_bags, of_resampled, prove_training, resolve
 from debias.rows.response_check import warn_of_another_response, warn_of_shifted_response
 from debias.rows.rows import Rows
 from debias.rows.shared_rows import SharedRows, row_digests
+from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted, why_not_redrawn
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -116,10 +117,19 @@ def prepare(
         _check_response(ensemble, table, response, log)
     else:
         verify_prediction(ensemble, model, table)
-        order = None if member.training_order is None else member.training_order(member.y)
-        beside = () if train is None else (_shared(ensemble, table, response, train), train.provenance)
-        given = (ensemble, model, table, response, request.rows, weight_or_none, log, order, *beside)
-        kind, in_bag, provenance = resolve(*given)
+        check_kind(request.rows)
+        if request.rows in ("auto", "held-out") and are_cross_fitted(member):
+            kind, in_bag, provenance = "held-out", None, of_cross_fitted(member, request.rows, log)
+        else:
+            order = None if member.training_order is None else member.training_order(member.y)
+            beside = () if train is None else (_shared(ensemble, table, response, train), train.provenance)
+            given = (ensemble, model, table, response, request.rows, weight_or_none, log, order, *beside)
+            try:
+                kind, in_bag, provenance = resolve(*given)
+            except ProvenanceError as error:
+                raise why_not_redrawn(member) or error from None
+        if kind == "oob" and member.supervised:
+            provenance = as_out_of_bag_for_trees(member, request.rows, provenance, log)
         if kind == "held-out":
             _check_response(ensemble, table, response, log)
     if kind == "train":

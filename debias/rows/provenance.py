@@ -237,7 +237,7 @@ def without_bags(
         _refuse_training_rows(ensemble, recognition, rows, n_rows, log)
         return "held-out", _fresh(ensemble, recognition)
     if recognition.untold is not None:
-        _report_unknown(ensemble, recognition.untold, rows, log)
+        report_unknown(ensemble, recognition.untold, rows, log)
     if rows == "auto":
         _warn_of_training_rows(ensemble, recognition, n_rows, log)
     if recognition.shift is not None and recognition.shift.features:
@@ -424,7 +424,7 @@ def _why_unknown(recognition: Recognition) -> str:
     return f"so many training rows would be recognised with probability {recognition.power:.1g} only"
 
 
-def _report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:
+def report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:
     """Refuse rows of a boosted model unless the user states what they are; add a warning for any other model."""
     unknown = f"debias cannot check whether these rows contain training rows of this {ensemble.source}: {reason}"
     if rows == "held-out":

@@ -282,7 +282,8 @@ def test_features_left_by_elimination():
     X, y = draw()
     X = X[["id", "age"]].assign(noise=np.random.default_rng(4).normal(size=N))
     model = RFE(RandomForestRegressor(20, random_state=0), n_features_to_select=2).fit(X, y)
-    scores = debias.score(model, X, y).to_frame()["mdi_oob"]
+    with pytest.warns(debias.DebiasWarning, match="This RFE saw y of all training rows"):
+        scores = debias.score(model, X, y, rows="oob").to_frame()["mdi_oob"]
     kept = X.columns[model.support_]
     inner = debias.score(model.estimator_, X[kept].to_numpy(), y).values
     np.testing.assert_array_equal(scores[kept], inner)

@@ -52,11 +52,6 @@ UNSEEN = (
         "whose leaves are large, or hold samples of the rows",
     ),
     Unseen(
-        ("doubled", "half", "held-out: half", "less one", "de-duplicated", "noise of 1e-3 sd"),
-        GROUPS[1:2],
-        "behind a TargetEncoder: its codes of the training rows are other than those the trees were grown on",
-    ),
-    Unseen(
         ("of one class, or y high",),
         GROUPS[1:],
         "training rows chosen by their response: they fill the leaves of that response, as no random part of them does",

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -264,16 +265,19 @@ def test_training_weights_are_told_by_sample_weight(name):
 
 @pytest.mark.filterwarnings("ignore:these rows differ from the training rows:debias.DebiasWarning")  # its values do
 @pytest.mark.parametrize("model", ["forest", "xgboost"])
-def test_an_encoder_with_cross_fitting_is_no_reason_to_refuse(model):
-    """TargetEncoder gives the training rows other values in training than later."""
+def test_an_encoder_with_cross_fitting_proves_the_rows_it_was_fitted_on(model):
+    """TargetEncoder gives the training rows other values in training than later, but is the same if fitted again."""
     X, y = simulated.rows(400, ["normal", range(20)], lambda X: X[:, 0] + (X[:, 1] % 3), names=["a", "b"])
     encoder = make_column_transformer((TargetEncoder(), ["b"]), remainder="passthrough")
     splits = list(KFold(4).split(X))
-    models = fitted(lambda: make_pipeline(encoder, OF_NUMBERS[model]()), X, y, splits)
+    models = fitted(lambda: make_pipeline(clone(encoder), OF_NUMBERS[model]()), X, y, splits)
     proofs = prove_folds(folds_of(models, X, y, splits), X, y)
-    assert statuses(proofs) == ({"proven"} if model == "forest" else {"doubtful"})
+    assert statuses(proofs) == {"proven"}
+    assert "(TargetEncoder), fitted again on the training rows of the fold, is the same" in proofs[0].members[0].detail
     audit = audit_of_fold(proofs[0], taken(X, splits[0][1]), taken(y, splits[0][1]), test=None)
-    assert (audit.provenance["status"] == "proven held-out") == (model == "forest")
+    assert audit.provenance["status"] == "proven held-out"
+    with pytest.raises(ProvenanceError, match="those of fold 1: the models are in another order"):
+        prove_folds(folds_of(models[1:] + models[:1], X, y, splits), X, y)
 
 
 def test_models_of_calibration_inside_a_fold_are_trained_on_a_part_of_it():

@@ -320,9 +320,9 @@ MODELS: dict[str, Model] = {
     ),
     "Pipeline of a Normalizer": Model(piped(prep.Normalizer), "numbers", True),
     "Pipeline of a Nystroem": Model(piped(partial(Nystroem, n_components=5)), "numbers", True),
-    "Pipeline of SelectKBest": Model(piped(partial(SelectKBest, f_regression, k=2)), "numbers", True),
+    "Pipeline of SelectKBest": Model(piped(partial(SelectKBest, f_regression, k=2)), "numbers"),
     "Pipeline of SelectFromModel": Model(
-        piped(lambda: SelectFromModel(forest(), threshold=-np.inf, max_features=2)), "numbers", True
+        piped(lambda: SelectFromModel(forest(), threshold=-np.inf, max_features=2)), "numbers"
     ),
     "Pipeline of a FeatureUnion (scaler, PCA)": Model(
         piped(lambda: pipeline.make_union(prep.StandardScaler(), PCA(1))), "numbers", True
@@ -345,8 +345,8 @@ MODELS: dict[str, Model] = {
         "numbers",
         True,
     ),
-    "RFE": Model(lambda X, y: RFE(forest(), n_features_to_select=2).fit(X, y), "numbers", True),
-    "RFECV": Model(lambda X, y: RFECV(forest(), cv=2).fit(X, y), "numbers", True),
+    "RFE": Model(lambda X, y: RFE(forest(), n_features_to_select=2).fit(X, y), "numbers"),
+    "RFECV": Model(lambda X, y: RFECV(forest(), cv=2).fit(X, y), "numbers"),
     "FixedThresholdClassifier": Model(
         lambda X, y: FixedThresholdClassifier(classifier(), threshold=0.3).fit(X, y), "0/1", True
     ),

@@ -71,7 +71,7 @@ def _composed(transformer: Any, n_columns: int, rows: Callable[[], Any] | None) 
     if isinstance(transformer, Pipeline):
         columns = _singles(range(n_columns))
         for place, (_, step) in enumerate(transformer.steps):
-            seen = None if rows is None else partial(_before, transformer, place, rows)
+            seen = None if rows is None else partial(rows_before, transformer, place, rows)
             columns = after(columns, sources(step, len(columns), seen))
         return columns
     if isinstance(transformer, FeatureUnion):
@@ -82,7 +82,7 @@ def _composed(transformer: Any, n_columns: int, rows: Callable[[], Any] | None) 
         for name, part, _ in transformer.transformers_:
             if slices[name].stop > slices[name].start:
                 inputs = np.arange(n_columns)[transformer._transformer_to_input_indices[name]].tolist()
-                seen = None if rows is None else partial(_part, transformer, name, inputs, rows)
+                seen = None if rows is None else partial(rows_of_part, transformer, name, rows)
                 columns_out[slices[name]] = after(_singles(inputs), sources(part, len(inputs), seen))
         return columns_out
     return None
@@ -93,19 +93,22 @@ def after(first: Sources, second: Sources) -> Sources:
     return [tuple(sorted({k for j in made_of for k in first[j]})) for made_of in second]
 
 
-def _before(pipeline: Any, place: int, rows: Callable[[], Any]) -> Any:
+def rows_before(pipeline: Any, place: int, rows: Callable[[], Any]) -> Any:
     """Return rows as a step of a pipeline sees them."""
     X = rows()
     return pipeline[:place].transform(copied(X)) if place else X
 
 
-def _part(transformer: Any, name: str, inputs: list[int], rows: Callable[[], Any]) -> Any:
+def rows_of_part(transformer: Any, name: str, rows: Callable[[], Any]) -> Any:
     """Return rows as a transformer of a ColumnTransformer sees them."""
     from sklearn.utils import _safe_indexing
 
+    inputs = np.arange(transformer.n_features_in_)[transformer._transformer_to_input_indices[name]].tolist()
     asked = next(columns for part, _, columns in transformer.transformers_ if part == name)
     is_one = isinstance(asked, (str, int, np.integer))  # the transformer then sees a column of one dimension
-    return _safe_indexing(rows(), inputs[0] if is_one else inputs, axis=1)
+    X = rows()
+    X = np.asarray(X) if isinstance(X, list) else X  # a ColumnTransformer takes lists of rows
+    return _safe_indexing(X, inputs[0] if is_one else inputs, axis=1)
 
 
 def _singles(columns: Any) -> Sources:

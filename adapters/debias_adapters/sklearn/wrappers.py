@@ -10,10 +10,11 @@ import numpy as np
 
 import debias
 from debias.errors import RowsError, UnsupportedModelError
-from debias.hooks.wrapping import Inner, Unwrapped
+from debias.hooks.wrapping import Inner, Supervised, Unwrapped
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
+from debias_adapters.sklearn.supervised import supervised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,7 @@ def _pipeline(model: Any) -> Unwrapped:
         columns=partial(_sources, transformers, len(names)),
         resampled=resampled,
         feature_names=names_out(transformers, names),
+        supervised=partial(supervised_in, transformers),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
@@ -100,6 +102,7 @@ def _elimination(model: Any) -> Unwrapped:
         transform=model.transform,
         columns=np.flatnonzero(model.support_),
         feature_names=names_out(model, names),
+        supervised=lambda X, y: Supervised(f"this {type(model).__name__}"),
     )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)

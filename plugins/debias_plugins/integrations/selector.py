@@ -230,6 +230,8 @@ class DebiasedSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # s
             return np.asarray(self.scores_.values > 0)
         if self.threshold not in (None, "informative"):
             return np.asarray(self.scores_.values > self.threshold)
+        if "untested_because" in self.scores_.details:
+            raise CompositionError(f"no feature was tested: {self.scores_.details['untested_because']}")
         if self.scores_.selected is None:
             raise CompositionError(
                 f"{self.scores_.scorer} does not say which features are informative: pass a number as threshold, or a "

@@ -137,7 +137,10 @@ def test_inside_a_pipeline_and_a_search_and_out_again(data):
     search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     assert search.best_params_["select__threshold"] == "informative"
     assert search.best_estimator_["select"].get_support(indices=True).tolist() == [1, 3]
-    scores = debias.score(search, X, y)
+    with pytest.raises(debias.ProvenanceError, match="'select' \\(DebiasedSelector\\) saw y of all training rows"):
+        debias.audit(search, X, y)
+    with pytest.warns(debias.DebiasWarning, match="not tested"):
+        scores = debias.score(search, X, y, rows="oob")
     assert scores.feature_names == tuple("abcde")
     assert (scores.values[[0, 2, 4]] == 0).all()
     assert (scores.values[[1, 3]] > 0).all()

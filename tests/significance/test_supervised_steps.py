@@ -1,0 +1,105 @@
+"""Family-wise error rates of models behind steps that have seen y: refused out of bag, at the level on other rows."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import TargetEncoder
+
+import debias
+from debias.selection import DebiasedSelector
+
+N_SETS = 200
+LIMIT = 0.05 + 2 * np.sqrt(0.05 * 0.95 / N_SETS)
+FOREST = RandomForestRegressor(40, min_samples_leaf=3, max_features=1 / 3, random_state=0)
+EXTRA = ExtraTreesRegressor(40, min_samples_leaf=3, random_state=0)
+BOOSTER = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=5)
+
+
+class MeansOfAllRows(TransformerMixin, BaseEstimator):
+    """An encoder without cross-fitting: each category becomes the mean response of its training rows."""
+
+    def fit(self, X, y):
+        self.mean_, frame = float(np.mean(y)), pd.DataFrame(np.asarray(X))
+        self.means_ = [pd.Series(y).groupby(frame[k].to_numpy()).mean().to_dict() for k in frame]
+        return self
+
+    def transform(self, X):
+        frame = pd.DataFrame(np.asarray(X))
+        return np.column_stack([frame[k].map(means).fillna(self.mean_) for k, means in enumerate(self.means_)])
+
+
+def numbers(n, n_columns, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.normal(size=(n, n_columns)), columns=[f"x{k}" for k in range(n_columns)]), rng.normal(
+        size=n
+    )
+
+
+def categories(n, seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"id": rng.integers(0, 100, n), "town": rng.integers(0, 20, n), "a": rng.normal(size=n)})
+    return X, rng.normal(size=n)
+
+
+def encoded(encoder, model):
+    return make_pipeline(make_column_transformer((encoder, ["id", "town"]), remainder="passthrough"), model)
+
+
+SETTINGS = {
+    "TargetEncoder, forest": (lambda: encoded(TargetEncoder(), FOREST), partial(categories, 600)),
+    "TargetEncoder, booster": (lambda: encoded(TargetEncoder(), BOOSTER), partial(categories, 600)),
+    "TargetEncoder, ExtraTrees": (lambda: encoded(TargetEncoder(), EXTRA), partial(categories, 600)),
+    "SelectKBest, forest": (
+        lambda: make_pipeline(SelectKBest(f_regression, k=8), FOREST),
+        partial(numbers, 300, 200),
+    ),
+    "DebiasedSelector, forest": (
+        lambda: make_pipeline(DebiasedSelector(FOREST, random_state=0), FOREST),
+        partial(numbers, 300, 20),
+    ),
+    "means of all rows, forest": (lambda: encoded(MeansOfAllRows(), FOREST), partial(categories, 600)),
+}
+
+
+def finds_noise(audit):
+    assert audit.tested, audit.untested_because
+    return "informative" in audit.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_error_rate_on_rows_that_no_step_has_seen(setting):
+    make, draw = SETTINGS[setting]
+    found = []
+    for seed in range(N_SETS):
+        X, y = draw(seed)
+        half = len(y) // 2
+        model = make().fit(X[:half], y[:half])
+        with pytest.raises(debias.ProvenanceError, match="these are the training rows"):
+            debias.audit(model, X[:half], y[:half], seed=seed)
+        found.append(
+            finds_noise(debias.audit(model, X[half:], y[half:], rows="held-out", test="permutation", seed=seed))
+        )
+    print(f"{setting}: {np.mean(found):.3f}")
+    assert np.mean(found) <= LIMIT
+
+
+@pytest.mark.slow
+def test_a_selection_by_hand_is_seen_on_rows_that_it_has_not_seen_and_not_out_of_bag():
+    out_of_bag, held_out = [], []
+    for seed in range(N_SETS):
+        X, y = numbers(300, 200, seed)
+        best = X.columns[np.argsort(-np.abs(X[:150].corrwith(pd.Series(y[:150]))).to_numpy())[:8]]
+        model = FOREST.fit(X[best][:150], y[:150])
+        out_of_bag.append(finds_noise(debias.audit(model, X[best][:150], y[:150], test="permutation", seed=seed)))
+        held_out.append(finds_noise(debias.audit(model, X[best][150:], y[150:], test="permutation", seed=seed)))
+    print(f"by hand: out of bag {np.mean(out_of_bag):.3f}, held out {np.mean(held_out):.3f}")
+    assert np.mean(out_of_bag) > 0.3, "docs/significance.md says that it cannot be seen"
+    assert np.mean(held_out) <= LIMIT
