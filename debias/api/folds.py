@@ -21,7 +21,7 @@ from debias.rows.fold_proof import prove_folds
 from debias.rows.request import whole_seed
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
-from debias.significance.procedure import Procedure
+from debias.significance.procedure import Procedure, asked_for
 from debias.text import counted, listed
 from debias.trees.ensemble import NOTES_OF_STOPPING
 
@@ -153,6 +153,7 @@ def audit_folds(
         )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
+    test = asked_for(test)
     procedure = Procedure(test or "auto", alpha, error, n_permutations, adaptive=False)
     seed = whole_seed(seed)
     of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}
