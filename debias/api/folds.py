@@ -11,6 +11,7 @@ from debias.api.audit import audit_of_fold
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, RowsError
 from debias.models.folds import about_fold, folds_of
 from debias.progress import task, with_progress
@@ -23,7 +24,6 @@ from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
 from debias.significance.procedure import Procedure, asked_for
 from debias.text import counted, listed
-from debias.trees.ensemble import NOTES_OF_STOPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
