@@ -342,8 +342,9 @@ class Stream:
                 in_bag_leaves[in_bag.draw(int(tree)) == 0, j] = -1
             return proof_of(ensemble, in_bag, response, trees, in_bag_leaves)
 
-        weight_or_none = weight if (weight != 1).any() else None
-        return as_out_of_bag(ensemble, self.member.model, rows, n_rows, response, weight_or_none, prove_with)
+        weight_or_none = None if self.request.sample_weight is None and (weight == 1).all() else weight
+        model = self.member.model
+        return as_out_of_bag(ensemble, model, rows, n_rows, response, weight_or_none, prove_with, self.log)
 
 
 @dataclass
