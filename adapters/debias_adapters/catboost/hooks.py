@@ -161,7 +161,7 @@ def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
         import catboost
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is a CatBoost model, but catboost is not installed: pip install debias-trees[catboost]"
+            f"{path} is a CatBoost model, but catboost is not installed: pip install catboost"
         ) from error
     try_apart()
     try:

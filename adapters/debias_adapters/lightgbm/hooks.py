@@ -233,7 +233,7 @@ def debias_load_model(path: Path) -> Any | None:
         import lightgbm
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
+            f"{path} is a LightGBM model, but lightgbm is not installed: pip install lightgbm"
         ) from error
     text = files.checked(path.read_bytes().decode(), str(path))
     try:

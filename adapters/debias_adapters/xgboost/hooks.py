@@ -188,7 +188,7 @@ def debias_load_model(path: Path) -> Any | None:
         import xgboost
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
+            f"{path} is an XGBoost model, but xgboost is not installed: pip install xgboost"
         ) from error
     data = files.checked(path.read_bytes(), str(path))
     try:
