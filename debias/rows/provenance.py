@@ -24,7 +24,7 @@ from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceErro
 from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
-from debias.rows.weight_proof import compared_weights, leaf_weights_agree
+from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -326,13 +326,14 @@ def _weights_compared(
     order: NDArray[np.int64] | None,
     rows: str,
     log: WarningLog,
+    argument: str = "sample_weight=",
 ) -> str:
     """Compare weights with those of training, in training order: see :func:`compared_weights`."""
     shown = _shown_weights(model)
     labels = as_passed(response, ensemble) if shown.multiplied else None
     if order is not None:
         sample_weight, labels = (None if each is None else each[order] for each in (sample_weight, labels))
-    return compared_weights(shown.rows, proven_weight, sample_weight, labels, rows, log)
+    return compared_weights(shown.rows, proven_weight, sample_weight, labels, rows, log, argument)
 
 
 def _shown_weights(model: Any) -> TrainingWeights:
@@ -515,8 +516,11 @@ def prove_training(
         raise ProvenanceError(f"train: {error}") from None
     else:
         if proof.holds:
+            third = "sample_weight= (in train= the third entry)"
             try:
-                of_weights = _weights_compared(ensemble, model, response, weight, proven_weight, order, "oob", log)
+                of_weights = _weights_compared(
+                    ensemble, model, response, weight, proven_weight, order, "oob", log, third
+                )
             except ProvenanceError as error:
                 raise ProvenanceError(f"train: {error}") from None
             if not proof.values_prove:
@@ -567,10 +571,12 @@ def _check_weights_of_leaves(
     trained_without = ensemble.count is None and recognition.exact and recognition.agrees
     shown = _shown_weights(model)
     agree = None if shown.classes else leaf_weights_agree(ensemble, table, weight, trained_without=trained_without)
-    if agree is False:
+    if agree is False and weight is not None and counts_alike(weight):
+        log.add(f"train: these rows count alike, and this {ensemble.source} was trained with other weights")
+    elif agree is False:
         raise ProvenanceError(
             f"train: every leaf holds its training rows, but this {ensemble.source} was trained with other weights. "
-            "Pass the weights of training as the third entry of train=, or leave it out if there were none"
+            "Pass the weights of training as sample_weight= (in train= the third entry), or none if there were none"
         )
     if agree is None and weight is not None and recognition.exact:
         log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")

@@ -26,7 +26,6 @@ PRECISION = 1e-5
 """Largest relative difference of weights that are the same: some libraries round them to float32."""
 TREES_TO_COMPARE = 4
 _ONLY_HERE = "; the model was trained without weights, and rows count by those that were passed"
-_TO_COUNT_ALIKE = "To count all rows alike, pass sample_weight=np.ones(len(X))"
 
 
 def compared_weights(
@@ -36,6 +35,7 @@ def compared_weights(
     labels: NDArray[Any] | None,
     rows: str,
     log: WarningLog,
+    argument: str = "sample_weight=",
 ) -> str:
     """Compare the weights that the user passed with the training rows with those that the model was trained with.
 
@@ -52,6 +52,8 @@ def compared_weights(
         With "oob" the user states the rows, and other weights are a warning instead of an error.
     log : WarningLog
         Receives the warning.
+    argument : str
+        Where the user passes the weights, for messages.
 
     Returns
     -------
@@ -77,25 +79,25 @@ def compared_weights(
             return ""
         raise ProvenanceError(
             "the model was trained with sample_weight, and these training rows are passed without. Pass the weights of "
-            f"training as sample_weight=. {_TO_COUNT_ALIKE}"
+            f"training as {argument}, or np.ones(len(X)) to count all rows alike"
         )
     if _proportional(passed, trained, counted, of_class):
         return f"; {'the weights are' if labels is None else 'within each class the weights are'} those of training"
     if count_alike and counted.all():
         return _ONLY_HERE
-    if passed[counted].max() > 0 and np.ptp(passed[counted]) <= PRECISION * passed[counted].max():
+    if counts_alike(passed[counted]):
         return "; rows count alike, and the model was trained with other weights"
     if labels is None and _proportional(np.sort(passed), np.sort(trained), np.sort(counted), of_class):
         raise ProvenanceError(
-            "sample_weight has the weights of training in another order. Put them in the order of the rows of X"
+            f"{argument} has the weights of training in another order. Put them in the order of the rows of X"
         )
-    others = "the model was trained with other weights than those in sample_weight"
+    others = f"the model was trained with other weights than those of {argument}"
     if rows == "auto":
         raise ProvenanceError(
-            f"{others}. Pass the weights of training, in the order of the rows of X. {_TO_COUNT_ALIKE}. rows='oob' "
-            "counts the rows by the weights that you pass"
+            f"{others}. Pass the weights of training, in the order of the rows of X, or np.ones(len(X)) to count all "
+            "rows alike. rows='oob' counts the rows by the weights that you pass"
         )
-    log.warn(f"{others}: rows='oob' counts the rows by the weights that were passed")
+    log.warn(f"{others}: the rows count by the weights that were passed")
     return "; rows count by the weights that were passed, and the model was trained with others"
 
 
@@ -120,7 +122,7 @@ def leaf_weights_agree(
         None if the model does not store it: it has no sums of weights, or they are those of samples of the rows.
     """
     if trained_without:
-        return weight is None or bool(np.ptp(weight) <= PRECISION * weight.max())
+        return weight is None or counts_alike(weight)
     if ensemble.weight is None or ensemble.count is None:
         return None
     trees = spread(ensemble.n_trees, TREES_TO_COMPARE)
@@ -133,6 +135,11 @@ def leaf_weights_agree(
         if not np.allclose(sums, ensemble.weight[nodes][leaf], rtol=PRECISION, atol=PRECISION * sums.max()):
             return False
     return True
+
+
+def counts_alike(weight: NDArray[np.float64]) -> bool:
+    """Whether all rows have the same weight, above 0."""
+    return bool(weight.max() > 0 and np.ptp(weight) <= PRECISION * weight.max())
 
 
 def _proportional(

@@ -76,7 +76,7 @@ def test_each_difference_of_kept_weights_has_its_sentence(rows):
     with pytest.raises(debias.ProvenanceError, match="weights of training in another order"):
         score(model, X, y, np.roll(weight, 1), rows="oob")
     others = np.random.default_rng(1).random(N)
-    with pytest.raises(debias.ProvenanceError, match="trained with other weights than those in sample_weight"):
+    with pytest.raises(debias.ProvenanceError, match="trained with other weights than those of sample_weight="):
         score(model, X, y, others)
     with pytest.warns(debias.DebiasWarning, match="trained with other weights"):
         stated = score(model, X, y, others, rows="oob")
