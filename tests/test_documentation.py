@@ -36,6 +36,11 @@ MODULES = [
 ]
 
 
+ON_PYPI = False
+"""Whether a release is on PyPI: docs/releasing.md says when to change it. Until then, debias comes from a checkout."""
+FROM_AN_INDEX = re.compile(r"\binstall [^`\n]*?(?<![\w./-])debias(-trees)?\b")
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_in_docstrings_run(module):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -52,6 +57,31 @@ def blocks(language, page="README.md"):
 
 def code(language, page="README.md"):
     return "\n".join(text for _, text in blocks(language, page))
+
+
+@pytest.mark.skipif(ON_PYPI, reason="a release can be installed from PyPI")
+def test_nothing_advises_to_install_debias_from_an_index_that_does_not_have_it():
+    files = [*HERE.glob("*.md"), *HERE.glob(".github/**/*.*"), *DOCS.rglob("*.md"), *DOCS.glob("examples/*.py")]
+    files += [path for room in ("debias", "adapters", "plugins") for path in (HERE / room).rglob("*.py")]
+    advice = {path.name: FROM_AN_INDEX.findall(path.read_text()) for path in files if path.name != "releasing.md"}
+    assert len(advice) > 200
+    assert [name for name, found in advice.items() if found] == []
+    for wrong in ('pip install "debias-trees[all]"', "pip install debias", "pip install -U pytest debias-trees"):
+        assert FROM_AN_INDEX.search(wrong)
+    assert not FROM_AN_INDEX.search('pip install ".[all]" && .venv/bin/debias-demo')
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/quickstart.md"])
+def test_the_first_code_block_installs_what_can_be_installed(page):
+    _, first = blocks("sh", page)[0]
+    assert re.search(r'pip install "([^"]+)"', first)[1] == ("debias-trees[all]" if ON_PYPI else ".[all]")
+    assert ("no release on PyPI yet" in (HERE / page).read_text()) != ON_PYPI
+
+
+@pytest.mark.skipif(not ON_PYPI, reason="there is no release yet")
+@pytest.mark.parametrize("page", ["docs/gate.md", "docs/spark.md"])
+def test_pages_install_the_release(page):
+    assert "./debias[" not in (HERE / page).read_text()
 
 
 def test_python_in_the_readme_runs(capsys):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from blake3 import blake3
 
-from debias.api.evaluation import evaluate, score_refits
+from debias.api.evaluation import can_test_dependence, evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
 from debias.data.dataset import as_frame
 from debias.data.queries import why_needed
@@ -22,7 +22,8 @@ from debias.data.table import distinct_values
 from debias.errors import CompositionError, RowsError
 from debias.hooks.contracts import DataScorer, RefitScorer, TreeScorer
 from debias.hooks.expressions import scorer
-from debias.hooks.registry import plugin_manager
+from debias.hooks.registry import missing_scorer, plugin_manager
+from debias.hooks.registry import scorers as offered_scorers
 from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
 from debias.progress import with_progress
@@ -31,7 +32,7 @@ from debias.results.scores import DEPENDENCE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
 from debias.rows.rows import SummedRows
-from debias.significance.procedure import Procedure
+from debias.significance.procedure import Procedure, asked_for
 from debias.spread import spread
 from debias.trees.fingerprint import feed, feed_trees
 from debias.trees.objectives import UnscoredObjective
@@ -121,7 +122,7 @@ def audit(
         - "auto": "permutation" for out-of-bag rows, or "conservative" if fewer than 5 rows (whole blocks, if there are
           blocks) per tree are out of bag. For held-out rows "permutation" if the effective number of rows (of blocks of
           one size) is at most 2,000, as with a rare class (docs/significance.md), else "naive".
-        - None: no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
+        - None or "none": no test. Every verdict is "untested", and ``audit.untested_because`` gives the reason.
 
         With "auto" and "combined" the audit also answers: does the response depend on the feature, within the nodes of
         the trees? The column ``dependence`` comes from the combined test of ``honest_effects``
@@ -184,6 +185,7 @@ def audit(
         seed=seed,
         n_jobs=n_jobs,
     )
+    test = asked_for(test)
     procedure = _procedure(test, alpha, error, n_permutations, budget, adaptive)
     return _audited(request, scorers, main, test, procedure)
 
@@ -232,7 +234,7 @@ def audit_of_fold(
 def _procedure(
     test: str | None, alpha: float, error: str, n_permutations: int, budget: float | None, adaptive: bool
 ) -> Procedure | None:
-    """Return the test of the main scorer; None if there is none."""
+    """Return the test of the main scorer; None if none is asked for."""
     method = "auto" if test == "combined" else test
     return None if method is None else Procedure(method, alpha, error, n_permutations, budget, adaptive)
 
@@ -246,11 +248,17 @@ def _audited(
 ) -> Audit:
     """Return the audit of a request."""
     main_scorer, chosen = chosen_scorers(main, scorers)
-    asked, of_dependence = list(chosen), scorer(DEPENDENCE)
-    with_dependence = test in ("auto", "combined") and is_one(request.members)
-    if with_dependence and of_dependence not in chosen:
+    where_defined = frozenset({"oob_loss"} - {main_scorer.name}) if scorers is None else frozenset[str]()
+    asks_for_dependence = test in ("auto", "combined") and is_one(request.members)
+    lacks_dependence = asks_for_dependence and DEPENDENCE not in offered_scorers()
+    if lacks_dependence and test == "combined":
+        raise CompositionError(f"test='combined' tests dependence, which needs {missing_scorer(DEPENDENCE)}")
+    of_dependence = scorer(DEPENDENCE) if asks_for_dependence and not lacks_dependence else None
+    if of_dependence is not None and of_dependence not in chosen:
         chosen = [*chosen, of_dependence]
         _refuse_names(chosen)
+        if test == "auto":
+            where_defined |= {DEPENDENCE}
     refit_scorers = [chosen_scorer for chosen_scorer in chosen if isinstance(chosen_scorer, RefitScorer)]
     if refit_scorers and any(argument is not None for argument in (request.blocks, request.qid, request.base_margin)):
         is_ranker = any(member.ensemble.objective.by_query for member in request.members)
@@ -278,34 +286,21 @@ def _audited(
         procedure, reason = None, members_in_words(request.members)
     kept = _Kept(request, warn=procedure is not None)
 
-    started, main_untested = perf_counter(), list[str | None]()
+    started = perf_counter()
 
-    def tested(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
-        if scored.name == DEPENDENCE and with_dependence and procedure is not None:
-            if main_untested[0] is not None:
-                return with_reason(scores, main_untested[0])
-            budget = procedure.budget
-            left = None if budget is None else max(budget - (perf_counter() - started), LEAST_BUDGET)
-            return prepared.test(scores, scored, replace(procedure, test="combined", budget=left), aside=True)
-        if scored.name != main_scorer.name:
-            return scores
-        of_main = test_of_main(prepared, scored, scores)
-        main_untested.append(reason_of(of_main))
-        return of_main
-
-    def test_of_main(prepared: Prepared, scored: Scorer, scores: Scores) -> Scores:
-        if prepared.rows.kind == "train":
-            return with_reason(scores, TRAINING_ROWS)
-        if procedure is None:
-            return with_reason(scores, reason)
-        of_main = prepared.test(scores, scored, procedure)
+    def tested(prepared: Prepared, scores: dict[str, Scores]) -> dict[str, Scores]:
+        if procedure is not None and lacks_dependence and can_test_dependence(prepared):
+            prepared.log.warn(f"dependence was not tested: it needs {missing_scorer(DEPENDENCE)}")
+        of_main = _main_tested(prepared, scores[main_scorer.name], main_scorer, procedure, reason)
         kept.near_duplicates = _near_duplicates(prepared, of_main)
-        return of_main
+        after_tests = {**scores, main_scorer.name: of_main}
+        if procedure is not None and of_dependence is not None and DEPENDENCE in scores:
+            after_tests[DEPENDENCE] = _dependence_tested(
+                prepared, scores[DEPENDENCE], of_dependence, procedure, reason_of(of_main), started
+            )
+        return after_tests
 
     other_scorers = [chosen_scorer for chosen_scorer in chosen if chosen_scorer not in refit_scorers]
-    where_defined = frozenset({"oob_loss"} - {main_scorer.name}) if scorers is None else frozenset[str]()
-    if test == "auto" and of_dependence not in asked:
-        where_defined |= {DEPENDENCE}
     scores = evaluate(request, other_scorers, tested, beside=kept.beside, where_defined=where_defined)
     engine = Engine(n_jobs=request.n_jobs)
     for refit_scorer in refit_scorers:
@@ -314,6 +309,30 @@ def _audited(
     return Audit.of(
         kept.reported, kept.kind, scores, kept.n_values, fingerprints, main_scorer.name, kept.near_duplicates
     )
+
+
+def _main_tested(
+    prepared: Prepared, scores: Scores, main_scorer: Scorer, procedure: Procedure | None, reason: str
+) -> Scores:
+    """Return the scores of the main scorer with their test, or with the reason why there is none."""
+    if prepared.rows.kind == "train":
+        return with_reason(scores, TRAINING_ROWS)
+    return with_reason(scores, reason) if procedure is None else prepared.test(scores, main_scorer, procedure)
+
+
+def _dependence_tested(
+    prepared: Prepared,
+    scores: Scores,
+    of_dependence: Scorer,
+    procedure: Procedure,
+    main_untested: str | None,
+    started: float,
+) -> Scores:
+    """Return the scores of dependence with their test, in the time that the test of the main scorer has left."""
+    if main_untested is not None:
+        return with_reason(scores, main_untested)
+    left = None if procedure.budget is None else max(procedure.budget - (perf_counter() - started), LEAST_BUDGET)
+    return prepared.test(scores, of_dependence, replace(procedure, test="combined", budget=left), aside=True)
 
 
 def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates, ...] | None:

@@ -14,11 +14,12 @@ from debias.data.response import Response, warn_of_codes
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, InBagUnavailableError, RowsError
 from debias.models.wrappers import is_wrapper, unwrap, warn_of_version, without_shells
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
-from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, training_rows
+from debias.rows.preparation import TRAIN_WARNING, batch_rows, running_loss_needed, tell_of_stopping, training_rows
 from debias.rows.provenance import Provenance, as_out_of_bag, check_kind, of_resampled, without_bags
 from debias.rows.recognition import recognised
 from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
@@ -81,7 +82,8 @@ def prepared_batches(
     for number, member in enumerate(members):
         if member.resampled is not None:
             of_resampled(member.resampled, request.rows)
-        log, source = WarningLogOnce((*member.notes, *member.ensemble.notes)), None
+        notes = (note for note in member.ensemble.notes if note not in NOTES_OF_STOPPING)
+        log, source = WarningLogOnce((*member.notes, *notes)), None
         warn_of_version(member, members, log)
         if isinstance(X, NodeSums):
             _refuse_other_sums(X, request, member.ensemble)
@@ -204,6 +206,7 @@ class Stream:
             counter = sums.counter
             recognition = recognised(sums.ensemble, [] if counter is None else counter.counts(), sums.n_rows)
             kind, provenance = without_bags(sums.ensemble, recognition, request.rows, sums.n_rows, self.log)
+        tell_of_stopping(sums.ensemble, self.log, may_be_these_rows=kind == "held-out")
         if kind == "train":
             self.log.warn(TRAIN_WARNING)
         if kind == "held-out":
@@ -344,8 +347,9 @@ class Stream:
                 in_bag_leaves[in_bag.draw(int(tree)) == 0, j] = -1
             return proof_of(ensemble, in_bag, response, trees, in_bag_leaves)
 
-        weight_or_none = weight if (weight != 1).any() else None
-        return as_out_of_bag(ensemble, self.member.model, rows, n_rows, response, weight_or_none, prove_with)
+        weight_or_none = None if self.request.sample_weight is None and (weight == 1).all() else weight
+        model = self.member.model
+        return as_out_of_bag(ensemble, model, rows, n_rows, response, weight_or_none, prove_with, self.log)
 
 
 @dataclass

@@ -162,7 +162,7 @@ class ContributionsDisplay:
         ValueError
             `max_features` is less than 1.
         ImportError
-            matplotlib is not installed (``pip install debias-trees[report]``).
+            matplotlib is not installed (``pip install matplotlib``).
         """
         require_matplotlib()
         refuse_most(max_features, "max_features")

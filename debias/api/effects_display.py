@@ -150,7 +150,7 @@ class EffectsDisplay:
         ValueError
             `ax` has another number of axes than there are features.
         ImportError
-            matplotlib is not installed (``pip install debias-trees[report]``).
+            matplotlib is not installed (``pip install matplotlib``).
         """
         refuse_most(columns, "columns")
         require_matplotlib()

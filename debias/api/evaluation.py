@@ -141,7 +141,7 @@ class Prepared:
 def evaluate(
     request: Request,
     scorers: Sequence[Scorer],
-    test: Callable[[Prepared, Scorer, Scores], Scores] | None = None,
+    test: Callable[[Prepared, dict[str, Scores]], dict[str, Scores]] | None = None,
     *,
     beside: Callable[[Prepared], AbstractContextManager[Any]] | None = None,
     where_defined: frozenset[str] = frozenset(),
@@ -153,7 +153,7 @@ def evaluate(
     request : Request
     scorers : sequence of Scorer
     test : callable, optional
-        Called with a prepared member, a scorer and its scores. It returns the tested scores.
+        Called with each prepared member and its scores, by the name of the scorer. It returns the tested scores.
     beside : callable, optional
         Called with each prepared member. It returns a context manager in which the scorers run.
     where_defined : frozenset of str
@@ -167,16 +167,12 @@ def evaluate(
     scores: dict[str, list[Scores]] = {}
     for prepared in prepared_members(request, scorers, tested=test is not None):
         with nullcontext() if beside is None else beside(prepared):
-            left_out = {
-                scorer.name for scorer in scorers if scorer.name in where_defined and not _is_defined(scorer, prepared)
-            }
-            for scorer in scorers:
-                if scorer.name in left_out:
-                    continue
-                member_scores = prepared.score(scorer)
-                if test is not None:
-                    member_scores = test(prepared, scorer, member_scores)
-                scores.setdefault(scorer.name, []).append(member_scores)
+            defined = [each for each in scorers if each.name not in where_defined or _is_defined(each, prepared)]
+            of_member = {each.name: prepared.score(each) for each in defined}
+            if test is not None:
+                of_member = test(prepared, of_member)
+        for name, member_scores in of_member.items():
+            scores.setdefault(name, []).append(member_scores)
     return {name: combined(request.members, of_members) for name, of_members in scores.items()}
 
 
@@ -256,8 +252,8 @@ def score_trees(request: Request, scorer: Scorer, procedure: Procedure | None = 
     if not is_one(request.members):
         raise CompositionError(f"{members_in_words(request.members)}, or leave test out")
 
-    def test(prepared: Prepared, tested_scorer: Scorer, scores: Scores) -> Scores:
-        return prepared.test(scores, tested_scorer, procedure)
+    def test(prepared: Prepared, scores: dict[str, Scores]) -> dict[str, Scores]:
+        return {scorer.name: prepared.test(scores[scorer.name], scorer, procedure)}
 
     return evaluate(request, [scorer], test)[scorer.name]
 
@@ -385,14 +381,14 @@ def _fields_of_scores(reported: dict[str, Any]) -> tuple[dict[str, Any], dict[st
 
 def _is_defined(scorer: Scorer, prepared: Prepared) -> bool:
     if scorer.name == DEPENDENCE:  # it makes fits on training rows
-        return _can_test_dependence(prepared)
+        return can_test_dependence(prepared)
     needs_loss = isinstance(scorer, TreeScorer) and scorer.needs_running_loss
     ensemble = prepared.ensemble
     of_averaged = ensemble.averaged and not ensemble.objective.compares_rows
     return not needs_loss or of_averaged or prepared.rows.can_run_loss
 
 
-def _can_test_dependence(prepared: Prepared) -> bool:
+def can_test_dependence(prepared: Prepared) -> bool:
     """Return whether there are training rows, and warn if an audit leaves the test out because they are too many."""
     rows = prepared.rows
     if isinstance(rows, SummedRows):

@@ -11,6 +11,7 @@ from debias.api.audit import audit_of_fold
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, RowsError
 from debias.models.folds import about_fold, folds_of
 from debias.progress import task, with_progress
@@ -21,9 +22,8 @@ from debias.rows.fold_proof import prove_folds
 from debias.rows.request import whole_seed
 from debias.significance import fold_evidence
 from debias.significance.evidence import FEWEST
-from debias.significance.procedure import Procedure
+from debias.significance.procedure import Procedure, asked_for
 from debias.text import counted, listed
-from debias.trees.ensemble import NOTES_OF_STOPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,6 +153,7 @@ def audit_folds(
         )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
+    test = asked_for(test)
     procedure = Procedure(test or "auto", alpha, error, n_permutations, adaptive=False)
     seed = whole_seed(seed)
     of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}

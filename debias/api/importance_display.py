@@ -124,7 +124,7 @@ class ImportanceDisplay:
         ValueError
             `max_features` is less than 1.
         ImportError
-            matplotlib is not installed (``pip install debias-trees[report]``).
+            matplotlib is not installed (``pip install matplotlib``).
         """
         _refuse_kind(kind)
         if kind == "slope" and self.audit.reported is None:

@@ -14,7 +14,7 @@ from debias.hooks.expressions import scorer as read_scorer
 from debias.parallel import Engine, in_threads
 from debias.progress import with_progress
 from debias.rows.request import Request
-from debias.significance.procedure import Procedure
+from debias.significance.procedure import Procedure, asked_for
 from debias.text import feature_index
 
 if TYPE_CHECKING:
@@ -297,6 +297,7 @@ def scores_of(request: Request, scorer: Scorer, test: str | None, engine: Engine
     engine : Engine
         How a meta-method runs its replicates.
     """
+    test = asked_for(test)
     procedure = None if test is None else Procedure(test)
     needs_all_rows = isinstance(scorer, DataScorer | RefitScorer)
     of_rows = (request.blocks, request.qid, request.base_margin)

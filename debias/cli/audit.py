@@ -90,12 +90,7 @@ def command(
         from debias.results.console import print_audit, print_folds
 
         chosen_scorers(main, list(scorers) or None)  # before the model is loaded, which takes longer
-        settings: dict[str, Any] = {
-            "main": main,
-            "test": None if test == "none" else test,
-            "alpha": alpha,
-            "error": error,
-        }
+        settings: dict[str, Any] = {"main": main, "test": test, "alpha": alpha, "error": error}
         settings["n_permutations"] = permutations
         result: Audit | FoldsAudit
         with shown(source.progress):

@@ -221,7 +221,7 @@ def _dataset(path: Path) -> Any:
     try:
         from pyarrow import dataset
     except ImportError:
-        raise ImportError("reading files in batches needs pyarrow: pip install debias-trees[files]") from None
+        raise ImportError("reading files in batches needs pyarrow: pip install pyarrow") from None
     with _named(str(path), f" as {form.capitalize()}"):
         return dataset.dataset(path, format=form)
 

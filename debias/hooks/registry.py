@@ -194,8 +194,20 @@ def find_scorer(name: str) -> Scorer:
     if name in metas:
         raise CompositionError(f"{name} wraps a scorer: write {name}(mdi_oob)")
     if name not in known:
-        raise CompositionError(f"there is no scorer {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+        there_are = f"there is no scorer {name!r}.{nearest(name, known)} There are: {', '.join(known)}"
+        raise CompositionError(". ".join(filter(None, (there_are, disabled_in_words()))))
     return known[name]
+
+
+def missing_scorer(name: str) -> str:
+    """Return that no plugin offers a scorer, and which plugins are disabled: the end of a sentence."""
+    return ". ".join(filter(None, (f"the scorer {name!r}, and no plugin offers it", disabled_in_words())))
+
+
+def disabled_in_words() -> str:
+    """Return which plugins the environment variable disables, as a sentence without its full stop; "" if none."""
+    names = sorted(_disabled())
+    return f"{DISABLE_VARIABLE} disables {', '.join(names)}" if names else ""
 
 
 def adapters_loaded() -> list[str]:

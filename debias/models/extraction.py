@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError
-from debias.hooks.registry import adapters_loaded, plugin_manager
+from debias.hooks.registry import adapters_loaded, disabled_in_words, plugin_manager
 from debias.models.odd_rows import odd_rows
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
@@ -204,9 +204,11 @@ def trees_of(model: Any) -> TreeEnsemble:
             )
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"
-        raise UnsupportedModelError(
+        unknown = (
             f"no adapter recognises {kind.__module__}.{kind.__qualname__}. Supported are trees and ensembles of trees "
             "of scikit-learn, XGBoost, LightGBM, CatBoost, YDF, treelite, Spark and scikit-survival, and pipelines, "
             f"searches and votes of them. Adapters loaded: {loaded}."
         )
+        disabled = disabled_in_words()
+        raise UnsupportedModelError(f"{unknown} {disabled}." if disabled else unknown)
     return ensemble

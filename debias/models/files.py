@@ -216,7 +216,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     try:
         import yaml
     except ImportError as error:
-        raise ImportError("MLflow directories need PyYAML: pip install debias-trees[files]") from error
+        raise ImportError("MLflow directories need PyYAML: pip install pyyaml") from error
     try:
         text = path.read_text(encoding="utf-8")
         depth, loader = 0, getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # SafeLoader takes minutes for deep nesting

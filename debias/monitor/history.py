@@ -516,7 +516,7 @@ class History:
         HistoryError
             As for :meth:`scores`.
         ImportError
-            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
         """
         from debias.monitor.drawing import page
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from debias.api.batches import add_rows_of
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import ExtractionError, HistoryError, RowsError
 from debias.models.wrappers import unwrap
 from debias.rows.period_sums import PeriodSums
 from debias.rows.request import Request
-from debias.trees.ensemble import NOTES_OF_STOPPING
 from debias.warning_log import WarningLogOnce
 
 if TYPE_CHECKING:

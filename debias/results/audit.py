@@ -251,7 +251,7 @@ class Audit:
         Raises
         ------
         ImportError
-            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
         """
         from debias.results.report.html import page
 

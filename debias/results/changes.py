@@ -248,7 +248,7 @@ class Changes:
         Raises
         ------
         ImportError
-            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
         """
         from debias.results.report.changes import changes_page
 

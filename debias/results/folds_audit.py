@@ -303,7 +303,7 @@ class FoldsAudit:
         Raises
         ------
         ImportError
-            matplotlib or Jinja2 is not installed (``pip install debias-trees[report]``).
+            matplotlib or Jinja2 is not installed (``pip install matplotlib jinja2``).
         """
         from debias.results.report.folds import folds_page
 

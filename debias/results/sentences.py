@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
 from debias.results.scores import DEPENDENCE, LIKE_TRAINING
 from debias.text import all_are, correlation_in_words, counted, percent, shown
@@ -50,10 +51,17 @@ def summary(audit: Audit) -> list[str]:
         nothing = "The scores and shares of these rows say nothing about the features."
         return [test_summary(audit), _scored_on(audit), nothing]
     if audit.main.rows == "train" or not audit.tested:
-        return [test_summary(audit), _scored_on(audit), *_too_high(audit)]
-    what_matters = [headline(audit), *_leak(audit), *_near_duplicates(audit)]
+        return [test_summary(audit), *of_stopping(audit), _scored_on(audit), *_too_high(audit)]
+    what_matters = [*of_stopping(audit), headline(audit), *_leak(audit), *_near_duplicates(audit)]
     of_test = [test_summary(audit), *_dependence(audit), _scored_on(audit), *_before_a_selection(audit)]
     return [*what_matters, *_too_high(audit), *of_test]
+
+
+def of_stopping(audit: Audit) -> list[str]:
+    """Return that rows which the model does not store chose its number of trees, if they may be the scored rows."""
+    if audit.main.provenance.get("kind") != "held-out":
+        return []
+    return [f"{text[0].upper()}{text[1:]}." for text in audit.main.warnings if text in NOTES_OF_STOPPING]
 
 
 def test_summary(audit: Audit) -> str:

@@ -40,8 +40,8 @@ class Proof:
     ----------
     n_trees : int
         Number of trees compared at every node; the roots of more trees are compared.
-    root_counts, root_values, counts, values : float
-        Share of roots, and share of nodes, whose counts and values the rows reproduce.
+    root_counts, root_weights, root_values, counts, values : float
+        Share of roots, and share of nodes, whose counts, weights and values the rows reproduce.
     columns : list of str
         Features at whose splits the rows first go to the wrong side, if more splits on other features send their rows
         to the right side; else empty.
@@ -56,6 +56,7 @@ class Proof:
 
     n_trees: int
     root_counts: float
+    root_weights: float
     root_values: float
     counts: float
     values: float
@@ -76,7 +77,7 @@ class Proof:
     def holds(self) -> bool:
         """Whether the rows are proven (and y, if the values can prove it)."""
         values = not self.values_prove or self.values == self.root_values == 1
-        return self.root_counts == self.counts == 1 and values
+        return self.root_counts == self.root_weights == self.counts == 1 and values
 
     @property
     def claims(self) -> bool:
@@ -92,9 +93,14 @@ class Proof:
         """Return a description of what does not match."""
         if self.root_counts < 1:
             return (
-                f"the stored row counts or weights differ already at {1 - self.root_counts:.0%} of the roots: the "
-                "weights are different, or the settings of the model were changed after fitting, or it was fitted in "
-                "several steps (warm_start)"
+                f"the stored row counts differ already at {1 - self.root_counts:.0%} of the roots: the settings of the "
+                "model were changed after fitting, or it was fitted in several steps (warm_start)"
+            )
+        if self.root_weights < 1:
+            return (
+                f"the weights are different at {1 - self.root_weights:.0%} of the roots: the model was trained with "
+                "other weights than these rows are passed with, or its class_weight was changed after fitting. Pass "
+                "the weights of training as sample_weight=, in the order of the rows of X"
             )
         if self.counts == 1:
             return (
@@ -182,7 +188,8 @@ def proof_of(
     counts, values = np.concatenate(matched_counts), np.concatenate(matched_values)
     return Proof(
         n_trees=int(trees.size),
-        root_counts=min(float(root_counts.mean()), float(np.mean(root_weights))),
+        root_counts=float(root_counts.mean()),
+        root_weights=float(np.mean(root_weights)),
         root_values=float(np.mean(root_values)),
         counts=float(counts.mean()),
         values=float(values.mean()),

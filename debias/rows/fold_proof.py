@@ -264,7 +264,7 @@ def _by_bags(member: Member, table: Table, response: Response, weight: NDArray[n
             "contradicted", f"the model was trained on {ensemble.n_train} rows, and these are {table.n_rows}"
         )
     try:
-        in_bag, proof = prove_bags(
+        in_bag, proof, _ = prove_bags(
             ensemble,
             member.model,
             table.n_rows,
@@ -283,7 +283,8 @@ def _by_bags(member: Member, table: Table, response: Response, weight: NDArray[n
     assert ensemble.count is not None
     if not np.array_equal(in_bag.n_samples(), ensemble.count[ensemble.tree_start[:-1]]):
         return TrainingProof("unknown", proof.mismatch())  # the seeds are not those of the trees
-    of_y = proof.root_counts == 1 and proof.values_prove and proof.telling  # weights do not blur the means of y
+    weights_agree = proof.root_counts == proof.root_weights == 1  # so that they do not blur the means of y
+    of_y = weights_agree and proof.values_prove and proof.telling
     if of_y and proof.root_values < 1:
         return TrainingProof("contradicted", "the means of y in the bags are not those of training")
     if of_y and member.layers:

@@ -12,6 +12,7 @@ from debias.data.queries import blocks_of_queries, encode_queries
 from debias.data.response import encode
 from debias.data.row_order import refuse_other_order
 from debias.data.table import Table
+from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import ProvenanceError, RowsError
 from debias.hooks.contracts import DataScorer, TreeScorer
 from debias.models.extraction import verify_prediction
@@ -76,7 +77,7 @@ def prepare(
         warnings.
     """
     ensemble, model, X = member.ensemble, member.model, member.X
-    log = WarningLog((*member.notes, *ensemble.notes), quiet=known)
+    log = WarningLog((*member.notes, *(note for note in ensemble.notes if note not in NOTES_OF_STOPPING)), quiet=known)
     warn_of_version(member, request.members, log)
     if X is None:
         for scorer in scorers:
@@ -132,6 +133,7 @@ def prepare(
             provenance = as_out_of_bag_for_trees(member, request.rows, provenance, log)
         if kind == "held-out":
             _check_response(ensemble, table, response, log)
+    tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == "held-out" and request.fold is None)
     if kind == "train":
         log.warn(TRAIN_WARNING)
     if provenance.kind == "oob" and member.tuned_on_unseen is not None and not known:
@@ -163,6 +165,16 @@ def prepare(
         in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
     return ensemble, rows, log
+
+
+def tell_of_stopping(ensemble: TreeEnsemble, log: WarningLog, *, may_be_these_rows: bool) -> None:
+    """Warn that other rows chose the number of trees if they may be the rows that are scored; else keep it as a note.
+
+    An audit of folds says it once for all folds.
+    """
+    for text in NOTES_OF_STOPPING:
+        if text in ensemble.notes:
+            (log.warn if may_be_these_rows else log.add)(text)
 
 
 def batch_rows(

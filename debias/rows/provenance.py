@@ -22,8 +22,10 @@ import numpy as np
 
 from debias.data.response import as_passed
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
+from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits
-from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class
+from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
+from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ MOST_SHIFTS_DESCRIBED = 3
 SURE = 0.95
 """From this power on, rows that are not recognised as training rows are not training rows."""
 KINDS = ("auto", "oob", "held-out", "train")
+_UNPROVEN_WEIGHTS = "the weights are unproven, because plain sums of weights cannot be read from this"
 EVERY_LEAF = "the training rows: every leaf holds its training rows"
 PROVEN = ("proven", "rows proven, y unproven", "rows proven, y plausible")
 
@@ -140,6 +143,7 @@ def resolve(
             response,
             sample_weight,
             lambda in_bag: prove(ensemble, in_bag, table, response),
+            log,
             order,
         )
         if bags_and_provenance is not None:
@@ -203,6 +207,7 @@ def as_out_of_bag(
     response: Response,
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
+    log: WarningLog,
     order: NDArray[np.int64] | None = None,
 ) -> tuple[InBag, Provenance] | None:
     """Prove that rows are the training rows in training order.
@@ -211,13 +216,14 @@ def as_out_of_bag(
     `prove_with` compares the rows with the nodes for the bags it is called with.
     """
     try:
-        in_bag, proof = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with, order)
+        in_bag, proof, proven_weight = prove_bags(ensemble, model, n_rows, response, sample_weight, prove_with, order)
     except (ProvenanceError, InBagUnavailableError) as error:
         if rows == "oob" or isinstance(error, TrainingRowsError):
             raise
         return None
     if proof.holds:
-        return in_bag, proven(proof)
+        of_weights = _weights_compared(ensemble, model, response, sample_weight, proven_weight, order, rows, log)
+        return in_bag, proven(proof, of_weights)
     if rows == "oob":
         raise ProvenanceError(
             f"these are not the training rows in training order: {proof.mismatch()}. {_PASS_TRAINING}"
@@ -270,8 +276,8 @@ def prove_bags(
     sample_weight: NDArray[np.float64] | None,
     prove_with: Callable[[InBag], Proof],
     order: NDArray[np.int64] | None = None,
-) -> tuple[InBag, Proof]:
-    """Recover the bags and compare the rows with the nodes.
+) -> tuple[InBag, Proof, NDArray[np.float64] | None]:
+    """Recover the bags, compare the rows with the nodes, and return with which weights they were compared last.
 
     Raise a ProvenanceError or an InBagUnavailableError if there is nothing to compare.
     """
@@ -292,7 +298,7 @@ def prove_bags(
         proof = prove_with(in_bag).with_response(in_bag.fits_response)
         if proof.holds:
             break
-    return in_bag, proof
+    return in_bag, proof, weight
 
 
 def _recovered_bags(
@@ -329,18 +335,45 @@ def _recovered_bags(
     return in_bag if order is None else in_bag.in_order(order, n_rows)
 
 
-def proven(proof: Proof) -> Provenance:
-    """Return the provenance of rows that the bags prove."""
+def _weights_compared(
+    ensemble: TreeEnsemble,
+    model: Any,
+    response: Response,
+    sample_weight: NDArray[np.float64] | None,
+    proven_weight: NDArray[np.float64] | None,
+    order: NDArray[np.int64] | None,
+    rows: str,
+    log: WarningLog,
+    argument: str = "sample_weight=",
+) -> str:
+    """Compare weights with those of training, in training order: see :func:`compared_weights`."""
+    shown = _shown_weights(model)
+    labels = as_passed(response, ensemble) if shown.multiplied else None
+    if order is not None:
+        sample_weight, labels = (None if each is None else each[order] for each in (sample_weight, labels))
+    return compared_weights(shown.rows, proven_weight, sample_weight, labels, rows, log, argument)
+
+
+def _shown_weights(model: Any) -> TrainingWeights:
+    """Return what the adapter of a model reads of its training weights."""
+    from debias.hooks.registry import plugin_manager
+
+    shown: TrainingWeights | None = plugin_manager().hook.debias_training_weights(model=model)
+    return TrainingWeights() if shown is None else shown
+
+
+def proven(proof: Proof, of_weights: str = "") -> Provenance:
+    """Return the provenance of rows that the bags prove; `of_weights` ends the sentence."""
     compared_nodes = f"at the roots and at every node of {proof.n_trees} trees"
     if proof.values_prove:
         agree = "counts agree {}, and values at the roots" if proof.only_roots_prove else "counts and values agree {}"
         detail = f"the training rows in training order: {agree.format(compared_nodes)}"
-        return Provenance("oob", "proven", detail)
+        return Provenance("oob", "proven", detail + of_weights)
     return Provenance(
         "oob",
         "rows proven, y unproven",
         f"the training X in training order: counts agree {compared_nodes}; leaf values are not means, so they cannot "
-        "prove y",
+        f"prove y{of_weights}",
     )
 
 
@@ -520,7 +553,7 @@ def prove_training(
         They are not the training rows, or not all of them. If the model stores no row counts, there is only a warning.
     """
     try:
-        in_bag, proof = prove_bags(
+        in_bag, proof, proven_weight = prove_bags(
             ensemble,
             model,
             table.n_rows,
@@ -535,14 +568,29 @@ def prove_training(
         raise ProvenanceError(f"train: {error}") from None
     else:
         if proof.holds:
+            third = "sample_weight= (in train= the third entry)"
+            try:
+                of_weights = _weights_compared(
+                    ensemble, model, response, weight, proven_weight, order, "oob", log, third
+                )
+            except ProvenanceError as error:
+                raise ProvenanceError(f"train: {error}") from None
             if not proof.values_prove:
                 _refuse_another_response(ensemble, table, response)
-            return in_bag, proven(proof)
+            return in_bag, proven(proof, of_weights)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
     recognition = recognise(ensemble, table, response)
     _refuse_another_response(ensemble, table, response)
-    if recognition.exact:
+    if recognition.exact or weighted_by_row(ensemble, table, response, weight):
+        _check_weights_of_leaves(ensemble, model, table, weight, recognition, log)
         return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
+    if ensemble.count is None and ensemble.cover is not None and recognition.share is None:
+        log.warn(
+            f"train: the leaves of this {ensemble.source} do not hold the sums of these rows "
+            + ("without weights. " if weight is None else "with these weights. ")
+            + "If it was trained on all rows, the weights are not those of training: pass these as the third entry of "
+            "train=. Otherwise the rows and their weights are unproven"
+        )
     too_few = table.n_rows < recognition.n_grown - 0.5
     as_many = abs(table.n_rows - recognition.n_grown) < 0.5 and not recognition.agrees
     largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT
@@ -556,8 +604,34 @@ def prove_training(
             raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
         # XGBoost stores sums of hessians. Training weights change them, and the model does not store the weights.
         log.warn(f"{mismatch}. If the model was trained with weights, this check does not hold.")
+    elif weight is not None:
+        log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")
     detail = "used as training rows because the user passed train="
     return None, Provenance("train", "stated by the user", detail, recognition.share)
+
+
+def _check_weights_of_leaves(
+    ensemble: TreeEnsemble,
+    model: Any,
+    table: Table,
+    weight: NDArray[np.float64] | None,
+    recognition: Recognition,
+    log: WarningLog,
+) -> None:
+    """Refuse other weights than those of training, for all training rows; say if weights cannot be proven."""
+    # Sums of hessians that are those of rows without weights show that there were none.
+    trained_without = ensemble.count is None and recognition.exact and recognition.agrees
+    shown = _shown_weights(model)
+    agree = None if shown.classes else leaf_weights_agree(ensemble, table, weight, trained_without=trained_without)
+    if agree is False and weight is not None and counts_alike(weight):
+        log.add(f"train: these rows count alike, and this {ensemble.source} was trained with other weights")
+    elif agree is False:
+        raise ProvenanceError(
+            f"train: every leaf holds its training rows, but this {ensemble.source} was trained with other weights. "
+            "Pass the weights of training as sample_weight= (in train= the third entry), or none if there were none"
+        )
+    if agree is None and weight is not None and recognition.exact:
+        log.add(f"train: {_UNPROVEN_WEIGHTS} {ensemble.source}")
 
 
 def known_bags(

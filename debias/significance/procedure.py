@@ -21,6 +21,11 @@ METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CO
 """All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 
 
+def asked_for(test: str | None) -> str | None:
+    """Return the test that a user asked for; None for "none", the word of the command line."""
+    return None if test == "none" else test
+
+
 @dataclass(frozen=True)
 class Procedure:
     """The procedure of a test.
@@ -56,7 +61,7 @@ class Procedure:
     def __post_init__(self) -> None:
         if self.test not in ("auto", *METHODS):
             names = ", ".join(map(repr, ("auto", *METHODS)))
-            raise CompositionError(f"test={self.test!r} is not one of {names}")
+            raise CompositionError(f"test={self.test!r} is not one of {names}, or None for no test")
         if self.error not in ERRORS:
             raise CompositionError(f"error={self.error!r} is not one of {', '.join(map(repr, ERRORS))}")
         if not _is_real(self.alpha) or not 0 < self.alpha < 1:

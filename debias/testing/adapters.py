@@ -236,10 +236,11 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
             "needed to prove the bags",
         )
     proof = prove(ensemble, bags, table, response).with_response(bags.fits_response)
+    at_roots = min(proof.root_counts, proof.root_weights)
     require(
         proof.holds,
         "the bags do not reproduce what the nodes store about the training rows. The count agrees at "
-        f"{proof.root_counts:.0%} of the roots and {proof.counts:.0%} of the nodes, the value at {proof.values:.0%} of "
+        f"{at_roots:.0%} of the roots and {proof.counts:.0%} of the nodes, the value at {proof.values:.0%} of "
         f"the nodes (mean_values={ensemble.mean_values} says whether values are in-bag means). Are X and y the "
         "training rows in training order? Is `count` the number of distinct rows, and `weight` their number with "
         "repetitions?",

@@ -61,16 +61,6 @@ OTHER_ARRAYS: dict[str, Any] = {
 
 
 PLAIN_MEANS = "leaves have no training weights, so that values of inner nodes are plain means of the leaves below"
-_IF_SCORED = (
-    "by the loss on rows that the model does not store (early stopping); if these are the rows that are scored, scores "
-    "are too high on average, also those of noise"
-)
-STOPPED_EARLY = f"the number of trees was chosen {_IF_SCORED}"
-"""Note of a boosted model for which an adapter finds this,"""
-PERHAPS_STOPPED_EARLY = f"the number of trees may have been chosen {_IF_SCORED}"
-"""and of one that does not tell whether all trees that were asked for were grown."""
-NOTES_OF_STOPPING = (STOPPED_EARLY, PERHAPS_STOPPED_EARLY)
-"""Both."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
 
 import debias
-from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
+from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from support import simulated
 from support.versions import at_least
 

@@ -25,13 +25,13 @@ from xgboost import XGBRegressor
 
 import debias
 from debias.data.groups import Grouping
+from debias.early_stopping import STOPPED_EARLY
 from debias.monitor import comparing
 from debias.monitor.packing import Damage
 from debias.monitor.stored_trees import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
 from debias.significance import change
 from debias.significance.change import compare_windows
-from debias.trees.ensemble import STOPPED_EARLY
 from support.versions import needs
 
 FIRST = date(2026, 1, 1)

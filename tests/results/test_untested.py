@@ -149,7 +149,7 @@ def test_a_test_asked_for_is_refused_with_the_same_reason(halves):
 
 def undecided(scores, rows, *rest, aside=False):
     rest[-1].warn(CONSTANT)
-    return scores
+    return replace(scores, warnings=tuple(rest[-1].texts))
 
 
 def test_a_test_without_verdict_says_why(halves, monkeypatch):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.early_stopping import STOPPED_EARLY
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
+from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias_adapters import CATBOOST
 from debias_adapters.catboost import refit
@@ -160,7 +161,7 @@ def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
         import catboost
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is a CatBoost model, but catboost is not installed: pip install debias-trees[catboost]"
+            f"{path} is a CatBoost model, but catboost is not installed: pip install catboost"
         ) from error
     try_apart()
     try:

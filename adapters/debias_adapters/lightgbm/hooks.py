@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
+from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import LIGHTGBM
@@ -232,7 +233,7 @@ def debias_load_model(path: Path) -> Any | None:
         import lightgbm
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is a LightGBM model, but lightgbm is not installed: pip install debias-trees[lightgbm]"
+            f"{path} is a LightGBM model, but lightgbm is not installed: pip install lightgbm"
         ) from error
     text = files.checked(path.read_bytes().decode(), str(path))
     try:

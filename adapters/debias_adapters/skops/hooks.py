@@ -60,9 +60,7 @@ def debias_load_model(path: Path, trust: tuple[str, ...]) -> Any | None:
     try:
         import skops.io
     except ImportError as error:
-        raise UnsupportedModelError(
-            f"{path} is a skops file, but skops is not installed: pip install debias-trees[files]"
-        ) from error
+        raise UnsupportedModelError(f"{path} is a skops file, but skops is not installed: pip install skops") from error
     allowed = TRUSTED | set(trust) | _CHECKED.keys()
     file = _as_installed(path)
     unknown = sorted(name for name in skops.io.get_untrusted_types(file=file) if name not in allowed)

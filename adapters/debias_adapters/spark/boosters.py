@@ -35,7 +35,7 @@ def saved(directory: Path, kind: str, params: dict[str, Any]) -> Any:
         import xgboost
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{directory} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
+            f"{directory} is an XGBoost model, but xgboost is not installed: pip install xgboost"
         ) from error
     parts = sorted((directory / "model").glob("part-*"))
     text = b"".join(line for part in parts for line in part.read_bytes().splitlines())

@@ -147,7 +147,7 @@ def _table(folder: Path) -> Any:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{folder} is read with pyarrow, which is not installed: pip install debias-trees[files]"
+            f"{folder} is read with pyarrow, which is not installed: pip install pyarrow"
         ) from error
     files = sorted(folder.glob("*.parquet"))
     if not files:

@@ -110,7 +110,7 @@ def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
         import treelite
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is a checkpoint of treelite, but treelite is not installed: pip install debias-trees[treelite]"
+            f"{path} is a checkpoint of treelite, but treelite is not installed: pip install treelite"
         ) from error
     try_apart()
     try:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
+from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
+from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import XGBOOST
 from debias_adapters.xgboost import files, reading, refit
@@ -187,7 +188,7 @@ def debias_load_model(path: Path) -> Any | None:
         import xgboost
     except ImportError as error:
         raise UnsupportedModelError(
-            f"{path} is an XGBoost model, but xgboost is not installed: pip install debias-trees[xgboost]"
+            f"{path} is an XGBoost model, but xgboost is not installed: pip install xgboost"
         ) from error
     data = files.checked(path.read_bytes(), str(path))
     try:

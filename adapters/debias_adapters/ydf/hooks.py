@@ -161,9 +161,7 @@ def debias_load_model(path: Path, try_apart: Callable[[], None]) -> Any | None:
     try:
         import ydf
     except ImportError as error:
-        raise UnsupportedModelError(
-            f"{path} is a model of YDF, but ydf is not installed: pip install debias-trees[ydf]"
-        ) from error
+        raise UnsupportedModelError(f"{path} is a model of YDF, but ydf is not installed: pip install ydf") from error
     try_apart()
     load = ydf.from_tensorflow_decision_forests if is_tensorflow else ydf.load_model
     try:

@@ -8,4 +8,4 @@ def require_matplotlib() -> None:
     try:
         import matplotlib.pyplot  # noqa: F401
     except ImportError as error:
-        raise ImportError(f"a picture needs matplotlib: pip install debias-trees[report] ({error})") from error
+        raise ImportError(f"a picture needs matplotlib: pip install matplotlib ({error})") from error

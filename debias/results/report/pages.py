@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WORDS = ("verdict", "dependence", "model", "from", "to")
 """Columns of text, which are aligned to the left."""
-NEEDS = "a report needs matplotlib and Jinja2: pip install debias-trees[report]"
+NEEDS = "a report needs matplotlib and Jinja2: pip install matplotlib jinja2"
 
 
 def render(template: str, styles: Styles, **content: Any) -> str:

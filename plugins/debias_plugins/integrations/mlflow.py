@@ -11,7 +11,7 @@ try:
     import mlflow
     from mlflow.models.evaluation.base import EvaluationResult, ModelEvaluator
 except ImportError as error:
-    raise ImportError("logging audits needs MLflow: pip install debias-trees[mlflow]") from error
+    raise ImportError("logging audits needs MLflow: pip install mlflow") from error
 
 import debias
 from debias import RowsError, UnsupportedModelError

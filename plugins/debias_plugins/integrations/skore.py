@@ -7,7 +7,7 @@ from typing import Any
 try:
     from skore import Check, CheckNotApplicable
 except ImportError as error:
-    raise ImportError("the check needs skore: pip install debias-trees[skore]") from error
+    raise ImportError("the check needs skore: pip install skore") from error
 import debias
 from debias import InBagUnavailableError, UnsupportedModelError
 
