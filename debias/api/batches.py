@@ -25,6 +25,7 @@ from debias.rows.response_check import ROWS_AT_LEAST, warn_of_another_response
 from debias.rows.rows import SummedRows
 from debias.rows.unordered_digest import unordered_digest
 from debias.significance.streamed import EvidenceInBatches, Steps
+from debias.text import with_article
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLog, WarningLogOnce
 
@@ -91,8 +92,8 @@ def prepared_batches(
         streams.append(Stream(source, sums, member, number, request, log))
     if streams[0].once and len(members) > 1:
         raise RowsError(
-            f"a {members[0].path[0]} of {len(members)} models needs one pass over the rows for each model, and "
-            f"{REPEATABLE}"
+            f"{with_article(members[0].path[0])} of {len(members)} models needs one pass over the rows for each "
+            f"model, and {REPEATABLE}"
         )
     if streams[0].once and tested:
         raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
@@ -197,8 +198,9 @@ class Stream:
         kind = "oob"
         if provenance is None:
             counter = sums.counter
-            recognition = recognised(sums.ensemble, [] if counter is None else counter.counts(), sums.n_rows)
-            kind, provenance = without_bags(sums.ensemble, recognition, request.rows, sums.n_rows, self.log)
+            told = self.member.with_sources(sums.ensemble)
+            recognition = recognised(told, [] if counter is None else counter.counts(), sums.n_rows)
+            kind, provenance = without_bags(told, recognition, request.rows, sums.n_rows, self.log)
         if kind == "train":
             self.log.warn(TRAIN_WARNING)
         if kind == "held-out":
@@ -337,7 +339,7 @@ class Stream:
             in_bag_leaves = np.concatenate(leaves)
             for j, tree in enumerate(trees):
                 in_bag_leaves[in_bag.draw(int(tree)) == 0, j] = -1
-            return proof_of(ensemble, in_bag, response, trees, in_bag_leaves)
+            return proof_of(self.member.with_sources(ensemble), in_bag, response, trees, in_bag_leaves)
 
         weight_or_none = weight if (weight != 1).any() else None
         return as_out_of_bag(ensemble, self.member.model, rows, n_rows, response, weight_or_none, prove_with)

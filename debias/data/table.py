@@ -16,7 +16,7 @@ import numpy as np
 from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest
 from debias.parallel import over_parts
-from debias.text import listed
+from debias.text import listed, with_article
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ class Table:
         """
         table = self._in_order(ensemble, log)
         if table._sparse is not None and ensemble.sparse_absent is None:
-            raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
+            raise RowsError(
+                f"X is a sparse matrix, which {with_article(ensemble.source)} does not take: pass X.toarray()"
+            )
         table.special_labels = {}
         table._codes = {
             k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
@@ -212,13 +214,13 @@ class Table:
         if matrix.dtype == np.float32 and np.isinf(matrix).any():
             row, column = np.argwhere(np.isinf(matrix))[0]
             raise RowsError(
-                f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
-                f"(row {_position(rows, int(row))}); a {ensemble.source} does not take such values"
+                f"{ensemble.column_in_words(column)} has a value that is infinite or too large for float32 "
+                f"(row {_position(rows, int(row))}); {with_article(ensemble.source)} does not take such values"
             )
         if ensemble.missing_refusal is not None and np.isnan(matrix).any():
             row, column = np.argwhere(np.isnan(matrix))[0]
             raise RowsError(
-                f"column {ensemble.feature_names[column]!r} of X has a missing value "
+                f"{ensemble.column_in_words(column)} has a missing value "
                 f"(row {_position(rows, int(row))}); {ensemble.missing_refusal}"
             )
         return matrix
@@ -612,7 +614,7 @@ def refuse_non_numeric(frame: Any) -> None:
     }
     if wrong and is_pandas(frame):
         native = dict(zip(wrong, frame.to_native()[list(wrong)].dtypes, strict=True))
-        wrong = {name: dtype for name, dtype in wrong.items() if not _is_sparse_number(native[name])}
+        wrong = {name: str(dtype) for name, dtype in native.items() if not _is_sparse_number(dtype)}
     if wrong:
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "

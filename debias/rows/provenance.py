@@ -23,6 +23,7 @@ from debias.data.response import as_passed
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class
+from debias.text import with_article
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ def _recovered_bags(
         sample_weight = None if sample_weight is None else sample_weight[order]
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
-        raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
+        raise InBagUnavailableError(f"no adapter can recover the bags of {with_article(ensemble.source)}. {_HOLD_OUT}")
     if in_bag.n_trees != ensemble.n_trees:
         raise ExtractionError(
             f"debias_in_bag of the adapter of this {ensemble.source} returns bags of {in_bag.n_trees} trees, but the "
