@@ -130,7 +130,7 @@ class Table:
             ordered._order = order
         return ordered
 
-    def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+    def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[str, NDArray[np.int64], float]]:
         """Yield the columns with fine values, which should be different in every row, that have repeated values.
 
         Parameters
@@ -142,6 +142,8 @@ class Table:
 
         Yields
         ------
+        name : str
+            The name of the column, or its position if X has no names.
         codes : array of int64 of shape (n_rows,)
             Number of each row's value among the distinct values; -1 where it is missing.
         coincidence : float
@@ -153,7 +155,8 @@ class Table:
         at_once = max(1, VALUES_AT_ONCE // self.n_rows)  # pandas is slow at taking single columns of a wide frame
         for begin in range(0, len(plain), at_once):
             block = self._floats(plain[begin : begin + at_once])
-            for values in block[:, _repeated_share(block) > repeated].T:
+            for j in np.flatnonzero(_repeated_share(block) > repeated):
+                values = block[:, j]
                 distinct, codes, count = np.unique(values, return_inverse=True, return_counts=True)
                 finite = distinct[np.isfinite(distinct)]
                 if finite.size < steps:
@@ -163,7 +166,14 @@ class Table:
                 if high - low > steps * _smallest_gap(finite, least):
                     gap = _smallest_gap(distinct[np.isfinite(distinct) & (count > 1)], least)
                     coincidence = min(1.0, gap / (high - low))
-                    yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(coincidence)
+                    codes = np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64)
+                    yield self._name_at(plain[begin + j]), codes, float(coincidence)
+
+    def _name_at(self, position: int) -> str:
+        """Return the name of the column at a position in X, or the position in words if X has no names."""
+        if self.names is None:
+            return f"number {position}"
+        return repr(self.names[position if self._order is None else self._order.index(position)])
 
     def _floats(self, columns: list[int]) -> NDArray[np.float64]:
         """Return some columns of X, by their positions in X."""
