@@ -16,8 +16,8 @@ ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data"
 """Names of the kinds of evaluation rows in text."""
 CLOSE = 1e-9
 """A share this close to 1 is 1: shares are sums of rounded figures."""
-_SPOKEN_WITH_VOWEL = set("AEFHILMNORSX")
-"""Letters whose names begin with a vowel."""
+_SPOKEN_WITH_VOWEL = set("AEFHILMNOX")
+"""Letters whose names begin with a vowel; names with R and S in front, such as RUSBoost, are read as words."""
 LONGEST = 26
 """A figure has room for this many characters of a name; tables of reports show the whole name."""
 

@@ -6,11 +6,13 @@ The text is parsed; Python's ``eval`` is never used.
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
 
+_WORDS = re.compile(r"\w+([-\s.]+\w+)*")
 LONGEST = 5_000
 """Largest number of characters of an expression."""
 
@@ -87,7 +89,7 @@ def _refuse_misspelt(text: str, line: str, at: int) -> None:
     from debias.hooks.registry import meta_methods, scorers
 
     name, known = text.partition("(")[0].strip(), [*scorers(), *meta_methods()]
-    hint = "" if name in known else nearest(name, known)
+    hint = nearest(name, known) if name not in known and _WORDS.fullmatch(name) else ""
     if hint:
         raise _pointing(line, at, f"there is no scorer {name!r}.{hint}")
 

@@ -438,7 +438,7 @@ def _looks_like(recognition: Recognition, n_rows: int) -> str:
 def _certain(ensemble: TreeEnsemble, recognition: Recognition, n_rows: int) -> str:
     n_train = ensemble.n_train if ensemble.n_train is not None else recognition.n_grown
     if recognition.share is not None and not recognition.agrees and n_rows > n_train:
-        return f"the training rows are among these {n_rows} rows: every leaf holds as many as in training, or more"
+        return f"the training rows are among these {n_rows} rows: each leaf holds as many as in training, or more"
     return "these are the training rows: the leaves hold the rows they held in training"
 
 
@@ -509,8 +509,8 @@ def prove_training(
         if ensemble.count is None:
             grown = f"the leaves hold sums of hessians, as of {recognition.n_grown:.0f} rows without weights"
         mismatch = (
-            f"train does not look like the training rows: {grown}, and from the leaf counts about {present:.0%} of them "
-            f"are among these {table.n_rows}"
+            f"train does not look like the training rows: {grown}, and from the leaf counts about {present:.0%} of "
+            f"them are among these {table.n_rows}"
         )
         if ensemble.count is not None:
             raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")
