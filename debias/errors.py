@@ -19,6 +19,7 @@ was wrong, where, and what to do.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -99,5 +100,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     str
         It begins with a space, so that an error message can end with it.
     """
-    match = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {match[0]!r}?" if match else ""
+    names = list(known)
+    by_words = {_words(name): name for name in reversed(names)}
+    same_words = by_words.get(_words(word)) if _words(word) else None
+    if same_words is not None:
+        return f" Did you mean {same_words!r}?"
+    by_lower = {name.lower(): name for name in reversed(names)}
+    match = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
+    return f" Did you mean {by_lower[match[0]]!r}?" if match else ""
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words of a name in alphabetical order, so that "OOB-mdi" and "mdi_oob" are equal."""
+    return tuple(sorted(filter(None, re.split(r"[\W_]+", name.lower()))))

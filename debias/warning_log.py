@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable
@@ -9,8 +10,8 @@ from pathlib import Path
 
 from debias.errors import DebiasWarning
 
-_PACKAGE = str(Path(__file__).parent)
-"""The folder of the package `debias`: a warning points at the first caller outside it."""
+_PACKAGE = str(Path(__file__).parent) + os.sep
+"""The folder of the package `debias`: a warning points at the line outside it that called debias."""
 
 
 class WarningLog:
@@ -39,10 +40,22 @@ class WarningLog:
         self.texts.append(text)
         if self._quiet:
             return
-        level, frame = 2, sys._getframe(1)
-        while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            level, frame = level + 1, frame.f_back
-        warnings.warn(text, DebiasWarning, stacklevel=level)
+        warnings.warn(text, DebiasWarning, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """Return how many calls above ``warn`` the user's line is that called debias.
+
+    Between calls of debias there may be others, of the standard library or of a plugin. So it is the line that made the
+    outermost call.
+    """
+    level, found, frame = 0, 0, sys._getframe(1)
+    while frame is not None:
+        level += 1
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            found = level
+        frame = frame.f_back
+    return found + 1
 
 
 class WarningLogOnce(WarningLog):

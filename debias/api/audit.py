@@ -15,6 +15,7 @@ from blake3 import blake3
 from debias.api.evaluation import can_test_dependence, evaluate, score_refits
 from debias.data.blocks import warn_of_repeats
 from debias.data.dataset import as_frame
+from debias.data.explained import explained_alone
 from debias.data.queries import why_needed
 from debias.data.similar_columns import MOST_ROWS, near_duplicates
 from debias.data.sources import in_memory
@@ -28,7 +29,7 @@ from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
 from debias.progress import with_progress
 from debias.results.audit import Audit
-from debias.results.scores import DEPENDENCE
+from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
 from debias.rows.request import Request
 from debias.rows.rows import SummedRows
@@ -293,7 +294,7 @@ def _audited(
             prepared.log.warn(f"dependence was not tested: it needs {missing_scorer(DEPENDENCE)}")
         of_main = _main_tested(prepared, scores[main_scorer.name], main_scorer, procedure, reason)
         kept.near_duplicates = _near_duplicates(prepared, of_main)
-        after_tests = {**scores, main_scorer.name: of_main}
+        after_tests = {**scores, main_scorer.name: _with_strongest_alone(prepared, of_main)}
         if procedure is not None and of_dependence is not None and DEPENDENCE in scores:
             after_tests[DEPENDENCE] = _dependence_tested(
                 prepared, scores[DEPENDENCE], of_dependence, procedure, reason_of(of_main), started
@@ -352,6 +353,23 @@ def _near_duplicates(prepared: Prepared, scores: Scores) -> tuple[NearDuplicates
     columns = column_of[features]
     X = table.matrix(ensemble, spread(table.n_rows, MOST_ROWS))[:, columns]
     return near_duplicates(X, [grouping.names[k] for k in features], np.isin(columns, _category_columns(ensemble)))
+
+
+def _with_strongest_alone(prepared: Prepared, scores: Scores) -> Scores:
+    """Return tested scores with how much of y the strongest feature explains by itself; unchanged if rows are gone."""
+    if scores.selected is None or isinstance(prepared.rows, SummedRows):
+        return scores
+    response, table = prepared.rows.response, prepared.rows.table
+    rows = spread(table.n_rows, MOST_ROWS)
+    of_strongest = np.flatnonzero(prepared.grouping.index == int(np.argmax(scores.values)))
+    if response.codes is not None:
+        y = np.eye(response.codes.max() + 1)[response.codes[rows]]
+    else:
+        y = (response.values if response.target is None else response.target)[rows]
+    if not of_strongest.size or not np.isfinite(y).all():  # the upper bound of a censored time may be infinite
+        return scores
+    explained = explained_alone(table.matrix(prepared.ensemble, rows)[:, of_strongest], y)
+    return replace(scores, details={**scores.details, EXPLAINED_ALONE: explained})
 
 
 def _refuse_in_batches(request: Request, scorers: list[Scorer]) -> None:

@@ -27,6 +27,7 @@ from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted
 from debias.rows.unordered_digest import unordered_digest
 from debias.significance.streamed import EvidenceInBatches, Steps
+from debias.text import with_article
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLog, WarningLogOnce
 
@@ -94,8 +95,8 @@ def prepared_batches(
         streams.append(Stream(source, sums, member, number, request, log))
     if streams[0].once and len(members) > 1:
         raise RowsError(
-            f"a {members[0].path[0]} of {len(members)} models needs one pass over the rows for each model, and "
-            f"{REPEATABLE}"
+            f"{with_article(members[0].path[0])} of {len(members)} models needs one pass over the rows for each "
+            f"model, and {REPEATABLE}"
         )
     if streams[0].once and tested:
         raise CompositionError(f"test= needs a second pass over the rows, and {REPEATABLE}; or leave test out")
@@ -204,8 +205,9 @@ class Stream:
             kind, provenance = "held-out", of_cross_fitted(self.member, request.rows, self.log)
         elif provenance is None:
             counter = sums.counter
-            recognition = recognised(sums.ensemble, [] if counter is None else counter.counts(), sums.n_rows)
-            kind, provenance = without_bags(sums.ensemble, recognition, request.rows, sums.n_rows, self.log)
+            told = self.member.with_sources(sums.ensemble)
+            recognition = recognised(told, [] if counter is None else counter.counts(), sums.n_rows)
+            kind, provenance = without_bags(told, recognition, request.rows, sums.n_rows, self.log)
         tell_of_stopping(sums.ensemble, self.log, may_be_these_rows=kind == "held-out")
         if kind == "train":
             self.log.warn(TRAIN_WARNING)
@@ -345,7 +347,7 @@ class Stream:
             in_bag_leaves = np.concatenate(leaves)
             for j, tree in enumerate(trees):
                 in_bag_leaves[in_bag.draw(int(tree)) == 0, j] = -1
-            return proof_of(ensemble, in_bag, response, trees, in_bag_leaves)
+            return proof_of(self.member.with_sources(ensemble), in_bag, response, trees, in_bag_leaves)
 
         weight_or_none = None if self.request.sample_weight is None and (weight == 1).all() else weight
         model = self.member.model

@@ -11,6 +11,7 @@ from debias.api.audit import audit_of_fold
 from debias.data.blocks import encode_blocks
 from debias.data.chosen_rows import taken
 from debias.data.row_order import refuse_other_order
+from debias.data.texts_for_values import refuse_texts
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.errors import CompositionError, RowsError
 from debias.models.folds import about_fold, folds_of
@@ -157,6 +158,7 @@ def audit_folds(
     procedure = Procedure(test or "auto", alpha, error, n_permutations, adaptive=False)
     seed = whole_seed(seed)
     of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}
+    refuse_texts(X, y=y, **of_rows)
     refuse_other_order(X, y=y, **of_rows)
     n_rows = _n_rows(y)
     _refuse_other_lengths(n_rows, of_rows)

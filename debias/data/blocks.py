@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
+from debias.text import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +23,8 @@ BEYOND_CHANCE = 3
 """Repeated rows are not chance if there are more than this many times as many as expected by chance."""
 ROWS_TO_JUDGE = 20
 """Fewer rows are not examined."""
+MOST_NAMED = 3
+"""Largest number of columns that the warning names."""
 LARGEST_BLOCK, SHARE_OF_MASS = 10, 0.05
 """A value of more rows than both, ten and this share of all, is a point mass of its column, not a sign of a block."""
 
@@ -93,8 +96,8 @@ def warn_of_repeats(table: Table, log: WarningLog) -> None:
     n_rows = table.n_rows
     if n_rows < ROWS_TO_JUDGE:
         return
-    joint, chance = np.zeros(n_rows, dtype=np.int64), 1.0
-    for codes, coincidence in table.fine_columns(FINE, REPEATED):
+    joint, chance, names = np.zeros(n_rows, dtype=np.int64), 1.0, list[str]()
+    for name, codes, coincidence in table.fine_columns(FINE, REPEATED):
         codes = _without_masses(codes)
         if (np.bincount(codes)[codes] > 1).mean() <= REPEATED:
             continue
@@ -102,12 +105,14 @@ def warn_of_repeats(table: Table, log: WarningLog) -> None:
         if finer.max() > joint.max():
             # A column that does not divide the rows further, such as one in another unit, is no further evidence.
             joint, chance = finer, chance * coincidence
+            names.append(name)
     share = float((np.bincount(joint)[joint] > 1).mean()) if joint.any() else 0.0
     if share > max(REPEATED, BEYOND_CHANCE * n_rows * chance):
+        where = f"column {names[0]}, which is" if len(names) == 1 else f"columns {listed(names, MOST_NAMED)}, which are"
         log.warn(
-            f"{share:.0%} of the rows repeat the values of another row in columns that are otherwise nearly unique. "
-            "If such rows are measurements of the same thing, they depend on one another, and p-values are too small: "
-            "pass blocks=, one label per row, or hold out whole groups of rows"
+            f"{share:.0%} of the rows repeat the values of another row in {where} otherwise nearly unique. If rows "
+            "with the same values there are measurements of the same thing, they depend on one another, and p-values "
+            "are too small: pass blocks=, with the same label for such rows, or hold out whole groups of rows"
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from debias.data.batches import Batch, features_of
 from debias.errors import RowsError
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from debias.warning_log import WarningLog
@@ -114,7 +115,7 @@ class DaskRows:
 def _delayed(collection: Any) -> list[Any]:
     """Return the partitions of a collection as tasks."""
     if not hasattr(collection, "to_delayed"):
-        raise RowsError(f"a {type(collection).__name__} is not a Dask collection of rows")
+        raise RowsError(f"{with_article(type(collection).__name__)} is not a Dask collection of rows")
     if getattr(collection, "ndim", 1) == 2 and hasattr(collection, "chunks"):
         collection = collection.rechunk({1: -1})
     parts = collection.to_delayed()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ def require_pairs(before: pd.DataFrame, after: Any, features: Sequence[Sequence[
     import pandas as pd
 
     if not isinstance(after, pd.DataFrame):
-        raise RowsError(f"the change of a problem returned a {type(after).__name__}: return a pandas frame")
+        raise RowsError(f"the change of a problem returned {with_article(type(after).__name__)}: return a pandas frame")
     if len(after) != len(before):
         raise RowsError(
             f"the change of a problem made {len(after)} rows of {len(before)}, and y still has {len(before)}: choose "

@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.data.queries import why_needed
 from debias.errors import CompositionError, RowsError
+from debias.text import with_article
 from debias.trees.interval_objective import AftObjective
 from debias.trees.joint_objectives import CoxObjective, JointObjective
 from debias.trees.objectives import UnscoredObjective
@@ -249,7 +250,9 @@ def _joint(
 
 def _margin(base_margin: Any, ensemble: TreeEnsemble, n_rows: int) -> NDArray[np.float64]:
     if ensemble.averaged:
-        raise RowsError(f"base_margin is for boosted models only, and this is a {ensemble.source}; leave it out")
+        raise RowsError(
+            f"base_margin is for boosted models only, and this is {with_article(ensemble.source)}; leave it out"
+        )
     try:
         margin = np.array(base_margin, dtype=np.float64).reshape(n_rows, ensemble.n_outputs)
     except (TypeError, ValueError):
@@ -272,6 +275,8 @@ def _columns(y: Any, n_responses: int, in_words: str | None = None) -> NDArray[A
 
     if y is None:
         raise RowsError("y is missing; pass the response, as the model was trained on")
+    if isinstance(y, str):
+        raise RowsError(f"y is the text {y!r}: pass the response itself, one value per row")
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         frame = frame.get_column(frame.columns[0]) if frame.shape[1] == 1 else frame

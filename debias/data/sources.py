@@ -12,6 +12,7 @@ from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, featur
 from debias.data.dask_rows import DaskRows, is_dask
 from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
 from debias.errors import RowsError
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from debias.warning_log import WarningLog
@@ -142,7 +143,7 @@ class _Batches:
         for number, batch in enumerate(self._batches):
             if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
                 raise RowsError(
-                    f"batch {number} is a {type(batch).__name__}; batches must be pairs (X, y) or triples "
+                    f"batch {number} is {with_article(type(batch).__name__)}; batches must be pairs (X, y) or triples "
                     "(X, y, weight)"
                 )
             X = batch[0]

@@ -16,7 +16,7 @@ import numpy as np
 from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest
 from debias.parallel import over_parts
-from debias.text import listed
+from debias.text import listed, with_article
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ class Table:
         """
         table = self._in_order(ensemble, log)
         if table._sparse is not None and ensemble.sparse_absent is None:
-            raise RowsError(f"X is a sparse matrix, which a {ensemble.source} does not take: pass X.toarray()")
+            raise RowsError(
+                f"X is a sparse matrix, which {with_article(ensemble.source)} does not take: pass X.toarray()"
+            )
         table.special_labels = {}
         table._codes = {
             k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
@@ -128,7 +130,7 @@ class Table:
             ordered._order = order
         return ordered
 
-    def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[NDArray[np.int64], float]]:
+    def fine_columns(self, steps: float, repeated: float) -> Iterator[tuple[str, NDArray[np.int64], float]]:
         """Yield the columns with fine values, which should be different in every row, that have repeated values.
 
         Parameters
@@ -140,6 +142,8 @@ class Table:
 
         Yields
         ------
+        name : str
+            The name of the column, or its position if X has no names.
         codes : array of int64 of shape (n_rows,)
             Number of each row's value among the distinct values; -1 where it is missing.
         coincidence : float
@@ -151,7 +155,8 @@ class Table:
         at_once = max(1, VALUES_AT_ONCE // self.n_rows)  # pandas is slow at taking single columns of a wide frame
         for begin in range(0, len(plain), at_once):
             block = self._floats(plain[begin : begin + at_once])
-            for values in block[:, _repeated_share(block) > repeated].T:
+            for j in np.flatnonzero(_repeated_share(block) > repeated):
+                values = block[:, j]
                 distinct, codes, count = np.unique(values, return_inverse=True, return_counts=True)
                 finite = distinct[np.isfinite(distinct)]
                 if finite.size < steps:
@@ -161,7 +166,14 @@ class Table:
                 if high - low > steps * _smallest_gap(finite, least):
                     gap = _smallest_gap(distinct[np.isfinite(distinct) & (count > 1)], least)
                     coincidence = min(1.0, gap / (high - low))
-                    yield np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64), float(coincidence)
+                    codes = np.where(np.isnan(values), -1, codes.ravel()).astype(np.int64)
+                    yield self._name_at(plain[begin + j]), codes, float(coincidence)
+
+    def _name_at(self, position: int) -> str:
+        """Return the name of the column at a position in X, or the position in words if X has no names."""
+        if self.names is None:
+            return f"number {position}"
+        return repr(self.names[position if self._order is None else self._order.index(position)])
 
     def _floats(self, columns: list[int]) -> NDArray[np.float64]:
         """Return some columns of X, by their positions in X."""
@@ -212,13 +224,13 @@ class Table:
         if matrix.dtype == np.float32 and np.isinf(matrix).any():
             row, column = np.argwhere(np.isinf(matrix))[0]
             raise RowsError(
-                f"column {ensemble.feature_names[column]!r} of X has a value that is infinite or too large for float32 "
-                f"(row {_position(rows, int(row))}); a {ensemble.source} does not take such values"
+                f"{ensemble.column_in_words(column)} has a value that is infinite or too large for float32 "
+                f"(row {_position(rows, int(row))}); {with_article(ensemble.source)} does not take such values"
             )
         if ensemble.missing_refusal is not None and np.isnan(matrix).any():
             row, column = np.argwhere(np.isnan(matrix))[0]
             raise RowsError(
-                f"column {ensemble.feature_names[column]!r} of X has a missing value "
+                f"{ensemble.column_in_words(column)} has a missing value "
                 f"(row {_position(rows, int(row))}); {ensemble.missing_refusal}"
             )
         return matrix
@@ -612,7 +624,7 @@ def refuse_non_numeric(frame: Any) -> None:
     }
     if wrong and is_pandas(frame):
         native = dict(zip(wrong, frame.to_native()[list(wrong)].dtypes, strict=True))
-        wrong = {name: dtype for name, dtype in wrong.items() if not _is_sparse_number(native[name])}
+        wrong = {name: str(dtype) for name, dtype in native.items() if not _is_sparse_number(dtype)}
     if wrong:
         raise RowsError(
             f"these columns of X are not numeric: {', '.join(f'{name} ({dtype})' for name, dtype in wrong.items())}. "

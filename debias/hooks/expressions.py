@@ -6,11 +6,13 @@ The text is parsed; Python's ``eval`` is never used.
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from debias.errors import CompositionError, nearest
 from debias.hooks.contracts import MetaMethod, Scorer, how_to_write
 
+_WORDS = re.compile(r"\w+([-\s.]+\w+)*")
 LONGEST = 5_000
 """Largest number of characters of an expression."""
 
@@ -38,6 +40,7 @@ def parse(text: str) -> Scorer:
     try:
         tree = ast.parse(line, mode="eval").body
     except SyntaxError as error:
+        _refuse_misspelt(line, line, 0)
         raise _pointing(line, (error.offset or 1) - 1, f"{error.msg}; {_FORM}") from None
     except (ValueError, RecursionError, MemoryError):
         raise CompositionError(f"{line!r} is not a scorer expression; {_FORM}") from None
@@ -53,14 +56,20 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         head, arguments, keywords = node.func, node.args, node.keywords
     else:
-        raise _pointing(line, _column(line, node), f"this is not a scorer; {_FORM}")
+        at = _column(line, node)
+        _refuse_misspelt(ast.get_source_segment(line, node) or "", line, at)
+        raise _pointing(line, at, f"this is not a scorer; {_FORM}")
     name, at = head.id, _column(line, head)
     options = [_option(keyword, line) for keyword in keywords]
     if name not in metas:
         if arguments:
             is_scorer = name in scorers()
-            problem = f"{name} is a scorer, and wraps no scorer" if is_scorer else f"there is no meta-method {name!r}"
-            raise _pointing(line, at, f"{problem}; the meta-methods are {', '.join(metas)}")
+            problem = (
+                f"{name} is a scorer, and wraps no scorer."
+                if is_scorer
+                else f"there is no meta-method {name!r}.{nearest(name, metas)}"
+            )
+            raise _pointing(line, at, f"{problem} The meta-methods are {', '.join(metas)}")
         plugin: Any = _located(line, at, find_scorer, name)
     else:
         if len(arguments) != 1:
@@ -73,6 +82,16 @@ def _scorer(node: ast.expr, line: str) -> Scorer:
         options_set.add(option)
         plugin = _located(line, _column(line, keyword), plugin.with_options, **{option: value})
     return _located(line, at, plugin, _scorer(arguments[0], line)) if arguments else plugin
+
+
+def _refuse_misspelt(text: str, line: str, at: int) -> None:
+    """Raise a CompositionError if text begins with what is nearly a name, such as "mdi-oob"; it begins at `at`."""
+    from debias.hooks.registry import meta_methods, scorers
+
+    name, known = text.partition("(")[0].strip(), [*scorers(), *meta_methods()]
+    hint = nearest(name, known) if name not in known and _WORDS.fullmatch(name) else ""
+    if hint:
+        raise _pointing(line, at, f"there is no scorer {name!r}.{hint}")
 
 
 def _option(keyword: ast.keyword, line: str) -> tuple[str, Any]:

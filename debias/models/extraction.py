@@ -9,6 +9,7 @@ import numpy as np
 from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError
 from debias.hooks.registry import adapters_loaded, disabled_in_words, plugin_manager
 from debias.models.odd_rows import odd_rows
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 
@@ -193,14 +194,16 @@ def trees_of(model: Any) -> TreeEnsemble:
     """
     ensemble: TreeEnsemble | None = plugin_manager().hook.debias_extract(model=model)
     if ensemble is not None and not isinstance(ensemble, TreeEnsemble):
-        raise PluginError(f"debias_extract returned a {type(ensemble).__name__} for {model!r}, not a TreeEnsemble")
+        raise PluginError(
+            f"debias_extract returned {with_article(type(ensemble).__name__)} for {model!r}, not a TreeEnsemble"
+        )
     if ensemble is None:
         if isinstance(model, type):
             raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")
         if isinstance(model, (list, tuple)):
             raise UnsupportedModelError(
-                f"a {type(model).__name__} of models is not a model: pass them one by one, or the models of a "
-                "cross-validation to debias.audit_folds"
+                f"{with_article(type(model).__name__)} of models is not a model: pass them one by one, or the models "
+                "of a cross-validation to debias.audit_folds"
             )
         kind = type(model)
         loaded = ", ".join(adapters_loaded()) or "none; install debias itself (pip install -e . in a checkout)"

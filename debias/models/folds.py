@@ -21,7 +21,7 @@ from debias.data.spark_rows import is_spark
 from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.models.wrappers import unwrap
-from debias.text import listed
+from debias.text import listed, with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,7 +174,8 @@ def _models_of(results: Any) -> CrossValidated:
     if found is not None:
         if not isinstance(found, CrossValidated):
             raise PluginError(
-                f"debias_cross_validated returned a {type(found).__name__} for {type(results)!r}, not a CrossValidated"
+                f"debias_cross_validated returned {with_article(type(found).__name__)} for {type(results)!r}, not a "
+                "CrossValidated"
             )
         return found
     if isinstance(results, Mapping) and _is_of_cross_validate(results):
@@ -184,7 +185,7 @@ def _models_of(results: Any) -> CrossValidated:
             raise RowsError("there are no models of folds: the list is empty")
         return CrossValidated(type(results).__name__, _by_name(results) if isinstance(results, Mapping) else results)
     raise UnsupportedModelError(
-        f"a {type(results).__name__} holds no models of folds. Pass the dict of cross_validate(..., "
+        f"{with_article(type(results).__name__)} holds no models of folds. Pass the dict of cross_validate(..., "
         "return_estimator=True, return_indices=True), or the fitted models of the folds as a list, with cv=. For one "
         "model there is debias.audit"
     )
@@ -317,8 +318,8 @@ def _read(cv: Any, found: CrossValidated, X: Any, y: Any) -> list[_Split]:
             return _by_label(pairs, n_rows)
     else:
         raise RowsError(
-            f"cv= is a {type(cv).__name__}: pass a number of folds, a splitter, an iterable of (train, test) "
-            "positions, or an array with the label of the fold of each row"
+            f"cv= is {with_article(type(cv).__name__)}: pass a number of folds, a splitter, an iterable of (train, "
+            "test) positions, or an array with the label of the fold of each row"
         )
     splits = [_checked(k, pair, n_rows) for k, pair in enumerate(pairs)]
     if not splits:
@@ -448,4 +449,4 @@ def _n_rows(X: Any) -> int:
         return int(X.shape[0])
     if hasattr(X, "__len__"):
         return len(X)
-    raise RowsError(f"X is a {type(X).__name__}: folds are rows by position, so pass all rows at once")
+    raise RowsError(f"X is {with_article(type(X).__name__)}: folds are rows by position, so pass all rows at once")

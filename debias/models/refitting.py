@@ -11,6 +11,7 @@ from debias.data.user_columns import copied
 from debias.errors import DebiasError, RowsError, UnsupportedModelError
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import RefitInputs
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,7 +82,7 @@ def refit(
         return _refit_trees(model, X, y, sample_weight, seed, n_jobs, params)
     rewrap = unwrapped.rewrap
     if rewrap is None:
-        raise UnsupportedModelError(f"a {unwrapped.kind} cannot be refitted; refit the models inside it")
+        raise UnsupportedModelError(f"{with_article(unwrapped.kind)} cannot be refitted; refit the models inside it")
 
     def train(inner: Any, X: Any, y: Any, number: int) -> Any:
         child = None if seed is None else int(np.random.SeedSequence([seed, 1, number]).generate_state(1)[0])
@@ -120,8 +121,8 @@ def restored(model: Any, params: Any) -> Any:
     restored_model = plugin_manager().hook.debias_restore(model=model, params=params)
     if restored_model is None:
         raise UnsupportedModelError(
-            f"a {type(model).__name__} keeps its hyper-parameters in its file: leave params out. To refit it with "
-            "other hyper-parameters, pass a mapping as params of debias.score"
+            f"{with_article(type(model).__name__)} keeps its hyper-parameters in its file: leave params out. To refit "
+            "it with other hyper-parameters, pass a mapping as params of debias.score"
         )
     return restored_model
 

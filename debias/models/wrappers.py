@@ -23,6 +23,7 @@ from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,6 +114,12 @@ class Member:
         """
         return grouping_by_source(self) if self.layers else None
 
+    def with_sources(self, ensemble: TreeEnsemble) -> TreeEnsemble:
+        """Return the trees with the user's columns that their features are made of, so that messages name these."""
+        if self.columns is None or self.columns.index.size != ensemble.n_features:
+            return ensemble
+        return ensemble.with_sources(tuple(self.columns.names[group] for group in self.columns.index))
+
     def at(self, level: str, feature_names: tuple[str, ...] | None) -> Member:
         """Return the member with the columns that its scores are for.
 
@@ -195,7 +202,7 @@ def extract(model: Any) -> TreeEnsemble:
     members = unwrap(model)
     if len(members) > 1:
         raise UnsupportedModelError(
-            f"a {type(model).__name__} holds several models, and their trees are not one ensemble. Extract "
+            f"{with_article(type(model).__name__)} holds several models, and their trees are not one ensemble. Extract "
             f"{', '.join(names_of(members))} one by one"
         )
     return members[0].ensemble
@@ -230,7 +237,9 @@ def unwrap(
     if unwrapped is None:
         return [Member(model, X, y, train, notes=told_of(model))]
     if not isinstance(unwrapped, Unwrapped):
-        raise PluginError(f"debias_unwrap returned a {type(unwrapped).__name__} for {model!r}, not an Unwrapped")
+        raise PluginError(
+            f"debias_unwrap returned {with_article(type(unwrapped).__name__)} for {model!r}, not an Unwrapped"
+        )
     members = []
     unseen = _unseen(unwrapped, X, y, rows)
     for inner, positions in zip(unwrapped.inner, unseen, strict=True):

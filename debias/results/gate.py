@@ -14,7 +14,7 @@ from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import reports_anything
-from debias.text import counted
+from debias.text import counted, with_article
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _require_usable(what: str, audit: Any, kind: type[Audit]) -> None:
     """Raise unless this is an audit with consistent figures, and not one of training rows."""
     if not isinstance(audit, kind):
         raise PolicyError(
-            f"{what} is a {type(audit).__name__}, not an Audit; debias.Audit.from_json reads one from JSON"
+            f"{what} is {with_article(type(audit).__name__)}, not an Audit; debias.Audit.from_json reads one from JSON"
         )
     try:
         check_audit(audit)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DEPENDENCE = "honest_effects"
 """The scorer whose combined test answers whether the response depends on a feature."""
+EXPLAINED_ALONE = "explained_alone"
+"""In `details` of the main scores of an audit: how much of the variation of y the strongest feature explains alone."""
 LIKE_TRAINING = "stated by the user"
 """Status of rows that look like training rows although the user says that they are held out."""
 PROVEN_HELD_OUT = "proven held-out"

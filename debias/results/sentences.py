@@ -12,7 +12,7 @@ import numpy as np
 
 from debias.early_stopping import NOTES_OF_STOPPING
 from debias.results import untested
-from debias.results.scores import DEPENDENCE, LIKE_TRAINING
+from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING
 from debias.text import all_are, correlation_in_words, counted, percent, shown
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ MANY_A_ROW = 0.5
 LEAK = 0.95
 """A feature with at least this part of the debiased scores may be a leak of the response (docs/report.md),"""
 LEAK_AMONG = 4
-"""if the model has at least this many features."""
+"""if the model has at least this many features,"""
+LEAK_ALONE = 0.95
+"""and if the feature explains at least this share of the variation of the response by itself."""
 _EXCESS = "more than 1 percentage point above it"
 
 
@@ -140,6 +142,8 @@ def sufficient_z(audit: Audit) -> float | None:
     """
     test, threshold = audit.main.details.get("test", {}), audit.main.threshold
     alone = test.get("error") == "fwer" or (test.get("error") == "fdr" and "n_permutations" not in test)
+    if not audit.main.values.any():  # the trees have no splits that count, so there is no z
+        return None
     return threshold if alone and threshold is not None and threshold >= 0 else None
 
 
@@ -175,10 +179,10 @@ def headline(audit: Audit) -> str:
 
 
 def possible_leak(audit: Audit) -> int | None:
-    """Return the feature with so large a part of the debiased scores that it may leak the response, or None."""
+    """Return the feature that may leak the response, because it has nearly all of the scores and tells y, or None."""
     k = int(np.argmax(audit.share))
-    leaks = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] == "informative"
-    return k if leaks else None
+    has_all = audit.share.size >= LEAK_AMONG and audit.share[k] >= LEAK and audit.verdict[k] == "informative"
+    return k if has_all and (audit.main.details.get(EXPLAINED_ALONE) or 0.0) >= LEAK_ALONE else None
 
 
 def _leak(audit: Audit) -> list[str]:
@@ -187,8 +191,9 @@ def _leak(audit: Audit) -> list[str]:
         return []
     return [
         f"{shown(audit.main.feature_names[k])} has {percent(audit.share[k])} of the debiased scores of "
-        f"{audit.share.size:,} features. This may be a leak: check that its values are known before the response is, "
-        "and are not made from it."
+        f"{audit.share.size:,} features, and explains {percent(audit.main.details[EXPLAINED_ALONE])} of the variation "
+        "of the response by itself. This may be a leak: check that its values are known before the response is, and "
+        "are not made from it."
     ]
 
 

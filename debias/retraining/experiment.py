@@ -23,6 +23,7 @@ from debias.models.wrappers import Member, is_wrapper, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
 from debias.rows.request import Request
+from debias.text import with_article
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:
@@ -415,8 +416,8 @@ def refuse_more_columns(model: Any, X: Any) -> None:
     for member in unwrap(model):
         if member.columns is not None:
             raise CompositionError(
-                f"this meta-method adds copies of columns, and a {member.path[0]} transforms columns by their names. "
-                "Score the model inside on the transformed rows, or use response_permutation"
+                f"this meta-method adds copies of columns, and {with_article(member.path[0])} transforms columns by "
+                "their names. Score the model inside on the transformed rows, or use response_permutation"
             )
         ensemble = member.ensemble
         if ensemble.category_set is None:

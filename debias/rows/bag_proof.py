@@ -14,6 +14,7 @@ import numpy as np
 
 from debias.data.table import route_table
 from debias.spread import spread
+from debias.text import listed
 from debias.trees.routing import Router, row_blocks
 
 if TYPE_CHECKING:
@@ -28,6 +29,20 @@ ROOTS_TO_CHECK = 10
 LEAST_CORRELATION = 0.6
 """Least correlation of the leaf values of the first trees with the mean response of the leaves. Without shrinkage and
 sampling the correlation is 1."""
+WRONG_SPLITS = 0.4
+"""A column differs if the rows go to the wrong side at this part of the splits on it that can be judged, or more,"""
+LEAST_WRONG = 2
+"""and at so many of them."""
+LEAST_RIGHT, RIGHT_FOR_ONE_WRONG = 5, 20
+"""The other columns are right if so many splits on them are, and so many for each wrong one."""
+ROWS_BELOW = 10
+"""Nodes below a wrong split are compared if they held so many training rows: smaller ones agree by chance."""
+FEW_ROWS = 0.15
+"""If more than this part of them agree, a few rows were changed and not a column,"""
+CLEARLY_WRONG = 0.9
+"""unless this part of the splits on the columns is wrong."""
+MOST_COLUMNS = 5
+"""Largest number of columns that a message names."""
 ROW_TREES_TO_CHECK = 40_000
 """Number of rows times trees that are routed for the proof at every node (at least four trees)."""
 
@@ -43,8 +58,9 @@ class Proof:
     root_counts, root_weights, root_values, counts, values : float
         Share of roots, and share of nodes, whose counts, weights and values the rows reproduce.
     columns : list of str
-        Features at whose splits the rows first go to the wrong side, if more splits on other features send their rows
-        to the right side; else empty.
+        Columns of the user's X at whose splits the rows first go to the wrong side.
+    others_right : bool
+        Whether the splits on other columns send their rows to the right side, so that only `columns` differ.
     values_prove : bool
         Whether leaf values are means, so that they can prove y.
     telling : bool
@@ -61,6 +77,7 @@ class Proof:
     counts: float
     values: float
     columns: list[str]
+    others_right: bool
     values_prove: bool
     telling: bool
     only_roots_prove: bool = False
@@ -82,7 +99,7 @@ class Proof:
     @property
     def claims(self) -> bool:
         """Whether so much agrees that the user must have meant these as the training rows."""
-        return self.counts > 0.5 or self.y_in_order
+        return self.counts > 0.5 or self.y_in_order or self.others_right
 
     @property
     def y_in_order(self) -> bool:
@@ -108,17 +125,21 @@ class Proof:
                 "node values are reproduced): y was changed or permuted, or the weights of rows or classes are not "
                 "those of the model"
             )
+        if self.others_right:
+            y_fits = "y is the training response in training order, and " if self.y_in_order else ""
+            return f"{y_fits}these columns of X differ: {self._named_columns()}. {_FOLDS}"
         if self.counts > 0.9:
             return f"{1 - self.counts:.1%} of the nodes hold other rows: a few rows of X were changed"
         if self.y_in_order:
-            if 0 < len(self.columns) <= 3:
-                differ = f"y is the training response in training order, and these columns of X differ: {self.columns}"
-                return f"{differ}. {_FOLDS}"
+            example = f" (the first wrong splits are on {self._named_columns()})" if self.columns else ""
             return (
-                "y is the training response in training order, and the rows of X are in another order, or several of "
-                f"its columns have other values than in training. {_FOLDS}"
+                "y is the training response in training order, and the rows of X are in another order, or columns of X "
+                f"have other values than in training{example}. {_FOLDS}"
             )
         return f"only {self.counts:.0%} of the nodes hold their training rows: the rows are in another order"
+
+    def _named_columns(self) -> str:
+        return listed([repr(name) for name in self.columns], MOST_COLUMNS)
 
 
 _FOLDS = (
@@ -186,6 +207,7 @@ def proof_of(
             matched_counts.append(counts)
             matched_values.append(values)
     counts, values = np.concatenate(matched_counts), np.concatenate(matched_values)
+    columns, others_right = _columns_that_differ(ensemble, trees, counts & values if ensemble.mean_values else counts)
     return Proof(
         n_trees=int(trees.size),
         root_counts=float(root_counts.mean()),
@@ -193,7 +215,8 @@ def proof_of(
         root_values=float(np.mean(root_values)),
         counts=float(counts.mean()),
         values=float(values.mean()),
-        columns=_columns_that_differ(ensemble, trees, counts & values if ensemble.mean_values else counts),
+        columns=columns,
+        others_right=others_right,
         values_prove=ensemble.mean_values,
         telling=_telling(response, ensemble.n_outputs) and _roots_vary(ensemble, tolerance),
     )
@@ -286,24 +309,51 @@ def _compare_tree(
     return counts, values
 
 
-def _columns_that_differ(ensemble: TreeEnsemble, trees: NDArray[np.int64], agrees: NDArray[np.bool_]) -> list[str]:
-    """Return the names of the features at wrong splits; none if almost all features are among them.
+def _columns_that_differ(
+    ensemble: TreeEnsemble, trees: NDArray[np.int64], agrees: NDArray[np.bool_]
+) -> tuple[list[str], bool]:
+    """Return the columns whose splits send rows to the wrong side, and whether the splits on the others are right.
 
-    A wrong split holds its training rows and sends some of them to the other side. `agrees` has the nodes of `trees`,
-    tree after tree.
+    A split can be judged if its node and all nodes above hold their training rows: then they reach it, and if its
+    children hold others, the values of its own column are the cause. Below it nothing can be judged, because nodes with
+    other rows agree now and then by chance. `agrees` has the nodes of `trees`, tree after tree.
+
+    If a few rows were changed in all columns, splits near the root are wrong too, but most of the nodes below hold none
+    of these rows and agree.
     """
     if agrees.all():
-        return []
-    wrong, right, begin = [], [], 0
+        return [], False
+    assert ensemble.count is not None
+    right, wrong = np.zeros((2, ensemble.n_features))
+    n_below, n_below_agree, begin = 0, 0, 0
     for tree in trees:
         nodes = slice(ensemble.tree_start[tree], ensemble.tree_start[tree + 1])
         end = begin + nodes.stop - nodes.start
-        left_child, right_child, feature = ensemble.left[nodes], ensemble.right[nodes], ensemble.feature[nodes]
+        left, right_child, feature = ensemble.left[nodes], ensemble.right[nodes], ensemble.feature[nodes]
         of_tree, begin = agrees[begin:end], end
-        split = np.flatnonzero(of_tree & (left_child >= 0))
-        children_agree = of_tree[left_child[split]] & of_tree[right_child[split]]
-        wrong.append(feature[split[~children_agree]])
-        right.append(feature[split[children_agree]])
-    columns = np.unique(np.concatenate(wrong))
-    telling = (~np.isin(np.concatenate(right), columns)).sum() > sum(map(len, wrong))
-    return [ensemble.feature_names[k] for k in columns] if telling else []
+        reached = _with_all_above(of_tree, ensemble.parent[nodes])
+        split = np.flatnonzero(reached & (left >= 0))
+        is_right = of_tree[left[split]] & of_tree[right_child[split]]
+        right += np.bincount(feature[split[is_right]], minlength=ensemble.n_features)
+        wrong += np.bincount(feature[split[~is_right]], minlength=ensemble.n_features)
+        below = ~reached & (ensemble.count[nodes] >= ROWS_BELOW)
+        n_below, n_below_agree = n_below + int(below.sum()), n_below_agree + int(of_tree[below].sum())
+    differs = (wrong >= LEAST_WRONG) & (wrong >= WRONG_SPLITS * (wrong + right))
+    n_right = right[~differs].sum()
+    others_right = bool(
+        differs.any() and n_right >= LEAST_RIGHT and n_right >= RIGHT_FOR_ONE_WRONG * wrong[~differs].sum()
+    )
+    few_rows = n_below_agree > FEW_ROWS * n_below
+    if few_rows and wrong[differs].sum() < CLEARLY_WRONG * (wrong + right)[differs].sum():
+        return [], False
+    return list(dict.fromkeys(ensemble.source_of(k) for k in np.flatnonzero(differs))), others_right
+
+
+def _with_all_above(agrees: NDArray[np.bool_], parent: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which nodes of a tree agree together with all nodes above them."""
+    reached = agrees
+    while True:
+        lower = reached & (reached[parent] | (parent < 0))
+        if (lower == reached).all():
+            return reached
+        reached = lower

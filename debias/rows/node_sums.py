@@ -22,6 +22,7 @@ from debias.errors import RowsError
 from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.node_totals import NodeTotals
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLogOnce
@@ -235,7 +236,7 @@ class NodeSums(NodeTotals):
             The bytes are not node sums of this model, were written by another version, or are damaged.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise RowsError(f"data is a {type(data).__name__}: pass the bytes that to_bytes returned")
+            raise RowsError(f"data is {with_article(type(data).__name__)}: pass the bytes that to_bytes returned")
         return cls._from_file(io.BytesIO(data), "data", model, n_jobs)
 
     @classmethod

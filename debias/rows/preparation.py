@@ -85,6 +85,7 @@ def prepare(
                 raise RowsError(f"{scorer.name} needs evaluation rows: pass X and y")
         return ensemble, None, log
     table, ensemble = _aligned(X, ensemble, log)
+    ensemble = member.with_sources(ensemble)
     sample_weight, base_margin, blocks, qid = (
         values if values is None or member.positions is None else np.asarray(values)[member.positions]
         for values in (request.sample_weight, request.base_margin, request.blocks, request.qid)

@@ -26,6 +26,7 @@ from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
+from debias.text import with_article
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def _recovered_bags(
         sample_weight = None if sample_weight is None else sample_weight[order]
     in_bag: InBag | None = plugin_manager().hook.debias_in_bag(model=model, y=y, sample_weight=sample_weight)
     if in_bag is None:
-        raise InBagUnavailableError(f"no adapter can recover the bags of a {ensemble.source}. {_HOLD_OUT}")
+        raise InBagUnavailableError(f"no adapter can recover the bags of {with_article(ensemble.source)}. {_HOLD_OUT}")
     if in_bag.n_trees != ensemble.n_trees:
         raise ExtractionError(
             f"debias_in_bag of the adapter of this {ensemble.source} returns bags of {in_bag.n_trees} trees, but the "
@@ -443,7 +444,8 @@ def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenan
     if recognition.untold is not None or recognition.power < 0.5:
         detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
-    detail = "the leaf counts do not look like those of the training rows or of a random part of them"
+    in_leaves = "leaf counts" if ensemble.count is not None else "sums of hessians in the leaves"
+    detail = f"the {in_leaves} do not look like those of the training rows or of a random part of them"
     if ensemble.count is None:
         detail += ", if the model was trained without weights, which it does not store"
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
@@ -487,11 +489,16 @@ def describe_shift(shift: Shift) -> str:
 def _refuse_training_rows(
     ensemble: TreeEnsemble, recognition: Recognition, rows: str, n_rows: int, log: WarningLog
 ) -> None:
-    finding = _CERTAIN if recognition.exact else _looks_like(recognition, f"these {n_rows} rows")
+    finding = (
+        _certain(ensemble, recognition, n_rows)
+        if recognition.exact
+        else _looks_like(recognition, f"these {n_rows} rows")
+    )
     remedy = (
-        "Pass all training rows in training order to score on out-of-bag rows, or pass rows the model has not seen"
+        "Pass all training rows and no others, in training order, to score on out-of-bag rows, or pass only rows the "
+        "model has not seen"
         if _has_bags(ensemble)
-        else "A model without bags must be scored on rows it has not seen"
+        else "A model without bags must be scored on rows it has not seen: pass only such rows"
     )
     if rows == "held-out":
         log.warn(f"{finding}; scores on training rows are as biased as the reported importance. {remedy}")
@@ -517,7 +524,13 @@ def _looks_like(recognition: Recognition, rows: str) -> str:
     )
 
 
-_CERTAIN = "these are the training rows: the leaves hold the rows they held in training"
+def _certain(ensemble: TreeEnsemble, recognition: Recognition, n_rows: int) -> str:
+    n_train = ensemble.n_train if ensemble.n_train is not None else recognition.n_grown
+    if recognition.share is not None and not recognition.agrees and n_rows > n_train:
+        return f"the training rows are among these {n_rows} rows: each leaf holds as many as in training, or more"
+    return "these are the training rows: the leaves hold the rows they held in training"
+
+
 _PASS_TRAINING = (
     "To score on out-of-bag rows, pass all rows of the training X and y, unchanged and in training order. "
     "Otherwise pass rows the model has not seen, with rows='held-out'."
@@ -596,9 +609,12 @@ def prove_training(
     largely_absent = recognition.power > SURE and recognition.present < ENOUGH_PRESENT
     if recognition.share is not None and (too_few or as_many or largely_absent):
         present = min(1.0, max(0.0, recognition.present))
+        grown = f"the trees were grown on {recognition.n_grown:.0f} rows"
+        if ensemble.count is None:
+            grown = f"the leaves hold sums of hessians, as of {recognition.n_grown:.0f} rows without weights"
         mismatch = (
-            f"train does not look like the training rows: the trees were grown on {recognition.n_grown:.0f} rows, and "
-            f"from the leaf counts about {present:.0%} of them are among these {table.n_rows}"
+            f"train does not look like the training rows: {grown}, and from the leaf counts about {present:.0%} of "
+            f"them are among these {table.n_rows}"
         )
         if ensemble.count is not None:
             raise ProvenanceError(f"{mismatch}. Pass all rows the model was trained on.")

@@ -63,6 +63,11 @@ SMOOTHED = (
     "for quantiles with hessians that depend on all training rows together, so only all training rows at once, without "
     "weights, can be recognised"
 )
+UNKNOWN = "the model does not store how many training rows its leaves hold"
+SUMS = (
+    "its leaves hold sums of hessians, which are not numbers of rows: the model was trained with weights, or with a "
+    "loss for which a row does not count as 1"
+)
 SPARE_LEAVES = 2
 """Number of leaves in addition to the classes that a tree needs at least to recognise class weights."""
 ROWS_TO_COMPARE = 5000
@@ -154,7 +159,8 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
     if ensemble.objective.smoothed:
         return _untold(exact, SMOOTHED)
     if not counted:
-        return _untold(False, "the model does not store how many training rows its leaves hold")
+        holds_sums = ensemble.count is None and ensemble.cover is not None and ensemble.splits.size
+        return _untold(False, SUMS if holds_sums else UNKNOWN)
     if not ensemble.uniform_rows:
         return _untold(exact, MIXED)
     shift = shift_of(ensemble, whole)

@@ -12,6 +12,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.sources import is_source
 from debias.data.spark_rows import SparkFrame, is_spark
 from debias.data.table import is_one_column, names_of_columns, refuse_library_rows, repeated
+from debias.data.texts_for_values import refuse_texts
 from debias.errors import RowsError
 from debias.models.refitting import with_params
 from debias.models.wrappers import Member, require_one_scale, unwrap
@@ -75,13 +76,15 @@ class Request:
         Raises
         ------
         RowsError
-            The rows of y or of weights are in another order than those of X; X is a container of a library that debias
-            cannot read; there is no such level; `feature_names` are not names of columns without names; or the seed or
-            the number of threads is not a whole number.
+            y or weights are a text instead of values, or their rows are in another order than those of X; X is a
+            container of a library that debias cannot read; there is no such level; `feature_names` are not names of
+            columns without names; or the seed or the number of threads is not a whole number.
         """
         X = SparkFrame(X) if is_spark(X) else X
         refuse_library_rows(X)
         one_value_per_row = {name: passed.get(name) for name in ("sample_weight", "base_margin", "blocks", "qid")}
+        if not is_source(X, y):
+            refuse_texts(X, y=y, **one_value_per_row)
         refuse_other_order(X, passed.get("train"), y=y, **one_value_per_row)
         if passed.get("level") not in LEVELS:
             raise RowsError(

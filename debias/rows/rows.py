@@ -13,6 +13,7 @@ from debias.errors import CompositionError, RowsError
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
+from debias.text import with_article
 from debias.trees.objectives import UnscoredObjective
 from debias.trees.routing import Router, route, row_blocks
 
@@ -139,9 +140,9 @@ class EvaluationRows(ABC):
         if source is None:
             how = "the training rows themselves (rows='oob'), or " if ensemble.averaged else ""
             raise RowsError(
-                f"this score needs in-bag weights and means of the nodes, which a {ensemble.source} does not store. "
-                f"Pass {how}train=(X_train, y_train) together with held-out rows, so that they can be recomputed; or "
-                "use mdi_oob, oob_split or oob_loss, which do not need them"
+                f"this score needs in-bag weights and means of the nodes, which {with_article(ensemble.source)} does "
+                f"not store. Pass {how}train=(X_train, y_train) together with held-out rows, so that they can be "
+                "recomputed; or use mdi_oob, oob_split or oob_loss, which do not need them"
             )
         sums = source.node_sums if source.in_bag is None else in_bag_sums(source, source.in_bag)
         if ensemble.weight is not None and not np.allclose(sums.n, ensemble.weight, rtol=1e-6):

@@ -46,10 +46,11 @@ class ShiftedFeature:
     Parameters
     ----------
     name : str
+        The user's column. Of several features that are made of one column, this is the one with the largest shift.
     size : float
         Effect size w, averaged over the splits on the feature, weighted by the number of rows that reach each.
     split : str
-        The split at which the shares differ most.
+        The split at which the shares differ most, as a clause to which "for 5% of the rows" can be added.
     left_in_training, left_here : float
         Share of the rows that reach this split and go to the left.
     """
@@ -63,7 +64,7 @@ class ShiftedFeature:
     def in_words(self) -> str:
         """Return the split and both shares."""
         return (
-            f"{self.split} holds for {self.left_here:.1%} of these rows and for {self.left_in_training:.1%} of the "
+            f"{self.split} for {self.left_here:.1%} of these rows and for {self.left_in_training:.1%} of the "
             "training rows that reach the split"
         )
 
@@ -121,20 +122,23 @@ def shift_of(ensemble: TreeEnsemble, counted: list[LeafCounts]) -> Shift | None:
     squared_w = np.bincount(feature_of_split, splits.squared_w * splits.n_here) / n_here
     size = np.sqrt(np.maximum(squared_w, 0.0))
     shifted = np.flatnonzero((p_value < FALSE_ALARM) & (size >= SMALLEST_SHIFT))
-    shifted_features = []
+    shifted_features: dict[str, ShiftedFeature] = {}
     for k in shifted[np.argsort(-size[shifted], kind="stable")]:
         on_feature = np.flatnonzero(feature_of_split == k)
         worst = on_feature[np.argmax((splits.squared_w * splits.n_here)[on_feature])]
-        shifted_features.append(
+        name = ensemble.source_of(features[k])
+        shifted_features.setdefault(
+            name,
             ShiftedFeature(
-                name=ensemble.feature_names[features[k]],
+                name=name,
                 size=float(size[k]),
-                split=in_words(ensemble, int(splits.node[worst])),
+                split=_clause(ensemble, int(splits.node[worst])),
                 left_in_training=float(splits.left_in_training[worst]),
                 left_here=float(splits.left_here[worst]),
-            )
+            ),
         )
-    return Shift(max((feature.size for feature in shifted_features), default=0.0), tuple(shifted_features))
+    found = tuple(shifted_features.values())
+    return Shift(max((feature.size for feature in found), default=0.0), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +243,26 @@ def _summed_up(
 
 def in_words(ensemble: TreeEnsemble, node: int) -> str:
     """Return the rule of a split; `node` is its flat index."""
-    name = ensemble.feature_names[ensemble.feature[node]]
-    if ensemble.category_set is not None and ensemble.category_set[node] >= 0:
-        return f"{name} in some set of categories"
-    return f"{name} <= {ensemble.threshold[node]:.4g}"
+    feature = ensemble.feature[node]
+    name = ensemble.feature_names[feature]
+    if ensemble.made_of is not None:
+        name = f"a column made of {ensemble.made_of[feature]!r}"
+    return (
+        f"{name} in some set of categories" if _on_categories(ensemble, node) else f"{name} <= {_limit(ensemble, node)}"
+    )
+
+
+def _clause(ensemble: TreeEnsemble, node: int) -> str:
+    """Return the rule of a split as a clause: "age <= 40 holds", "a column made of 'sector' is at most 0.5"."""
+    if ensemble.made_of is None:
+        return f"{in_words(ensemble, node)} holds"
+    rule = "in some set of categories" if _on_categories(ensemble, node) else f"at most {_limit(ensemble, node)}"
+    return f"a column made of {ensemble.made_of[ensemble.feature[node]]!r} is {rule}"
+
+
+def _on_categories(ensemble: TreeEnsemble, node: int) -> bool:
+    return ensemble.category_set is not None and bool(ensemble.category_set[node] >= 0)
+
+
+def _limit(ensemble: TreeEnsemble, node: int) -> str:
+    return f"{ensemble.threshold[node]:.4g}"

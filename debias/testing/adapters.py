@@ -18,6 +18,7 @@ from debias.models.extraction import as_the_adapter_wants
 from debias.rows.bag_proof import prove
 from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.warning_log import WarningLog
@@ -105,7 +106,8 @@ def _recognised(model: Any) -> tuple[str, Unwrapped | None]:
         return names[0], unwrapped[0][1]
     require(
         isinstance(extracted[0][1], TreeEnsemble),
-        f"debias_extract of {names[0]} returns a {type(extracted[0][1]).__name__}, not a debias.TreeEnsemble",
+        f"debias_extract of {names[0]} returns {with_article(type(extracted[0][1]).__name__)}, not a "
+        "debias.TreeEnsemble",
     )
     return names[0], None
 
@@ -172,7 +174,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     if shown is not None:
         require(
             isinstance(shown, TrainingWeights),
-            f"debias_training_weights returns a {type(shown).__name__}: return "
+            f"debias_training_weights returns {with_article(type(shown).__name__)}: return "
             "debias.hooks.training_weights.TrainingWeights(rows, classes, multiplied)",
         )
         answered.append("debias_training_weights")
@@ -217,8 +219,8 @@ def _check_bags(model: Any, ensemble: TreeEnsemble, table: Table, response: Resp
         return False
     require(
         isinstance(bags, InBag),
-        f"debias_in_bag returns a {type(bags).__name__}, not a debias.InBag: create one with InBag.from_rows(lists of "
-        "row positions, n_rows)",
+        f"debias_in_bag returns {with_article(type(bags).__name__)}, not a debias.InBag: create one with "
+        "InBag.from_rows(lists of row positions, n_rows)",
     )
     require(
         (bags.n_rows, bags.n_trees) == (table.n_rows, ensemble.n_trees),
@@ -291,7 +293,7 @@ def _check_refit(model: Any, ensemble: TreeEnsemble, X: Any, y: Any, table: Tabl
     hook = plugin_manager().hook
     first, second = (debias.refit(model, X, y, seed=1) for _ in range(2))
     require(first is not model, "debias_refit returns the user's own model: fit a new one")
-    kind = f"debias_refit returns a {type(first).__name__}"
+    kind = f"debias_refit returns {with_article(type(first).__name__)}"
     require(hook.debias_extract(model=first) is not None, f"{kind}, which no adapter recognises")
     raw = [hook.debias_predict_raw(model=refitted, X=matrix) for refitted in (first, second)]
     require(

@@ -171,6 +171,9 @@ class TreeEnsemble:
         True if steps were scaled after their growth (dropout), so that the margin before a tree is not known.
     margin_replaces_base : bool
         True if a margin that the user gives for each row replaces `base` (XGBoost); False if it is added to it.
+    made_of : tuple of str, or None
+        For each feature, the column of the user's X that the transformers around the model make it of, for messages.
+        None if the features are columns of X. debias sets it; adapters do not.
     native_node : array of int32 of shape (n_nodes,), or None
         The library's own number of each node within its tree, ascending in each tree; None if the numbers are equal.
     positive_weight : float
@@ -237,6 +240,7 @@ class TreeEnsemble:
     trees_a_round: int = 1
     rescaled: bool = False
     margin_replaces_base: bool = False
+    made_of: tuple[str, ...] | None = None
     native_node: NDArray[np.int32] | None = None
     positive_weight: float = 1.0
     notes: tuple[str, ...] = ()
@@ -399,6 +403,22 @@ class TreeEnsemble:
         other = copy(self)
         object.__setattr__(other, "feature_names", names)
         return other
+
+    def with_sources(self, made_of: tuple[str, ...]) -> TreeEnsemble:
+        """Return the same trees with the columns of X that their features are made of; the arrays are shared."""
+        other = copy(self)
+        object.__setattr__(other, "made_of", made_of)
+        return other
+
+    def source_of(self, feature: int) -> str:
+        """Return the name of the column of X that a feature is, or is made of."""
+        return (self.made_of or self.feature_names)[feature]
+
+    def column_in_words(self, feature: int) -> str:
+        """Return the column of a feature for an error: "column 'age' of X", "a column made of 'sector'"."""
+        if self.made_of is not None:
+            return f"a column made of {self.made_of[feature]!r}"
+        return f"column {self.feature_names[feature]!r} of X"
 
     def stored_name(self, name: str) -> str:
         """Return the name of a column as the library stores it."""

@@ -24,6 +24,7 @@ _NOT_THE_TREES = {
     "missing_refusal",
     "objective",
     "feature_names",
+    "made_of",
     "category_labels",
     "class_sets",
     "classes",

@@ -128,12 +128,14 @@ def nothing_matters(facts, every, all_of, condition):
     how_many(facts, None, None, None, every, all_of, "indistinguishable from noise")
 
 
-def leak(facts, name, part, n):
+def leak(facts, name, part, n, alone):
     assert whole(n) == facts.n >= 4
     assert name == facts.share.idxmax()
     assert name in facts.informative
     assert facts.share[name] >= 0.95
     assert shows(part, facts.share[name])
+    assert shows(alone, facts.audit.main.details["explained_alone"])
+    assert facts.audit.main.details["explained_alone"] >= 0.95
 
 
 def near_duplicates(facts, names, more_than, correlation, least):
@@ -206,6 +208,7 @@ def by_procedure(facts, text):
         assert (facts.verdict[facts.table["z"] > float(z)] == "informative").all()
         assert -1e-9 <= float(z) - facts.main.threshold <= 0.01
     family = facts.main.threshold is not None and test.get("error") == "fwer" and facts.main.threshold >= 0
+    family = family and bool(facts.main.values.any())  # without splits there is no z
     assert z is not None or not family
 
 
@@ -276,8 +279,9 @@ PROCEDURE = (
 )
 SUMMARY = {
     **HEADLINE,
-    rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features\. This may be a leak: check that its values "
-    r"are known before the response is, and are not made from it\.": leak,
+    rf"(.+) has ({PERCENT}) of the debiased scores of ([\d,]+) features, and explains ({PERCENT}) of the variation of "
+    r"the response by itself\. This may be a leak: check that its values are known before the response is, and are not "
+    r"made from it\.": leak,
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
     r"may share their score\.": near_duplicates,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
@@ -413,7 +417,8 @@ def expected(facts):
     n_sets = len(facts.audit.near_duplicates or ())
     kinds = ["what_matters" if facts.informative else "nothing_matters"]
     k = facts.share.idxmax()
-    kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative)
+    alone = facts.audit.main.details.get("explained_alone") or 0
+    kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
     return [*kinds, *too_high(facts), "found", "scored_on"]
 
@@ -703,20 +708,23 @@ def test_disagreements_are_those_of_the_ranks():
 def test_a_possible_leak_is_named_among_four_features_or_more():
     from dataclasses import replace
 
-    def leaks(values, informative):
+    def leaks(values, informative, explained=0.97):
         names = [f"f{k}" for k in range(len(values))]
         audit = made(names, informative=informative)
-        audit = replace(audit, scores={"mdi_oob": replace(audit.main, values=np.array(values))})
+        details = {**audit.main.details, "explained_alone": explained}
+        audit = replace(audit, scores={"mdi_oob": replace(audit.main, values=np.array(values), details=details)})
         return [line for line in audit.summary() if "leak" in line]
 
     one = [True, False, False, False]
     assert leaks([96.0, 4.0, 0.0, 0.0], one)[0].startswith(
-        "f0 has 96.0% of the debiased scores of 4 features. This may"
+        "f0 has 96.0% of the debiased scores of 4 features, and explains 97.0% of the variation of the response by"
     )
     assert not leaks([94.0, 6.0, 0.0, 0.0], one)
     assert not leaks([4.0, 96.0, 0.0, 0.0], one)  # a leak that is not more than noise is none
     assert not leaks([98.0, 1.0, 1.0], one[:3])
     assert not leaks([-1.0, -2.0, -3.0, -4.0], one)
+    assert not leaks([96.0, 4.0, 0.0, 0.0], one, 0.94)  # strong, but the response is not made of it
+    assert not leaks([96.0, 4.0, 0.0, 0.0], one, None)
 
 
 def test_the_leak_of_a_copy_is_named(diabetes, models):
@@ -725,7 +733,7 @@ def test_the_leak_of_a_copy_is_named(diabetes, models):
     for leak in (y + rng.normal(size=len(y)), y.rank(method="first")):  # a noisy copy, and an id sorted by y
         told = debias.audit(models("sklearn").fit(X.assign(leak=leak), y), X.assign(leak=leak), y, seed=0).summary()
         assert told[0] == "1 of 11 features is informative: leak."
-        assert told[1].startswith("leak has more than 99.9% of the debiased scores of 11 features.")
+        assert told[1].startswith("leak has more than 99.9% of the debiased scores of 11 features, and explains")
     told = debias.audit(models("sklearn").fit(X, y), X, y, seed=0).summary()
     assert not [line for line in told if "leak" in line]
 

@@ -42,11 +42,14 @@ PERTURBED = {
     "one y changed": (lambda X, y: (X, y.where(y.index != 3, 400.0)), "y was changed or permuted"),
     "X permuted": (
         lambda X, y: (X.iloc[shuffled(len(X))].reset_index(drop=True), y),
-        "rows of X are in another order, or several",
+        "rows of X are in another order, or columns of X have other values",
     ),
-    "one column permuted": (lambda X, y: (with_one_column_permuted(X), y), r"columns of X differ: \['bmi'\]"),
+    "one column permuted": (lambda X, y: (with_one_column_permuted(X), y), r"columns of X differ: 'bmi'"),
     "one row of X changed": (lambda X, y: (with_one_row_changed(X), y), "a few rows of X were changed"),
-    "columns reversed": (lambda X, y: (X.to_numpy()[:, ::-1], y), "rows of X are in another order, or several"),
+    "columns reversed": (
+        lambda X, y: (X.to_numpy()[:, ::-1], y),
+        "rows of X are in another order, or columns of X have other values",
+    ),
     "X and y permuted": (lambda X, y: (X.iloc[shuffled(len(X))], y.iloc[shuffled(len(X))]), None),
     "rows dropped": (lambda X, y: (X.iloc[10:], y.iloc[10:]), None),
 }

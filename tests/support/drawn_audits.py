@@ -34,6 +34,11 @@ def drawn(seed):
         z[values == 0] = 0.0
     scores = _scores(rng, values, n, rows)
     scores = _tested(rng, scores, z, kind) if kind != "untested" else _untested(rng, scores)
+    if scores.selected is not None:
+        explained = np.random.default_rng([seed, 2]).choice(
+            [None, 0.2, 0.9499, 0.9501, 1.0], p=[0.1, 0.1, 0.1, 0.4, 0.3]
+        )
+        scores = replace(scores, details={**scores.details, "explained_alone": explained})
     reported = _reported(rng, values, n)
     others = {}
     if rng.random() < 0.5:

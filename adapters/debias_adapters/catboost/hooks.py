@@ -14,6 +14,7 @@ from debias.early_stopping import STOPPED_EARLY
 from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias_adapters import CATBOOST
@@ -118,7 +119,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     """Refuse: the trees are boosted."""
     if not _is_mine(model):
         return None
-    raise InBagUnavailableError.of_boosted(f"a {_source(_of_user(model))}")
+    raise InBagUnavailableError.of_boosted(with_article(_source(_of_user(model))))
 
 
 @debias.hookimpl

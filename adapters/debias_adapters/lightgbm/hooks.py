@@ -18,6 +18,7 @@ from debias.errors import InBagUnavailableError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
@@ -157,7 +158,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         return None
     source = _source(model)
     if not _is_forest(_booster(model)):
-        raise InBagUnavailableError.of_boosted(f"a {source}")
+        raise InBagUnavailableError.of_boosted(with_article(source))
     text = _text(model)
     if changed_leaves.were_changed(text):
         raise InBagUnavailableError(

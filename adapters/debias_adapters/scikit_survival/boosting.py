@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.joint_objectives import CoxObjective
 from debias_adapters import SCIKIT_SURVIVAL
@@ -43,7 +44,7 @@ def extract(model: Any) -> TreeEnsemble:
         averaged=False,
         objective=CoxObjective(signed=False),
         classes=None,
-        missing_refusal=f"a {source} does not take missing values",
+        missing_refusal=f"{with_article(source)} does not take missing values",
         rescaled=hasattr(model, "_scale"),
         source=source,
         criterion="squared_error",

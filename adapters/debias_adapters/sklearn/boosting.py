@@ -9,6 +9,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted
@@ -40,7 +41,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         averaged=False,
         objective=objective_of(model.loss, n_outputs, getattr(model, "alpha", None), source),
         classes=getattr(model, "classes_", None),
-        missing_refusal=f"a {source} does not take missing values",
+        missing_refusal=f"{with_article(source)} does not take missing values",
         source=source,
         criterion=str(model.criterion),
     )

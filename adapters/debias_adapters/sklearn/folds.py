@@ -9,6 +9,7 @@ import numpy as np
 
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.cross_validated import CrossValidated
+from debias.text import with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,9 +46,9 @@ def of_search(model: Any) -> CrossValidated:
             f"this {kind} has no best_estimator_: it is not fitted, or was fitted with refit=False. Refit it"
         )
     note = (
-        f"a {kind} keeps no models of folds, so debias has trained its best_estimator_ again on each fold. Other "
-        "arguments that its fit was given, such as groups or eval_set, are not used again. The parameters were chosen "
-        "on these folds, so scores on them are a little too high on average"
+        f"{with_article(kind)} keeps no models of folds, so debias has trained its best_estimator_ again on each "
+        "fold. Other arguments that its fit was given, such as groups or eval_set, are not used again. The parameters "
+        "were chosen on these folds, so scores on them are a little too high on average"
     )
     cv = 5 if model.cv is None else model.cv
     fit = partial(_fitted_again, model)

@@ -11,6 +11,7 @@ import debias
 from debias.errors import UnsupportedModelError
 from debias.hooks.training_weights import TrainingWeights
 from debias.parallel import over_parts
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.sklearn import bags
@@ -153,11 +154,13 @@ def _refuse(model: Any) -> None:
     if ensemble is None:
         return
     if isinstance(model, (ensemble.IsolationForest, ensemble.RandomTreesEmbedding)):
-        raise UnsupportedModelError(f"a {type(model).__name__} is grown without a response, so it cannot be scored")
+        raise UnsupportedModelError(
+            f"{with_article(type(model).__name__)} is grown without a response, so it cannot be scored"
+        )
     if isinstance(model, (ensemble.AdaBoostClassifier, ensemble.AdaBoostRegressor)):
         raise UnsupportedModelError(
-            f"a {type(model).__name__} predicts by votes or medians of its trees, and scores do not add up over these. "
-            "Score its members, model.estimators_, one by one."
+            f"{with_article(type(model).__name__)} predicts by votes or medians of its trees, and scores do not add "
+            "up over these. Score its members, model.estimators_, one by one."
         )
 
 

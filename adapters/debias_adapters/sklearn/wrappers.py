@@ -11,6 +11,7 @@ import numpy as np
 import debias
 from debias.errors import RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Supervised, Unwrapped
+from debias.text import with_article
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
@@ -214,8 +215,8 @@ def _stack(model: Any) -> Unwrapped:
 
 def _chain(model: Any) -> Unwrapped:
     raise UnsupportedModelError(
-        f"a {type(model).__name__} passes predicted responses to its next models as features, and these are not "
-        "columns of X. Score model.estimators_ one by one."
+        f"{with_article(type(model).__name__)} passes predicted responses to its next models as features, and these "
+        "are not columns of X. Score model.estimators_ one by one."
     )
 
 

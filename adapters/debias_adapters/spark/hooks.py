@@ -9,6 +9,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.text import with_article
 from debias_adapters.spark import fitted, saved
 from debias_adapters.spark.boosters import booster_of
 from debias_adapters.spark.pipelines import SparkPipeline
@@ -68,10 +69,10 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not isinstance(model, SparkTrees):
         return None
     if model.boosted:
-        raise InBagUnavailableError.of_boosted(f"a {model.source}")
+        raise InBagUnavailableError.of_boosted(with_article(model.source))
     raise InBagUnavailableError(
-        f"the bags of a {model.source} cannot be redrawn: Spark draws them in each partition of the training rows, and "
-        "does not keep the partitions. Pass rows the model has not seen, with rows='held-out'."
+        f"the bags of {with_article(model.source)} cannot be redrawn: Spark draws them in each partition of the "
+        "training rows, and does not keep the partitions. Pass rows the model has not seen, with rows='held-out'."
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import debias
 from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
 from debias.hooks.wrapping import Inner, Unwrapped
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import Objective
 from debias_adapters import TREELITE
@@ -96,8 +97,8 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
     if not _is_treelite(model):
         return None
     raise InBagUnavailableError(
-        f"a {SOURCE} does not keep which rows its trees were grown on. Pass rows the model has not seen, with "
-        "rows='held-out', or pass the model that it was made from"
+        f"{with_article(SOURCE)} does not keep which rows its trees were grown on. Pass rows the model has not seen, "
+        "with rows='held-out', or pass the model that it was made from"
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import RowsError, UnsupportedModelError, nearest
+from debias.text import with_article
 from debias_adapters.xgboost import reading
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def restored(booster: Any, params: Any) -> Any:
         return copy
     if not isinstance(params, xgboost.XGBModel):
         raise RowsError(
-            f"params is a {type(params).__name__}: pass a mapping of names to values, or an unfitted estimator of "
-            "xgboost (XGBRegressor, XGBClassifier, ...)"
+            f"params is {with_article(type(params).__name__)}: pass a mapping of names to values, or an unfitted "
+            "estimator of xgboost (XGBRegressor, XGBClassifier, ...)"
         )
     settings = params.get_params()
     require_known(copy, {**settings, "objective": None if callable(params.objective) else params.objective})

@@ -10,6 +10,7 @@ import numpy as np
 
 import debias
 from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import Objective
 from debias_adapters import YDF
@@ -122,7 +123,7 @@ def debias_in_bag(model: Any, y: NDArray[Any], sample_weight: NDArray[np.float64
         return None
     source = _source(model)
     if _is_boosted(model):
-        raise InBagUnavailableError.of_boosted(f"a {source}")
+        raise InBagUnavailableError.of_boosted(with_article(source))
     return bags.of_forest(model, source, y, sample_weight)
 
 
@@ -190,7 +191,7 @@ def _require_supported(model: Any, source: str) -> None:
         raise UnsupportedModelError(f"this {source} has the task {task}: {TASKS[task]}")
     if not isinstance(model, (ydf.RandomForestModel, ydf.GradientBoostedTreesModel)):
         raise UnsupportedModelError(
-            f"a {source} is not supported. Supported are models of RandomForestLearner, CartLearner and "
+            f"{with_article(source)} is not supported. Supported are models of RandomForestLearner, CartLearner and "
             "GradientBoostedTreesLearner"
         )
     if model.num_trees() == 0:

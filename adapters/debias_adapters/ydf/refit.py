@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import UnsupportedModelError
+from debias.text import with_article
 from debias_adapters.ydf import bags
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def refit_model(
     """
     if params is None:
         raise UnsupportedModelError(
-            f"a {source} does not keep the settings of its learner; pass them as params={{...}} (params={{}} if it was "
-            "trained with the defaults of YDF)"
+            f"{with_article(source)} does not keep the settings of its learner; pass them as params={{...}} "
+            f"(params={{}} if it was trained with the defaults of YDF)"
         )
     import ydf
 

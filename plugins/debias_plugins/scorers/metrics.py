@@ -9,6 +9,7 @@ import numpy as np
 
 from debias import CompositionError, RowsError
 from debias.errors import nearest
+from debias.text import with_article
 from debias.trees.joint_objectives import CoxObjective
 from debias_plugins.scorers.concordance import concordance
 
@@ -43,8 +44,9 @@ class Metric:
         of_survival = isinstance(ensemble.objective, CoxObjective)
         if of_survival and isinstance(metric, str) and metric != "concordance":
             raise CompositionError(
-                f"a {ensemble.source} predicts risks of censored times, which metric {metric!r} cannot compare: use "
-                "metric='concordance', the default, or a function (estimator, X, y) -> number, higher is better"
+                f"{with_article(ensemble.source)} predicts risks of censored times, which metric {metric!r} cannot "
+                "compare: use metric='concordance', the default, or a function (estimator, X, y) -> number, higher is "
+                "better"
             )
         if metric is None and not of_survival and not ensemble.objective.predicts_response:
             raise CompositionError(
