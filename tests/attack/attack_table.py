@@ -127,7 +127,7 @@ def rate_and_error(cells: Sequence[tuple[str, bool]]) -> tuple[float, float]:
     if len(n) > 1 and 0 < k < total:
         squares = sum((n_true[data] - rate * n[data]) ** 2 for data in n)
         return rate, math.sqrt(squares * len(n) / (len(n) - 1)) / total
-    bounded = min(max(k, 1), max(total - 1, 1)) / total
+    bounded = min(max(k, 1), total - 1) / total if total > 1 else 0.5
     return rate, math.sqrt(bounded * (1 - bounded) / total)
 
 

@@ -54,6 +54,8 @@ class Family:
         earlier model. Empty if it cannot be.
     weighted : bool
         Whether `fit` takes weights of rows.
+    margin : str
+        What `fit` calls the margin that rows start from; empty if there is none.
     """
 
     group: str
@@ -61,6 +63,7 @@ class Family:
     stops: dict[str, Any] = field(default_factory=dict)
     continues: str = ""
     weighted: bool = True
+    margin: str = ""
 
     @property
     def bagged(self) -> bool:
@@ -181,8 +184,16 @@ OF_HIST: dict[str, Any] = {
     "stops": {"early_stopping": True, "n_iter_no_change": 5, "max_iter": 200},
     "continues": "warm_start",
 }
-OF_XGB: dict[str, Any] = {"stops": {"early_stopping_rounds": 5, "n_estimators": 200}, "continues": "xgb_model"}
-OF_LGB: dict[str, Any] = {"stops": {"early_stopping_round": 5, "n_estimators": 200}, "continues": "init_model"}
+OF_XGB: dict[str, Any] = {
+    "stops": {"early_stopping_rounds": 5, "n_estimators": 200},
+    "continues": "xgb_model",
+    "margin": "base_margin",
+}
+OF_LGB: dict[str, Any] = {
+    "stops": {"early_stopping_round": 5, "n_estimators": 200},
+    "continues": "init_model",
+    "margin": "init_score",
+}
 OF_CAT: dict[str, Any] = {"stops": {"early_stopping_rounds": 5, "iterations": 200}, "continues": "init_model"}
 
 

@@ -82,6 +82,14 @@ class World:
         return self.family.fit(self.new(), self.train, weight), weight
 
     @cached_property
+    def started(self) -> tuple[Any, Floats]:
+        """A model of numbers whose rows start from margins, and these."""
+        margin = self.train.y.mean() + self.train.y.std() * np.random.default_rng([self.seed, 4]).normal(
+            size=len(self.train)
+        )
+        return self.family.fit(self.new(), self.train, **{self.family.margin: margin}), margin
+
+    @cached_property
     def stopped(self) -> tuple[Any, NDArray[np.int64]]:
         """A model that stopped early, and the positions of the training rows that it was validated on."""
         return self.family.fit_stopping(self.new(), self.train)
@@ -233,6 +241,32 @@ def through_supervised_step(world: World, size: float, rng: np.random.Generator)
     return Attempt.of(world.model, world.train) if world.family.group == AFTER_Y else None
 
 
+def chosen_by_y(fresh: bool) -> Make:
+    """Pass the rows of the most frequent class, or those with the largest y."""
+
+    def make(world: World, size: float, rng: np.random.Generator) -> Attempt | None:
+        if world.data.task not in (NUMBERS, CLASSES):
+            return None
+        rows = world.fresh if fresh else world.train
+        last = rows.y == np.bincount(rows.y).argmax() if world.data.task == CLASSES else rows.y
+        chosen = rows.at(np.argsort(last, kind="stable")[-n_passed(world, size) :])
+        return Attempt.of(world.model, some(chosen, len(chosen), rng))
+
+    return make
+
+
+def other_margins(margins: Callable[[Floats, np.random.Generator], Floats | None]) -> Make:
+    """Pass training rows with other margins than those that they started from."""
+
+    def make(world: World, size: float, rng: np.random.Generator) -> Attempt | None:
+        if not world.family.margin or world.data.task != NUMBERS:
+            return None
+        model, margin = world.started
+        return Attempt.of(model, world.train, base_margin=margins(margin, rng))
+
+    return make
+
+
 # --- columns
 
 
@@ -275,6 +309,17 @@ def strongest(rows: Rows) -> str:
 
 def permuted(X: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
     return X.assign(**{name: rng.permutation(X[name].to_numpy())})
+
+
+def codes_permuted(world: World, size: float, rng: np.random.Generator) -> Attempt | None:
+    """Exchange the codes of the category with the most values."""
+    if not world.data.categories:
+        return None
+    rows = some(world.fresh, n_passed(world, size), rng)
+    name = str(world.train.X[list(world.data.categories)].nunique().idxmax())
+    order = deranged(int(world.rows.X[name].max()) + 1, rng).astype(np.float64)
+    codes = order[rows.X[name].to_numpy(int)]
+    return Attempt.of(world.model, Rows(rows.X.assign(**{name: codes}), rows.y, rows.qid))
 
 
 # --- y
@@ -404,6 +449,8 @@ def fresh_of_weighted(world: World, size: float, rng: np.random.Generator) -> At
 
 ANY = (NUMBERS, CLASSES, RANKS, SURVIVAL)
 WHOLE = (1.0,)
+FILLS_LEAVES = "rows chosen by y are no random part: they fill the leaves of that y"
+FEW_SPLITS = "splits on sets of categories, or few splits on the column, may send as many rows to either side"
 BY_CHANCE = "each column alone is as it was, and so are all leaves that do not use it"
 
 USES: dict[str, Use] = {
@@ -417,6 +464,14 @@ USES: dict[str, Use] = {
     },
     "rows of a continued training": Use("rows", of_second_part),
     "half rows of a continued training, half fresh": Use("rows", mixed_with_second_part),
+    "training rows with the highest y, or of one class": Use(
+        "rows", chosen_by_y(fresh=False), (0.3, 0.5), cannot_be_seen=FILLS_LEAVES
+    ),
+    "fresh rows with the highest y, or of one class": Use(
+        "y", chosen_by_y(fresh=True), (0.3, 0.5), cannot_be_seen=FILLS_LEAVES
+    ),
+    "margins left out": Use("rows", other_margins(lambda margin, rng: None), WHOLE),
+    "margins permuted": Use("rows", other_margins(lambda margin, rng: rng.permutation(margin)), WHOLE),
     "validation rows of early stopping": Use("rows", validation),
     "training rows in order behind a step that saw y": Use("rows", through_supervised_step, WHOLE),
     "train= of other rows": Use("rows", other_train(fresh_train)),
@@ -425,6 +480,7 @@ USES: dict[str, Use] = {
     "columns renamed": Use("columns", with_columns(lambda X, name, rng: X.add_prefix("new "))),
     "a column dropped": Use("columns", with_columns(lambda X, name, rng: X.drop(columns=name))),
     "a column x 1000": Use("columns", with_columns(lambda X, name, rng: X.assign(**{name: 1000 * X[name]}))),
+    "codes of a category exchanged": Use("columns", codes_permuted, cannot_be_seen=FEW_SPLITS),
     "a column permuted": Use("columns", with_columns(permuted), cannot_be_seen=BY_CHANCE),
     "a column of training rows permuted": Use("columns", with_columns(permuted, fresh=False), cannot_be_seen=BY_CHANCE),
     "y permuted": Use("y", with_y(y_permuted, *ANY)),
