@@ -1,4 +1,4 @@
-"""The models of the attack on rows: small ones of every family, trained on one kind of data."""
+"""The models of the attack on rows: small ones of every family, for numbers, classes, ranks and survival times."""
 
 from __future__ import annotations
 
@@ -6,66 +6,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import lightgbm
 import numpy as np
-import pandas as pd
 import xgboost
 from catboost import CatBoostClassifier, CatBoostRegressor
 from imblearn.ensemble import BalancedRandomForestClassifier
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import LGBMClassifier, LGBMRanker, LGBMRegressor
 from numpy.typing import NDArray
 from quantile_forest import RandomForestQuantileRegressor
 from sklearn import ensemble
 from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import SelectKBest, f_classif, f_regression
 from sklearn.model_selection import train_test_split
-from sklearn.multioutput import MultiOutputRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from xgboost import XGBClassifier, XGBRegressor, XGBRFRegressor
+from sksurv.ensemble import RandomSurvivalForest
+
+from attack.real_data import CLASSES, NOISE, NUMBERS, RANKS, SURVIVAL, DataSet, Rows
 
 Floats = NDArray[np.float64]
-COLUMNS = ("age", "celsius", "income", "visits", "member", "region", "noise", "percent")
-REGION = COLUMNS.index("region")
-LEVELS = 5
-SHARES = (0.35, 0.25, 0.2, 0.15, 0.05)
+Maker = Callable[[DataSet], Any]
+"""Makes an unfitted model for a data set."""
+TREES, SMALL_FORESTS = 40, 30
 VALIDATED = 0.25
-"""Share of the rows that models with early stopping keep for their validation."""
+"""Share of the training rows that models with early stopping keep for their validation."""
 
-
-def draw(rng: np.random.Generator, n: int, task: str) -> tuple[Floats, NDArray[Any]]:
-    """Draw rows of eight columns on scales of their own, and a response that depends on six of them.
-
-    Parameters
-    ----------
-    rng : Generator
-    n : int
-    task : {"numbers", "positive", "two", "rare", "three", "outputs"}
-        What the response is: positive numbers, counts, two classes, one of them in 15 % of the rows, three classes, or
-        two columns of numbers.
-    """
-    age, celsius, income = rng.normal(45, 12, n), rng.normal(12, 8, n), rng.lognormal(10, 0.5, n)
-    visits, member, region = rng.poisson(3, n), rng.integers(0, 2, n), rng.choice(LEVELS, n, p=SHARES)
-    X = np.column_stack([age, celsius, income, visits, member, region, rng.normal(size=n), rng.uniform(0, 100, n)])
-    return X, response(rng, X, task)
-
-
-def response(rng: np.random.Generator, X: Floats, task: str) -> NDArray[Any]:
-    """Draw the response of such rows."""
-    signal = (X[:, 0] - 45) / 12 + np.sin((X[:, 1] - 12) / 8) + (np.log(X[:, 2]) - 10) + 0.3 * (X[:, 3] - 3)
-    signal = signal + 0.5 * X[:, 4] + np.array([0.0, 1.0, -1.0, 0.5, 0.0])[X[:, REGION].astype(int)]
-    noisy = signal + rng.normal(size=len(X))
-    if task == "numbers":
-        return np.maximum(60 + 10 * noisy, 1.0)
-    if task == "counts":
-        return rng.poisson(np.exp(np.clip(0.5 * signal, -3, 3))).astype(np.float64)
-    if task == "two":
-        return (noisy > 0.5).astype(np.int64)
-    if task == "rare":
-        return (noisy > 2.2).astype(np.int64)
-    if task == "three":
-        return np.digitize(noisy, [-0.5, 1.5])
-    return np.column_stack([60 + 10 * noisy, rng.normal(size=len(X)) - 5 * signal])
+BAGGED, UNBAGGED = "models with bags", "trees without bags"
+BOOSTED, SAMPLING = "boosters", "boosters that sample rows"
+BALANCED, AFTER_Y = "forests of balanced classes", "after a step that has seen y"
+GROUPS = (BAGGED, UNBAGGED, BOOSTED, SAMPLING, BALANCED, AFTER_Y)
 
 
 @dataclass(frozen=True)
@@ -74,207 +43,240 @@ class Family:
 
     Parameters
     ----------
-    make : callable
-        Returns an unfitted model.
-    task : str
-        As for :func:`draw`.
-    bagged : bool
-        Whether its bags can be redrawn, so that the training rows serve as out-of-bag rows. Behind a TargetEncoder they
-        cannot: its codes of the training rows are cross-fitted, and other than those of the same rows later on.
-    missing : bool
-        Whether it takes NaN.
+    group : str
+        One of `GROUPS`. Forests of balanced classes have bags, but no counts of rows in their leaves.
+    makers : dict of str to callable
+        By task, what makes an unfitted model.
     stops : dict
         Settings with which it stops early; empty for those that cannot.
-    margin : str
-        What `fit` calls the margin that rows start from; empty if there is none.
+    continues : str
+        How training is continued on other rows: by the setting "warm_start", or by the argument of `fit` that takes the
+        earlier model. Empty if it cannot be.
     weighted : bool
         Whether `fit` takes weights of rows.
-    region : bool
-        Whether the region is a category to the model, by its place among the columns.
-    framed : bool
-        Whether rows are frames whose columns have no names of their own, the region a whole number.
+    margin : str
+        What `fit` calls the margin that rows start from; empty if there is none.
     """
 
-    make: Callable[[], Any]
-    task: str = "numbers"
-    bagged: bool = False
-    missing: bool = False
+    group: str
+    makers: dict[str, Maker]
     stops: dict[str, Any] = field(default_factory=dict)
-    margin: str = ""
+    continues: str = ""
     weighted: bool = True
-    region: bool = False
-    framed: bool = False
+    margin: str = ""
 
-    def table(self, X: Floats) -> Any:
-        """Return rows as the model takes them."""
-        if not self.framed:
-            return X
-        frame = pd.DataFrame(X, columns=[str(k) for k in range(X.shape[1])])
-        return frame.assign(**{str(REGION): np.rint(X[:, REGION]).astype(int)})
+    @property
+    def bagged(self) -> bool:
+        """Whether out-of-bag rows can be proven."""
+        return self.group in (BAGGED, BALANCED)
 
-    def fit(self, X: Floats, y: NDArray[Any], weight: Floats | None = None, margin: Floats | None = None) -> Any:
+    def make(self, data: DataSet) -> Any:
+        """Return an unfitted model."""
+        return self.makers[data.task](data)
+
+    def fit(self, model: Any, rows: Rows, weight: Floats | None = None, **more: Any) -> Any:
         """Fit a model."""
-        more: dict[str, Any] = {} if margin is None else {self.margin: margin}
         if weight is not None:
             more["sample_weight"] = weight
-        return self.make().fit(self.table(X), y, **more)
+        if isinstance(model, LGBMRanker):
+            assert rows.qid is not None
+            starts = np.flatnonzero(np.diff(rows.qid, prepend=rows.qid[0] - 1))
+            more["group"] = np.diff(np.append(starts, len(rows)))
+        elif rows.qid is not None:
+            more["qid"] = rows.qid
+        return model.fit(rows.X, rows.y, **more)
 
-    def fit_stopping(self, X: Floats, y: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
+    def fit_on(self, model: Any, rows: Rows, fitted: Any) -> Any:
+        """Continue the training of a fitted model on other rows."""
+        if self.continues == "warm_start":
+            trees = "max_iter" if hasattr(fitted, "max_iter") else "n_estimators"
+            return fitted.set_params(**{trees: 2 * getattr(fitted, trees)}).fit(rows.X, rows.y)
+        return model.fit(rows.X, rows.y, **{self.continues: fitted})
+
+    def fit_stopping(self, model: Any, rows: Rows) -> tuple[Any, NDArray[np.int64]]:
         """Fit a model that stops early; return it and the rows it was validated on."""
-        model = self.make().set_params(**self.stops)
-        every = np.arange(len(y))
-        if isinstance(model, (ensemble.GradientBoostingRegressor, ensemble.GradientBoostingClassifier)):
-            classes = y if isinstance(model, ensemble.GradientBoostingClassifier) else None
+        model = model.set_params(**self.stops)
+        every = np.arange(len(rows))
+        if isinstance(model, ensemble.GradientBoostingRegressor | ensemble.GradientBoostingClassifier):
+            classes = rows.y if isinstance(model, ensemble.GradientBoostingClassifier) else None
             how: dict[str, Any] = {"random_state": model.random_state, "test_size": VALIDATED, "stratify": classes}
-            return model.fit(X, y), train_test_split(every, **how)[1]
-        fitted, kept = every[: -int(VALIDATED * len(y))], every[-int(VALIDATED * len(y)) :]
-        X_val, y_val = self.table(X[kept]), y[kept]
-        more: dict[str, Any] = {"eval_set": [(X_val, y_val)]}
+            return self.fit(model, rows), train_test_split(every, **how)[1]
+        fitted, kept = every[: -int(VALIDATED * len(rows))], every[-int(VALIDATED * len(rows)) :]
+        chosen = rows.at(kept)
+        more: dict[str, Any] = {"eval_set": [(chosen.X, chosen.y)]}
         if type(model).__module__.startswith("sklearn"):
-            more = {"X_val": X_val, "y_val": y_val}
-        if isinstance(model, XGBRegressor | XGBClassifier):
+            more = {"X_val": chosen.X, "y_val": chosen.y}
+        if isinstance(model, xgboost.XGBModel):
             more["verbose"] = False
-        return model.fit(self.table(X[fitted]), y[fitted], **more), kept
+        return self.fit(model, rows.at(fitted), **more), kept
 
 
-class Booster:
-    """A raw Booster, trained by the library's own function."""
-
-    def __init__(self, library: Any) -> None:
-        self.library = library
-
-    def fit(self, X: Floats, y: NDArray[Any], sample_weight: Floats | None = None) -> Any:
-        if self.library is lightgbm:
-            return lightgbm.train({"verbose": -1, "num_threads": 1}, lightgbm.Dataset(X, y, weight=sample_weight), 40)
-        return xgboost.train({"nthread": 1, "max_depth": 4}, xgboost.DMatrix(X, y, weight=sample_weight), 40)
+def both(for_numbers: Any, for_classes: Any, **settings: Any) -> dict[str, Maker]:
+    """Return makers of a model of numbers and of a model of classes with the same settings."""
+    return {
+        NUMBERS: lambda data: for_numbers(**settings),
+        CLASSES: lambda data: for_classes(**settings),
+    }
 
 
-def forest(kind: Any = ensemble.RandomForestRegressor, **settings: Any) -> Callable[[], Any]:
-    return lambda: kind(**{"n_estimators": 40, "random_state": 0, **settings})
+def sklearn_both(name: str, **settings: Any) -> dict[str, Maker]:
+    """Return makers of the two classes of scikit-learn of this name."""
+    regressor, classifier = getattr(ensemble, f"{name}Regressor"), getattr(ensemble, f"{name}Classifier")
+    return both(regressor, classifier, **{"random_state": 0, **settings})
 
 
-def forest_in_pipeline(encoder: Any, **settings: Any) -> Callable[[], Any]:
-    columns = make_column_transformer((encoder, [REGION]), remainder="passthrough")
-    return lambda: make_pipeline(columns, forest(**settings)())
+def histogram(**settings: Any) -> dict[str, Maker]:
+    """Return makers of boosters of scikit-learn that take categories as such."""
+
+    def maker(kind: Any) -> Maker:
+        fixed = {"max_iter": TREES, "early_stopping": False, "random_state": 0, **settings}
+        return lambda data: kind(categorical_features=list(data.categories) or None, **fixed)
+
+    return {
+        NUMBERS: maker(ensemble.HistGradientBoostingRegressor),
+        CLASSES: maker(ensemble.HistGradientBoostingClassifier),
+    }
 
 
-def several_outputs() -> Any:
-    return MultiOutputRegressor(forest(n_estimators=20)())
-
-
-def vote() -> Any:
-    return ensemble.VotingRegressor(
-        [("one", forest(n_estimators=20)()), ("two", forest(n_estimators=20, random_state=1)())]
+def one_hot(data: DataSet) -> Any:
+    return make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore", sparse_output=False), list(data.categories)), remainder="passthrough"
     )
 
 
-def bagged_trees() -> Any:
-    return ensemble.BaggingRegressor(DecisionTreeRegressor(), 30, max_features=0.7, random_state=0)
+def target_encoded(data: DataSet) -> Any:
+    columns = [*data.categories, *NOISE[1:]] if data.with_noise else list(data.categories)
+    return make_column_transformer((TargetEncoder(random_state=0), columns), remainder="passthrough")
 
 
-def gradient(kind: Any, **settings: Any) -> Callable[[], Any]:
-    return lambda: kind(**{"n_estimators": 50, "random_state": 0, **settings})
+def after(step: Callable[[DataSet], Any], makers: dict[str, Maker]) -> dict[str, Maker]:
+    """Return makers of pipelines of a step and a model."""
+
+    def maker(make: Maker) -> Maker:
+        return lambda data: make_pipeline(step(data), make(data))
+
+    return {task: maker(make) for task, make in makers.items()}
 
 
-def histogram(kind: Any, **settings: Any) -> Callable[[], Any]:
-    return lambda: kind(**{"max_iter": 50, "early_stopping": False, "random_state": 0, **settings})
+def selected() -> dict[str, Maker]:
+    """Return makers of forests after the choice of half of the columns by y."""
+
+    def of(score: Any, forest: Any) -> Maker:
+        return lambda data: Pipeline([("select", SelectKBest(score, k=3)), ("forest", forest(**FOREST))])
+
+    return {
+        NUMBERS: of(f_regression, ensemble.RandomForestRegressor),
+        CLASSES: of(f_classif, ensemble.RandomForestClassifier),
+    }
 
 
-def xgb(kind: Any = XGBRegressor, **settings: Any) -> Callable[[], Any]:
-    return lambda: kind(**{"n_estimators": 40, "max_depth": 4, "n_jobs": 1, "random_state": 0, **settings})
+FOREST: dict[str, Any] = {"n_estimators": SMALL_FORESTS, "random_state": 0}
+XGB: dict[str, Any] = {"n_estimators": TREES, "max_depth": 4, "n_jobs": 1, "random_state": 0}
+LGB: dict[str, Any] = {"n_estimators": TREES, "n_jobs": 1, "random_state": 0, "verbose": -1}
+CAT: dict[str, Any] = {"iterations": TREES, "thread_count": 1, "random_seed": 0, "verbose": False}
+CAT["allow_writing_files"] = False
+
+OF_GB: dict[str, Any] = {
+    "stops": {"n_iter_no_change": 5, "validation_fraction": VALIDATED, "n_estimators": 200},
+    "continues": "warm_start",
+}
+OF_HIST: dict[str, Any] = {
+    "stops": {"early_stopping": True, "n_iter_no_change": 5, "max_iter": 200},
+    "continues": "warm_start",
+}
+OF_XGB: dict[str, Any] = {
+    "stops": {"early_stopping_rounds": 5, "n_estimators": 200},
+    "continues": "xgb_model",
+    "margin": "base_margin",
+}
+OF_LGB: dict[str, Any] = {
+    "stops": {"early_stopping_round": 5, "n_estimators": 200},
+    "continues": "init_model",
+    "margin": "init_score",
+}
+OF_CAT: dict[str, Any] = {"stops": {"early_stopping_rounds": 5, "iterations": 200}, "continues": "init_model"}
 
 
-def lgb(kind: Any = LGBMRegressor, **settings: Any) -> Callable[[], Any]:
-    return lambda: kind(**{"n_estimators": 40, "n_jobs": 1, "random_state": 0, "verbose": -1, **settings})
+def forests(**settings: Any) -> dict[str, Maker]:
+    return sklearn_both("RandomForest", **FOREST | settings)
 
 
-def cat(kind: Any = CatBoostRegressor, **settings: Any) -> Callable[[], Any]:
-    fixed = {"iterations": 60, "thread_count": 1, "random_seed": 0, "verbose": False, "allow_writing_files": False}
-    return lambda: kind(**{**fixed, **settings})
+def gradient(**settings: Any) -> dict[str, Maker]:
+    return sklearn_both("GradientBoosting", **{"n_estimators": TREES, **settings})
 
 
-BAGGED: dict[str, Any] = {"bagged": True}
-GB: dict[str, Any] = {"stops": {"n_iter_no_change": 5, "validation_fraction": VALIDATED, "n_estimators": 200}}
-HIST: dict[str, Any] = {"missing": True, "stops": {"early_stopping": True, "n_iter_no_change": 5, "max_iter": 200}}
-XGB: dict[str, Any] = {"missing": True, "margin": "base_margin", "stops": {"early_stopping_rounds": 5}}
-LGB: dict[str, Any] = {"missing": True, "margin": "init_score", "stops": {"early_stopping_round": 5}}
-CAT: dict[str, Any] = {"missing": True, "stops": {"early_stopping_rounds": 5}}
+def xgb(**settings: Any) -> dict[str, Maker]:
+    return both(xgboost.XGBRegressor, xgboost.XGBClassifier, **XGB | settings)
+
+
+def lgb(**settings: Any) -> dict[str, Maker]:
+    return both(LGBMRegressor, LGBMClassifier, **LGB | settings)
+
+
+def cat(**settings: Any) -> dict[str, Maker]:
+    return both(CatBoostRegressor, CatBoostClassifier, **CAT | settings)
+
+
+def numbers(kind: Any, **settings: Any) -> dict[str, Maker]:
+    """Return a maker of a model of numbers."""
+    return {NUMBERS: lambda data: kind(**settings)}
+
+
 SAMPLED: dict[str, Any] = {"subsample": 0.7, "subsample_freq": 1}
-RF_CLASSES = ensemble.RandomForestClassifier
-GB_NUMBERS, GB_CLASSES = ensemble.GradientBoostingRegressor, ensemble.GradientBoostingClassifier
-HIST_NUMBERS, HIST_CLASSES = ensemble.HistGradientBoostingRegressor, ensemble.HistGradientBoostingClassifier
-RANDOM_FOREST_MODE: dict[str, Any] = {"boosting_type": "rf", **SAMPLED}
-
-FAMILIES: dict[str, Family] = {
-    "RandomForest, numbers": Family(forest(), **BAGGED),
-    "RandomForest, two classes": Family(forest(RF_CLASSES), "two", **BAGGED),
-    "RandomForest, three classes": Family(forest(RF_CLASSES), "three", **BAGGED),
-    "RandomForest balanced": Family(forest(RF_CLASSES, class_weight="balanced"), "rare", **BAGGED),
-    "RandomForest balanced_subsample": Family(forest(RF_CLASSES, class_weight="balanced_subsample"), "rare", **BAGGED),
-    "RandomForest max_samples": Family(forest(max_samples=0.5), **BAGGED),
-    "RandomForest absolute_error": Family(forest(criterion="absolute_error", n_estimators=10), **BAGGED),
-    "ExtraTrees bootstrap": Family(forest(ensemble.ExtraTreesRegressor, bootstrap=True), **BAGGED),
-    "Bagging of trees": Family(bagged_trees, **BAGGED),
-    "BalancedRandomForest": Family(
-        forest(BalancedRandomForestClassifier, sampling_strategy="all", replacement=True, bootstrap=False),
-        "rare",
-        **BAGGED,
-    ),
-    "quantile-forest": Family(forest(RandomForestQuantileRegressor), **BAGGED),
-    "pipeline of a forest": Family(
-        forest_in_pipeline(OneHotEncoder(handle_unknown="ignore")), weighted=False, region=True, **BAGGED
-    ),
-    "pipeline with TargetEncoder": Family(
-        forest_in_pipeline(TargetEncoder(random_state=0), min_samples_leaf=3), weighted=False, region=True
-    ),
-    "several outputs": Family(several_outputs, "outputs", **BAGGED),
-    "vote of forests": Family(vote, **BAGGED),
-    "ExtraTrees": Family(forest(ensemble.ExtraTreesRegressor)),
-    "DecisionTree, numbers": Family(lambda: DecisionTreeRegressor(min_samples_leaf=3, random_state=0)),
-    "DecisionTree, two classes": Family(lambda: DecisionTreeClassifier(random_state=0), "two"),
-    "GradientBoosting, numbers": Family(gradient(GB_NUMBERS), **GB),
-    "GradientBoosting, two classes, subsample": Family(gradient(GB_CLASSES, subsample=0.7), "two", **GB),
-    "HistGradientBoosting, numbers": Family(histogram(HIST_NUMBERS), **HIST),
-    "HistGradientBoosting, two classes": Family(histogram(HIST_CLASSES), "two", **HIST),
-    "HistGradientBoosting, categories": Family(
-        histogram(HIST_NUMBERS, categorical_features=[REGION]), region=True, **HIST
-    ),
-    "XGBoost, numbers": Family(xgb(), **XGB),
-    "XGBoost, two classes": Family(xgb(XGBClassifier), "two", **XGB),
-    "XGBoost, three classes": Family(xgb(XGBClassifier), "three", **{**XGB, "margin": ""}),
-    "XGBoost, counts": Family(xgb(objective="count:poisson"), "counts", **XGB),
-    "XGBoost absolute error": Family(xgb(objective="reg:absoluteerror"), **XGB),
-    "XGBoost quantile": Family(xgb(objective="reg:quantileerror", quantile_alpha=0.5), **XGB),
-    "XGBoost subsample": Family(xgb(subsample=0.7), **XGB),
-    "XGBoost depth 2": Family(xgb(max_depth=2), **XGB),
-    "XGBoost dart": Family(xgb(booster="dart", rate_drop=0.2), **{**XGB, "stops": {}}),
-    "XGBoost forest (XGBRF)": Family(xgb(XGBRFRegressor), missing=True),
-    "XGBoost Booster": Family(lambda: Booster(xgboost), missing=True),
-    "LightGBM, numbers": Family(lgb(), **LGB),
-    "LightGBM, two classes": Family(lgb(LGBMClassifier), "two", **LGB),
-    "LightGBM, three classes": Family(lgb(LGBMClassifier), "three", **{**LGB, "margin": ""}),
-    "LightGBM bagging": Family(lgb(**SAMPLED), **LGB),
-    "LightGBM goss": Family(lgb(data_sample_strategy="goss"), **LGB),
-    "LightGBM dart": Family(lgb(boosting_type="dart"), **{**LGB, "stops": {}}),
-    "LightGBM rf": Family(lgb(**RANDOM_FOREST_MODE), missing=True, **BAGGED),
-    "LightGBM Booster": Family(lambda: Booster(lightgbm), missing=True),
-    "CatBoost, numbers": Family(cat(), **CAT),
-    "CatBoost, two classes": Family(cat(CatBoostClassifier), "two", **CAT),
-    "CatBoost, three classes": Family(cat(CatBoostClassifier), "three", **CAT),
-    "CatBoost Depthwise": Family(cat(grow_policy="Depthwise"), **CAT),
-    "CatBoost Lossguide": Family(cat(grow_policy="Lossguide"), **CAT),
-    "CatBoost Bernoulli": Family(cat(bootstrap_type="Bernoulli", subsample=0.7), **CAT),
-    "CatBoost, categories": Family(
-        cat(cat_features=[REGION], one_hot_max_size=10), region=True, framed=True, stops=CAT["stops"]
-    ),
+BALANCED_FORESTS: dict[str, Maker] = {
+    CLASSES: lambda data: BalancedRandomForestClassifier(
+        **FOREST, sampling_strategy="all", replacement=True, bootstrap=False
+    )
+}
+RANKERS: dict[str, Maker] = {RANKS: lambda data: LGBMRanker(**LGB)}
+SURVIVAL_FOREST: dict[str, Maker] = {
+    SURVIVAL: lambda data: RandomSurvivalForest(**FOREST, min_samples_leaf=5, low_memory=True)
 }
 
-BOOSTED = ("GradientBoosting", "HistGradientBoosting", "XGBoost", "LightGBM", "CatBoost")
-GROUPS = ("models with bags", "trees without bags", *BOOSTED)
-
-
-def group_of(family: str) -> str:
-    """Return which of the groups a family belongs to."""
-    if FAMILIES[family].bagged:
-        return GROUPS[0]
-    return next((name for name in BOOSTED if family.startswith(name)), GROUPS[1])
+MAIN: dict[str, Family] = {
+    "RandomForest": Family(BAGGED, forests(), continues="warm_start"),
+    "ExtraTrees bootstrap": Family(BAGGED, sklearn_both("ExtraTrees", bootstrap=True, n_estimators=SMALL_FORESTS)),
+    "Bagging of trees": Family(BAGGED, sklearn_both("Bagging", n_estimators=SMALL_FORESTS)),
+    "quantile-forest": Family(BAGGED, numbers(RandomForestQuantileRegressor, **FOREST), weighted=False),
+    "OneHotEncoder, RandomForest": Family(BAGGED, after(one_hot, forests()), weighted=False),
+    "RandomSurvivalForest": Family(BAGGED, SURVIVAL_FOREST),
+    "ExtraTrees": Family(UNBAGGED, sklearn_both("ExtraTrees", n_estimators=SMALL_FORESTS)),
+    "DecisionTree": Family(UNBAGGED, both(DecisionTreeRegressor, DecisionTreeClassifier, random_state=0)),
+    "GradientBoosting": Family(BOOSTED, gradient(), **OF_GB),
+    "HistGradientBoosting": Family(BOOSTED, histogram(), **OF_HIST),
+    "XGBoost": Family(BOOSTED, xgb(), **OF_XGB),
+    "LightGBM": Family(BOOSTED, lgb(), **OF_LGB),
+    "CatBoost": Family(BOOSTED, cat(), **OF_CAT),
+    "LightGBM ranker": Family(BOOSTED, RANKERS),
+    "GradientBoosting, subsample .7": Family(SAMPLING, gradient(subsample=0.7), **OF_GB),
+    "XGBoost, depth 2, subsample .7": Family(SAMPLING, xgb(max_depth=2, subsample=0.7), **OF_XGB),
+    "LightGBM bagging": Family(SAMPLING, lgb(**SAMPLED), **OF_LGB),
+    "LightGBM goss": Family(SAMPLING, lgb(data_sample_strategy="goss"), **OF_LGB),
+    "BalancedRandomForest": Family(BALANCED, BALANCED_FORESTS, weighted=False),
+    "TargetEncoder, LightGBM": Family(AFTER_Y, after(target_encoded, lgb()), weighted=False),
+    "SelectKBest, RandomForest": Family(AFTER_Y, selected(), weighted=False),
+}
+MORE: dict[str, Family] = {
+    "RandomForest balanced_subsample": Family(
+        BALANCED, {CLASSES: lambda data: ensemble.RandomForestClassifier(class_weight="balanced_subsample", **FOREST)}
+    ),
+    "RandomForest max_samples": Family(BAGGED, forests(max_samples=0.5)),
+    "RandomForest absolute_error": Family(
+        BAGGED, numbers(ensemble.RandomForestRegressor, criterion="absolute_error", n_estimators=10, random_state=0)
+    ),
+    "LightGBM rf": Family(BAGGED, lgb(boosting_type="rf", **SAMPLED)),
+    "TargetEncoder, ExtraTrees": Family(
+        AFTER_Y, after(target_encoded, sklearn_both("ExtraTrees", n_estimators=SMALL_FORESTS)), weighted=False
+    ),
+    "XGBoost absolute error": Family(BOOSTED, numbers(xgboost.XGBRegressor, objective="reg:absoluteerror", **XGB)),
+    "XGBoost dart": Family(BOOSTED, xgb(booster="dart", rate_drop=0.2)),
+    "XGBoost forest (XGBRF)": Family(
+        SAMPLING, both(xgboost.XGBRFRegressor, xgboost.XGBRFClassifier, n_estimators=TREES, n_jobs=1, random_state=0)
+    ),
+    "LightGBM dart": Family(BOOSTED, lgb(boosting_type="dart")),
+    "CatBoost Depthwise": Family(BOOSTED, cat(grow_policy="Depthwise")),
+    "CatBoost Lossguide": Family(BOOSTED, cat(grow_policy="Lossguide")),
+    "CatBoost Bernoulli": Family(SAMPLING, cat(bootstrap_type="Bernoulli", subsample=0.7)),
+}
+"""Families that the attack uses if they are named."""
+FAMILIES = MAIN | MORE

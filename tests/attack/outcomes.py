@@ -1,49 +1,98 @@
-"""The outcomes of an audit of wrong rows: a refusal, a warning, a verdict without a warning."""
+"""What an audit says of the rows it is given: it refuses them, warns, says what is open, or gives verdicts silently.
+
+No wording is read. An error is an error of debias. A warning is one that debias issues in an audit without a test, so
+it is about the rows, the columns, y, the weights or the model; a warning that is always given counts against debias for
+the right rows. What is open is the status of the rows, and the doubt of a model that predicts no better than a
+constant.
+"""
 
 from __future__ import annotations
 
-import re
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import debias
-from debias.errors import DebiasError
+from attack.real_data import NOISE
+from debias.errors import DebiasError, DebiasWarning
 
-OF_THE_ROWS = re.compile(
-    r"training rows|trained on \(|of the rows|fresh rows|held-out rows|leaves that|shifted|cannot be told|cannot tell"
-    r"|look like|y goes down|other columns|outside the",
-    re.IGNORECASE,
-)
-"""A warning with one of these phrases is about the rows themselves."""
+if TYPE_CHECKING:
+    from attack.wrong_uses import Attempt
 
-REFUSED, WARNED, SAID, PROVEN, SILENT, RAW = "refused", "warned", "said", "proven", "silent", "raw"
-"""refused: a DebiasError. warned: a warning about the rows. said: no warning, but provenance and summary say that this
-cannot be told or proven. proven: the training rows in training order, used out of bag. silent: a verdict without
-any of these. raw: an error that is not one of debias."""
+REFUSED, WARNED, SAID, SILENT, RAW = "refused", "warned", "said", "silent", "raw"
+"""refused: an error of debias. warned: a warning. said: neither, but the result begins with what is not known of the
+rows, y or weights, or with a model that predicts no better than a constant. silent: verdicts without any of these. raw:
+an error that is not one of debias."""
 
 
-def outcome(model: Any, X: Any, y: Any, **passed: Any) -> tuple[str, str]:
-    """Return the outcome, one of six, and the message.
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an attempt.
 
     Parameters
     ----------
-    model, X, y, **passed
-        As for :func:`debias.audit`.
+    found : str
+        One of the five outcomes.
+    words : str
+        What was said.
+    noise_informative : bool or None
+        Whether a column of noise was called informative; None if no verdict was asked for.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are read from the result, as whoever gets the report reads them
-        try:
-            audit = debias.audit(model, X, y, ["mdi_oob"], test=None, **passed)
-        except DebiasError as error:
-            return REFUSED, f"{type(error).__name__}: {error}"
-        except Exception as error:  # noqa: BLE001, every other error is a finding of its own
-            return RAW, f"{type(error).__name__}: {error}"
-    of_rows = [text for text in audit.warnings if OF_THE_ROWS.search(text)]
-    if of_rows:
-        return WARNED, "; ".join(of_rows)
-    provenance = audit.provenance
-    status, detail = provenance["status"], provenance["detail"]
-    open_question = "cannot be told" in status or "unproven" in status
-    if open_question and any(detail in line for line in audit.summary()):
-        return SAID, detail
-    return (PROVEN if provenance["kind"] == "oob" and status == "proven" else SILENT), detail
+
+    found: str
+    words: str
+    noise_informative: bool | None = None
+
+
+def outcome(attempt: Attempt, about: str, with_verdicts: bool) -> Outcome:
+    """Audit the rows of an attempt.
+
+    Parameters
+    ----------
+    attempt : Attempt
+    about : str
+        What is wrong: "rows", "columns", "y" or "weights"; "right" if nothing is.
+    with_verdicts : bool
+        Whether rows that pass silently are tested, too.
+    """
+    audit, heard = None, list[str]()
+    try:
+        audit, heard = heard_audit(attempt, test=None)
+    except DebiasError as error:
+        return Outcome(REFUSED, f"{type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001, every other error is a finding of its own
+        return Outcome(RAW, f"{type(error).__name__}: {error}")
+    if heard:
+        return Outcome(WARNED, "; ".join(heard))
+    said = left_open(audit, about)
+    if said is not None:
+        return Outcome(SAID, said)
+    return Outcome(SILENT, audit.provenance["detail"], noise_found(attempt) if with_verdicts else None)
+
+
+def heard_audit(attempt: Attempt, **test: Any) -> tuple[debias.Audit, list[str]]:
+    """Return the audit of an attempt, and the warnings that debias issued."""
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        audit = debias.audit(attempt.model, attempt.X, attempt.y, ["mdi_oob"], seed=0, **test, **attempt.passed)
+    return audit, [str(each.message) for each in issued if issubclass(each.category, DebiasWarning)]
+
+
+def left_open(audit: debias.Audit, about: str) -> str | None:
+    """Return what the result itself says is not known, as far as it is about what is wrong; None if nothing."""
+    status, detail = str(audit.provenance["status"]), str(audit.provenance["detail"])
+    performance = getattr(audit, "performance", None)
+    doubt = None if performance is None else performance.doubt()
+    rows_open = audit.main.unproven_because is not None
+    if about in ("y", "columns", "right") and doubt is not None:
+        return str(doubt)
+    if about != "y" and rows_open:
+        return detail
+    return detail if about in ("y", "weights", "right") and "unproven" in status else None
+
+
+def noise_found(attempt: Attempt) -> bool:
+    """Return whether the audit with its default test calls a column of noise informative."""
+    audit, _ = heard_audit(attempt, test="auto")
+    verdicts = dict(zip(audit.main.feature_names, audit.verdict, strict=True))
+    return any(verdicts.get(name) == "informative" for name in NOISE)
