@@ -246,14 +246,14 @@ def without_bags(
     if recognition.untold is not None:
         report_unknown(ensemble, recognition.untold, rows, log)
     if rows == "auto":
-        _warn_of_training_rows(ensemble, recognition, n_rows, log)
+        _warn_of_training_rows(recognition, n_rows, log)
     if recognition.shift is not None and recognition.shift.features:
         log.warn(describe_shift(recognition.shift))
     return "held-out", _fresh(ensemble, recognition)
 
 
-def _warn_of_training_rows(ensemble: TreeEnsemble, recognition: Recognition, n_rows: int, log: WarningLog) -> None:
-    """Warn of training rows among the rows, or if the leaves cannot show them and a number of rows hints at them."""
+def _warn_of_training_rows(recognition: Recognition, n_rows: int, log: WarningLog) -> None:
+    """Warn of training rows among rows that are not refused."""
     advice = "They are used as held-out rows. Pass rows='held-out' if the model has not seen them"
     if recognition.agrees:
         log.warn(
@@ -262,11 +262,6 @@ def _warn_of_training_rows(ensemble: TreeEnsemble, recognition: Recognition, n_r
         )
     elif recognition.suspicious:
         log.warn(f"{_looks_like(recognition, f'these {n_rows} rows')}. {advice}; otherwise pass rows it has not seen")
-    elif n_rows == ensemble.n_train and recognition.power < SURE:
-        log.warn(
-            f"X has as many rows as the model was trained on ({n_rows}). They are not the training rows in training "
-            f"order, but the leaves cannot show whether they are training rows in another order. {advice}"
-        )
 
 
 def prove_bags(

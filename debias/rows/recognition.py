@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from debias.data.table import Table
     from debias.trees.ensemble import TreeEnsemble
 
-EVIDENCE = 0.02
-"""Rows look like training rows if fresh rows would have so small a dispersion with a smaller probability."""
+EVIDENCE = 0.05
+"""Rows look like training rows if fresh rows would have so small a dispersion with a smaller probability. The
+probability is an upper bound: about 1 % of fresh sets have a smaller one, see docs/rows.md."""
 CERTAIN = 0.01
 """The same for rows that are refused, and one minus the confidence of the smallest share of training rows."""
 MANY = 0.2

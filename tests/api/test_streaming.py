@@ -442,7 +442,7 @@ def test_leaves_that_are_kept_keep_no_batch_alive():
     counter.trees = counter.trees[:1]
     counter._leaf, counter._sums = counter._leaf[:1], counter._sums[:1]
     for _ in range(5):
-        counter.add(leaves[:, :1].astype(np.int32), encode(y, ensemble, 300))
+        counter.add(lambda trees: leaves[:, :1].astype(np.int32), encode(y, ensemble, 300))
     assert [len(each) for each in counter._kept] == [100]
     assert all(each.base is None for each in counter._kept)
 

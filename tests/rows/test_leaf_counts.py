@@ -1,5 +1,7 @@
 """Tests of leaf counts against brute force."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import xgboost
@@ -9,7 +11,7 @@ from scipy.stats import chi2_contingency
 import debias
 from debias.data.response import encode
 from debias.rows.kernels import leaf_counts as leaf_kernels
-from debias.rows.leaf_counts import LeafCounter
+from debias.rows.leaf_counts import LeafCounter, looks
 from debias.trees.objectives import Objective
 from debias.trees.routing import route
 from support import simulated
@@ -41,36 +43,50 @@ def test_sums_of_hessians_are_those_of_every_row_on_its_own(data, case):
     """Each row's margin runs through the rounds; the hessian is that of the objective there, row by row."""
     settings, response = CASES[case]
     X, y = data[0], response(data[1])
-    booster = xgboost.train({"max_depth": 3, "nthread": 1, **settings}, xgboost.DMatrix(X, y), 4)
+    booster = xgboost.train({"max_depth": 3, "nthread": 1, **settings}, xgboost.DMatrix(X, y), 24)
     ensemble = debias.extract(booster)
     encoded = encode(y, ensemble, N)
     counter = LeafCounter(ensemble)
-    leaves = route(ensemble, X.astype(np.float32), trees=counter.trees)
-    counter.add(leaves, encoded)
-    counted = counter.counts()
-    assert len(counted) == counter.trees.size == min(ensemble.n_trees, 30)
-    expected = [dict.fromkeys(range(ensemble.n_nodes), 0.0) for _ in counter.trees]
-    squares = [0.0] * counter.trees.size
+    leaves = route(ensemble, X.astype(np.float32))
+    counter.add(lambda trees: leaves[:, trees], encoded)
+    counted = {each.tree: each for each in counter.counts()}
+    assert max(counted) >= ensemble.n_trees * 3 // 4  # later trees too: training may have been continued
+    expected = [dict.fromkeys(range(ensemble.n_nodes), 0.0) for _ in range(ensemble.n_trees)]
+    squares = [0.0] * ensemble.n_trees
     for row in range(N):
         margin = ensemble.base.copy()
-        for j, tree in enumerate(counter.trees):
+        for tree in range(ensemble.n_trees):
             if tree % ensemble.trees_a_round == 0:
                 before = ensemble.objective.curvature(margin, encoded.target[row])
             h = 1.0 if case == "squared error" else before[ensemble.tree_output[tree]]
             h *= 2.0 if ensemble.objective.name == "softmax" else 1.0
             h *= 3.0 if case == "weighted class" and y[row] == 1 else 1.0
-            expected[j][leaves[row, j]] += h
-            squares[j] += h * h
-            margin[ensemble.tree_output[tree]] += ensemble.value[ensemble.tree_start[tree] + leaves[row, j], 0]
-    for j, tree in enumerate(counter.trees):
-        part = ensemble.tree(tree)
-        nodes = np.flatnonzero(part.left < 0)
-        sums = np.array([expected[j][node] for node in nodes])
-        unit = squares[j] / sums.sum()
-        np.testing.assert_allclose(counted[j].reached, sums / unit, rtol=1e-12)
-        np.testing.assert_array_equal(nodes[counted[j].at], leaves[:, j])
+            expected[tree][leaves[row, tree]] += h
+            squares[tree] += h * h
+            margin[ensemble.tree_output[tree]] += ensemble.value[ensemble.tree_start[tree] + leaves[row, tree], 0]
+    for tree, found in counted.items():
+        nodes = np.flatnonzero(ensemble.tree(tree).left < 0)
+        sums = np.array([expected[tree][node] for node in nodes])
+        unit = squares[tree] / sums.sum()
+        np.testing.assert_allclose(found.reached, sums / unit, rtol=1e-10)
+        np.testing.assert_array_equal(nodes[found.at], leaves[:, tree])
         if "subsample" not in settings:  # then these are the training rows, and XGBoost has added up the same
-            np.testing.assert_allclose(counted[j].reached, counted[j].stored, rtol=1e-4)
+            np.testing.assert_allclose(found.reached, found.stored, rtol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [1, 3])
+def test_a_booster_is_looked_at_as_a_whole_and_by_halves_and_quarters(data, models, n_classes):
+    X, y = data
+    y = y if n_classes == 1 else np.digitize(y, [-1, 1])
+    task = "regression" if n_classes == 1 else "classification"
+    ensemble = debias.extract(models("lightgbm", task, n_estimators=40).fit(X, y))
+    whole, *parts = [set((trees // n_classes).tolist()) for trees in looks(ensemble)]
+    assert (min(whole), max(whole)) == (0, 39)
+    first, second, *quarters = parts
+    assert [min(quarter) // 10 for quarter in quarters] == [max(quarter) // 10 for quarter in quarters] == [0, 1, 2, 3]
+    assert first == quarters[0] | quarters[1]
+    assert second == quarters[2] | quarters[3]
+    assert len(looks(debias.extract(models("lightgbm", task, n_estimators=7).fit(X, y)))) == 1
 
 
 def test_counts_of_rows_are_counts_of_rows(data, models):
@@ -80,7 +96,7 @@ def test_counts_of_rows_are_counts_of_rows(data, models):
     counter = LeafCounter(ensemble, keep=50)
     leaves = route(ensemble, X, trees=counter.trees)
     for part in (slice(0, 120), slice(120, N)):
-        counter.add(leaves[part], encode(y[part], ensemble, part.stop - part.start))
+        counter.add(partial(route, ensemble, X[part], n_jobs=1), encode(y[part], ensemble, part.stop - part.start))
     for j, counted in enumerate(counter.counts()):
         nodes = np.flatnonzero(ensemble.tree(counter.trees[j]).left < 0)
         assert counted.reached.tolist() == [(leaves[:, j] == node).sum() for node in nodes]

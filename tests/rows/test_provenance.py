@@ -5,12 +5,19 @@ One file, since all cases ask the same question of the same models.
 
 import warnings
 
+import lightgbm
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.tree import DecisionTreeRegressor
-from xgboost import XGBRegressor
+from xgboost import XGBClassifier, XGBRegressor
 
 import debias
 from support.versions import at_least, needs
@@ -160,9 +167,9 @@ class TestOrderFreeRecognition:
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: train[: len(train) // 2])
-        # 0.9 is the least rate measured here; with it fewer than 3 of 5 have a probability of 0.9 %.
-        assert found.count("refused") >= 3, found
-        assert "silent" not in found
+        # Refusals need more: of the 190 rows of one set, a fifth or more is certain in one of five draws only.
+        assert found.count("refused") >= 1, found
+        assert found.count("silent") <= 1, found
 
     def test_de_duplicated_training_rows(self, kind, verdicts):
         if "row sampling" in kind:
@@ -185,7 +192,7 @@ def verdict(model, X, y):
             debias.score(model, X, y)
         except debias.ProvenanceError:
             return "refused"
-    return "warned" if any("may be training rows" in str(each.message) for each in caught) else "silent"
+    return "warned" if any("training rows" in str(each.message) for each in caught) else "silent"
 
 
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
@@ -229,19 +236,81 @@ def test_fresh_rows_are_no_training_rows(models, diabetes):
     assert "do not look like training rows" in str(caught[0].message)
 
 
-def test_as_many_fresh_rows_as_training_rows_are_a_warning_only(diabetes):
+def test_as_many_fresh_rows_as_training_rows_are_no_reason_to_warn(diabetes):
     X, y = diabetes
     forest = RandomForestRegressor(50, random_state=0).fit(X[::2], y[::2])
-    with pytest.warns(debias.DebiasWarning, match="as many rows as the model was trained on"):
-        scores = debias.score(forest, X[1::2], y[1::2])
-    assert scores.rows == "held-out"
+    scores = debias.score(forest, X[1::2], y[1::2])
+    assert (scores.rows, scores.warnings) == ("held-out", ())
 
 
 def test_halves_of_data_sorted_by_class_are_not_taken_for_one_another():
     X, y = load_iris(return_X_y=True)  # both halves have the very same y in order
     forest = RandomForestClassifier(50, random_state=0).fit(X[::2], y[::2])
-    with pytest.warns(debias.DebiasWarning, match="as many rows"):
-        assert debias.score(forest, X[1::2], y[1::2]).rows == "held-out"
+    assert debias.score(forest, X[1::2], y[1::2]).rows == "held-out"
+
+
+@pytest.mark.parametrize("size", [140, 210])
+@pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
+def test_mixtures_of_training_and_fresh_rows_are_told_with_their_share(library, size, diabetes, models):
+    """Four of ten rows are fresh, in a number that is not that of the training rows."""
+    X, y = map(np.asarray, diabetes)
+    model = models(library, n_estimators=50).fit(X[:300], y[:300])
+    n_fresh = size * 4 // 10
+    mixed = np.concatenate([np.arange(size - n_fresh), 300 + np.arange(n_fresh)])
+    found = r"about (4|5|6|7|8|9)\d% of these \d+ rows are training rows, as estimated.*with probability \de-"
+    with pytest.raises(debias.ProvenanceError, match=found):
+        debias.score(model, X[mixed], y[mixed])
+    with pytest.warns(debias.DebiasWarning, match=found):
+        scores = debias.score(model, X[mixed], y[mixed], rows="held-out")
+    assert scores.provenance["status"] == "stated by the user"
+    assert scores.provenance["training_share"] == pytest.approx(0.6, abs=0.4)
+
+
+def continued(library, X, y, more_X, more_y):
+    """Return a booster of 60 trees for some rows and 60 more for others."""
+    if library == "sklearn":
+        model = GradientBoostingRegressor(n_estimators=60, warm_start=True, random_state=0).fit(X, y)
+        return model.set_params(n_estimators=120).fit(more_X, more_y)
+    if library == "lightgbm":
+        settings = {"n_estimators": 60, "verbose": -1, "n_jobs": 1}
+        first = lightgbm.LGBMRegressor(**settings).fit(X, y)
+        return lightgbm.LGBMRegressor(**settings).fit(more_X, more_y, init_model=first)
+    labels, more_labels = (y > 140).astype(int), (more_y > 140).astype(int)
+    first = XGBClassifier(n_estimators=60, max_depth=4, n_jobs=1).fit(X, labels)
+    return XGBClassifier(n_estimators=60, max_depth=4, n_jobs=1).fit(more_X, more_labels, xgb_model=first.get_booster())
+
+
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm", "xgboost"])
+def test_rows_that_training_was_continued_on_are_refused_with_the_trees_that_show_it(library, diabetes):
+    X, y = map(np.asarray, diabetes)
+    order = shuffled(len(y))
+    first, second, fresh = order[:180], order[180:320], order[320:]
+    model = continued(library, X[first], y[first], X[second], y[second])
+    response = (y > 140).astype(int) if library == "xgboost" else y
+    for part in (first, second):
+        part = np.random.default_rng(2).permutation(part)
+        with pytest.raises(debias.ProvenanceError, match="training rows"):
+            debias.score(model, X[part], response[part])
+    with pytest.raises(debias.ProvenanceError, match="rows are training rows of trees [3-9]"):
+        debias.score(model, X[second], response[second])
+    assert verdict(model, X[fresh], response[fresh]) == "silent"
+
+
+@pytest.mark.parametrize("library", ["sklearn", "lightgbm"])
+def test_rows_beside_their_training_rows_are_compared_one_by_one(library, diabetes, models):
+    X, y = map(np.asarray, diabetes)
+    model = models(library, n_estimators=20).fit(X[:300], y[:300])
+    train = (X[:300], y[:300])
+    fresh = debias.score(model, X[300:], y[300:], "ufi", train=train)
+    assert fresh.provenance["status"] == "proven held-out"
+    assert fresh.provenance["training_share"] == 0
+    mixed = np.arange(250, 400)
+    with pytest.raises(debias.ProvenanceError, match=r"^33.3% of these rows are also in train="):
+        debias.score(model, X[mixed], y[mixed], "ufi", train=train)
+    with pytest.warns(debias.DebiasWarning, match=r"33.3% of these rows are also in train="):
+        stated = debias.score(model, X[mixed], y[mixed], "ufi", train=train, rows="held-out")
+    assert stated.provenance["status"] == "stated by the user"
+    assert stated.provenance["training_share"] == pytest.approx(1 / 3)
 
 
 def test_models_without_bags_are_not_asked_for_their_training_rows(diabetes):
@@ -340,6 +409,7 @@ def test_what_weights_and_sampling_by_label_hide_is_said(settings, cancer, model
         assert "cannot check whether these rows contain training rows" in " ".join(scores.warnings)
 
 
+@pytest.mark.filterwarnings("ignore:debias cannot check:debias.DebiasWarning")  # class weights hide training rows
 @pytest.mark.parametrize("class_weight", ["balanced_subsample", "balanced"])
 def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_balanced(class_weight):
     """Means at the roots of balanced bags are the same for any y."""
@@ -349,8 +419,7 @@ def test_as_many_fresh_rows_as_training_rows_are_not_refused_where_bags_are_bala
         X = rng.normal(size=(400, 4))
         y = (X[:, 0] + rng.normal(size=400) > 0.5).astype(int)
         forest = RandomForestClassifier(20, class_weight=class_weight, random_state=seed).fit(X[:200], y[:200])
-        with pytest.warns(debias.DebiasWarning):  # as many rows; class weights hide training rows
-            assert debias.score(forest, X[200:], y[200:]).rows == "held-out"
+        assert debias.score(forest, X[200:], y[200:]).rows == "held-out"
         with pytest.raises(debias.ProvenanceError):
             debias.score(forest, X[200:], y[200:], rows="oob")
         with pytest.raises(debias.ProvenanceError):  # y of training, in training order, does not help other rows
@@ -513,6 +582,7 @@ def test_a_large_constant_in_y_does_not_hinder_the_proof(diabetes):
 DOUBT = "does not look like the training rows"
 
 
+@pytest.mark.filterwarnings("ignore:.*are also in train=:debias.DebiasWarning")
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
 def test_training_rows_of_stumps_are_taken_as_such_and_others_of_that_number_are_not(diabetes, models, library):
     X, y = diabetes
@@ -525,14 +595,14 @@ def test_training_rows_of_stumps_are_taken_as_such_and_others_of_that_number_are
         "lightgbm": pytest.raises(ValueError, match=DOUBT),
     }
     with told[library]:
-        debias.score(model, X[300:], y[300:], "ufi", train=(X[100:400], y[100:400]))
+        debias.score(model, X[300:], y[300:], "ufi", train=(X[100:400], y[100:400]), rows="held-out")
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesRegressor, ExtraTreesClassifier, RandomForestRegressor])
 def test_bootstrap_is_what_it_was_in_the_fit(kind):
     rng = np.random.default_rng(0)
     X, fresh = rng.normal(size=(200, 4)), rng.normal(size=(150, 4))
-    y, fresh_y = (X[:, 0] > 0).astype(int), (fresh[:, 0] > 0).astype(int)
+    y, fresh_y = ((each[:, 0] + each[:, 1] > 0).astype(int) for each in (X, fresh))
     without = kind(20, bootstrap=False, random_state=0).fit(X, y).set_params(bootstrap=True)
     with pytest.raises(debias.ProvenanceError, match="training rows"):
         debias.audit(without, X, y)
@@ -600,10 +670,10 @@ def test_few_small_leaves_that_agree_are_no_certainty():
         try:
             debias.score(model, fresh, fresh_y)
         except debias.ProvenanceError as error:
-            refused += 1
+            refused += "rows are training rows" in str(error)
             certain += "these are the training rows" in str(error)
     assert certain == 0
-    assert refused <= 30
+    assert refused <= 1
 
 
 def test_an_adapter_that_knows_the_training_rows_but_not_the_bags(forest, diabetes, monkeypatch):

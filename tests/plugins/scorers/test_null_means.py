@@ -12,7 +12,7 @@ from support.pure_noise import z_of_means
 
 pytestmark = [
     pytest.mark.slow,
-    # Some of the 1,200 sets of fresh rows are warned of as training rows (FALSE_ALARM in debias.rows.recognition).
+    # Some of the 1,200 sets of fresh rows are warned of as training rows (EVIDENCE in debias.rows.recognition).
     pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning"),
 ]
 

@@ -11,7 +11,7 @@ from support.pure_noise import z_of_means
 
 pytestmark = [
     pytest.mark.slow,
-    # Fresh rows are warned of as training rows now and then (FALSE_ALARM in debias.rows.recognition).
+    # Fresh rows are warned of as training rows now and then (EVIDENCE in debias.rows.recognition).
     pytest.mark.filterwarnings("ignore:about .* rows are training rows:debias.DebiasWarning"),
 ]
 
