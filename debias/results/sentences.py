@@ -55,8 +55,8 @@ def summary(audit: Audit) -> list[str]:
     if audit.main.rows == "train" or not audit.tested:
         return [test_summary(audit), *of_stopping(audit), _scored_on(audit), *_too_high(audit)]
     what_matters = [*of_stopping(audit), headline(audit), *_leak(audit), *_near_duplicates(audit)]
-    of_test = [test_summary(audit), *_dependence(audit), _scored_on(audit), *_before_a_selection(audit)]
-    return [*what_matters, *_too_high(audit), *of_test]
+    of_features = [*what_matters, *_too_high(audit), *_before_a_selection(audit)]
+    return [*of_features, test_summary(audit), *_dependence(audit), _scored_on(audit)]
 
 
 def of_stopping(audit: Audit) -> list[str]:

@@ -243,6 +243,11 @@ def more_inflated(facts, n, verb):
     assert verb == ("feature has" if n == "1" else "features have")
 
 
+def before_a_selection(facts, features, rows):
+    assert whole(features) == facts.n
+    assert whole(rows) == facts.main.n_rows
+
+
 def none_inflated(facts):
     assert len(facts.inflated) == 0
 
@@ -285,6 +290,9 @@ SUMMARY = {
     r"(.+) are nearly the same column \(absolute rank correlation (?:(more than 0\.99)|([\d.]+)( or more)?)\): they "
     r"may share their score\.": near_duplicates,
     r"([\d,]+) more (set|sets) of informative columns (is|are) nearly the same\.": more_near_duplicates,
+    r"There are ([\d,]+) features for ([\d,]+) rows\. Out-of-bag rows cannot show a selection of columns by y: if "
+    r"columns were selected before the model was fitted, or will be for the next one, audit that model on rows that "
+    r"the selection has not seen\.": before_a_selection,
     r"Scored on ([\d,]+) (out-of-bag|held-out|assumed held-out|training) (rows?): (.*)\.": scored_on,
     rf"{HOW_MANY} on (this 1 row|these ([\d,]+) rows)(, (?:if|but) [a-z ]+)?\."
     rf"(?: (It has|Together they have) ({PERCENT}) of the reported importance\.)? Test: (.*)\.": found,
@@ -420,7 +428,8 @@ def expected(facts):
     alone = facts.audit.main.details.get("explained_alone") or 0
     kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
-    return [*kinds, *too_high(facts), "found", "scored_on"]
+    many = facts.main.rows == "oob" and facts.n >= facts.main.n_rows / 2
+    return [*kinds, *too_high(facts), *["before_a_selection"] * many, "found", "scored_on"]
 
 
 def too_high(facts):
