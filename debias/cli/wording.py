@@ -17,6 +17,7 @@ RULES = (
     (r"\bblocks (?:and|or) base_margin\b", "--blocks"),
     (r"\btest, --blocks\b", "--blocks"),
     (r"base_margin=", "margins"),
+    (r"np\.ones\(len\(X\)\)", "a column of ones"),
     # Arguments with a value. A scorer's own options of the same name are told from those by what follows.
     (r"\btrain=\(X_train, y_train(?:, weight(?: or None, qid)?)?\)", "--train FILE"),
     (r"\bparams=\{\.\.\.\}(?: \(params=\{\} if it was trained with the defaults\))?", "--params FILE"),
