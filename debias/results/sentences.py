@@ -44,13 +44,24 @@ _EXCESS = "more than 1 percentage point above it"
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
+    doubt, rows = doubts(audit), [_scored_on(audit), *_performance(audit)]
     if untested.tell_nothing(audit.main):
         nothing = "The scores and shares of these rows say nothing about the features."
-        return [test_summary(audit), _scored_on(audit), nothing]
+        return [*doubt, test_summary(audit), *rows, nothing]
     if audit.main.rows == "train" or not audit.tested:
-        return [test_summary(audit), _scored_on(audit), *_too_high(audit)]
-    what_matters = [headline(audit), *_leak(audit), *_near_duplicates(audit)]
-    return [*what_matters, *_too_high(audit), test_summary(audit), *_dependence(audit), _scored_on(audit)]
+        return [*doubt, test_summary(audit), *rows, *_too_high(audit)]
+    what_matters = [*doubt, headline(audit), *_leak(audit), *_near_duplicates(audit)]
+    return [*what_matters, *_too_high(audit), test_summary(audit), *_dependence(audit), *rows]
+
+
+def doubts(audit: Audit) -> list[str]:
+    """Return what a reader must know before any score: that the model predicts no better than a constant, if so."""
+    doubt = None if audit.performance is None else audit.performance.doubt()
+    return [] if doubt is None else [doubt]
+
+
+def _performance(audit: Audit) -> list[str]:
+    return [] if audit.performance is None or doubts(audit) else [audit.performance.sentence()]
 
 
 def test_summary(audit: Audit) -> str:
