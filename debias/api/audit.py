@@ -29,8 +29,10 @@ from debias.models.wrappers import is_one, members_in_words
 from debias.parallel import Engine, in_threads, meanwhile
 from debias.progress import with_progress
 from debias.results.audit import Audit
+from debias.results.performance import Performance
 from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
+from debias.rows.performance import performance_of
 from debias.rows.request import Request
 from debias.rows.rows import SummedRows
 from debias.significance.procedure import Procedure, asked_for
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 LEAST_BUDGET = 1e-3
 """Seconds for the test of dependence if the first test has used up the budget: one batch of permutations."""
+IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
 COLUMNS = {
     "feature",
     "reported",
@@ -308,7 +311,14 @@ def _audited(
         scores[refit_scorer.name] = score_refits(request, refit_scorer, engine)
     fingerprints = kept.fingerprints.to_dict()
     return Audit.of(
-        kept.reported, kept.kind, scores, kept.n_values, fingerprints, main_scorer.name, kept.near_duplicates
+        kept.reported,
+        kept.kind,
+        scores,
+        kept.n_values,
+        fingerprints,
+        main_scorer.name,
+        kept.near_duplicates,
+        kept.performance,
     )
 
 
@@ -462,6 +472,9 @@ class _Kept:
         self.near_duplicates: tuple[NearDuplicates, ...] | None = None
         self.reported: NDArray[np.float64] | None = None
         self.kind = "not reported"
+        n = len(request.members)
+        several = f"{n} models are combined, and debias does not combine their predictions"
+        self.performance = Performance(untold_because=IN_BATCHES if n == 1 else several)
 
     @contextmanager
     def beside(self, prepared: Prepared) -> Iterator[None]:
@@ -481,6 +494,8 @@ class _Kept:
         with meanwhile(partial(self.fingerprints.add, ensemble, rows, matrix)):
             if self.n_values is None:
                 self.n_values = distinct_values(matrix, grouping)
+                if len(self._request.members) == 1:
+                    self.performance = performance_of(rows)
                 if member.columns is not None:
                     _count_in_X(self._request, grouping.names, self.n_values)
             del matrix

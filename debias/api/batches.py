@@ -403,7 +403,7 @@ def _partial_sums(shared: tuple[_Encoder, NodeSums], batches: Iterable[Batch]) -
 
 def _response_warnings(rows: Rows) -> tuple[str, ...]:
     log = WarningLogOnce(quiet=True)
-    warn_of_another_response(rows.ensemble, rows.table, rows.response, log)
+    warn_of_another_response(rows, log)
     return tuple(log.texts)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from debias.results.gate_outcome import Gate
     from debias.results.near_duplicates import NearDuplicates
+    from debias.results.performance import Performance
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,9 @@ class Audit:
     near_duplicates : tuple of NearDuplicates, or None
         Sets of informative features whose columns are nearly the same on these rows, so that they may share their
         score. None if that is not known: nothing was tested, or an older debias wrote the audit.
+    performance : Performance or None
+        How well the model predicts these rows, and whether better than a constant; None if an older debias wrote the
+        audit.
 
     Notes
     -----
@@ -60,6 +64,7 @@ class Audit:
     fingerprints: dict[str, str] = field(default_factory=dict)
     main_scorer: str = "mdi_oob"
     near_duplicates: tuple[NearDuplicates, ...] | None = None
+    performance: Performance | None = None
 
     def __repr__(self) -> str:
         return short_text.of_audit(self)
@@ -74,13 +79,14 @@ class Audit:
         fingerprints: dict[str, str] | None = None,
         main_scorer: str = "mdi_oob",
         near_duplicates: tuple[NearDuplicates, ...] | None = None,
+        performance: Performance | None = None,
     ) -> Audit:
         """Return an audit made from unscaled reported figures and scores."""
         if reported is not None:
             reported = np.asarray(reported, dtype=np.float64)
             total = reported.sum()
             reported = reported / total if total > 0 else np.zeros_like(reported)
-        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer, near_duplicates)
+        return cls(reported, kind, scores, n_values, fingerprints or {}, main_scorer, near_duplicates, performance)
 
     @property
     def main(self) -> Scores:
@@ -192,11 +198,12 @@ class Audit:
         Returns
         -------
         list of str
-            First the informative features, the strongest first: at most five names, and how many more there are. A
-            possible leak of the response (docs/report.md), and informative columns that are nearly the same. At most
-            three features whose reported share is at least twice their debiased share and more than 1 percentage point
-            above it, and how many more there are. Then :meth:`test_summary`, dependence, and what the rows are. If
-            nothing was tested, the reason and the rows come first.
+            If the model predicts these rows no better than a constant, that comes first. Then the informative features,
+            the strongest first: at most five names, and how many more there are. A possible leak of the response
+            (docs/report.md), and informative columns that are nearly the same. At most three features whose reported
+            share is at least twice their debiased share and more than 1 percentage point above it, and how many more
+            there are. Then :meth:`test_summary`, dependence, what the rows are, and how well the model predicts them.
+            If nothing was tested, the reason and the rows come before the features.
         """
         return sentences.summary(self)
 
@@ -225,6 +232,7 @@ class Audit:
             "unsupported_share": self.unsupported_share,
             "n_values": None if self.n_values is None else self.n_values.tolist(),
             "near_duplicates": None if sets is None else [each.to_dict() for each in sets],
+            "performance": None if self.performance is None else self.performance.to_dict(),
             "fingerprints": self.fingerprints,
             "provenance": self.provenance,
             "warnings": list(self.warnings),

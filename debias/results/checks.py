@@ -64,6 +64,8 @@ def check_audit(audit: Audit) -> None:
         raise DebiasError(f"{at}.provenance does not say what is known about the rows: no status, or no detail")
     _check_test(main, at)
     _check_near_duplicates(audit)
+    if audit.performance is not None:
+        audit.performance.check()
 
 
 def _check_figures(name: str, figures: Any, n_features: int) -> None:

@@ -57,7 +57,7 @@ def print_table(console: Console, audit: Audit) -> None:
     if len(frame) > MOST_DRAWN:
         drawn, n_left = drawn_features(audit)
         frame = frame.loc[[audit.main.feature_names[k] for k in drawn]]
-    console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}"), style="bold")
+    console.print(_plain(f"{audit.main.settings['model']}, {_rows(audit.main)}{_performance(audit)}"), style="bold")
     longest = max(len(_plain(name)) for name in ["feature", *frame.index])
     written = {
         name: cells(name, frame[name])
@@ -189,6 +189,14 @@ def print_gate(console: Console, gate: Gate) -> None:
 def _print_left_out(console: Console, n_left: int) -> None:
     if n_left:
         console.print(_plain(f"... {counted(n_left, 'more feature')}; CSV, JSON and data frames have all."))
+
+
+def _performance(audit: Audit) -> str:
+    performance = audit.performance
+    if performance is None or performance.metric is None:
+        return ""
+    doubt = "" if performance.better_than_constant is not False else ": no better than a constant"
+    return f", {performance.in_words()}{doubt}"
 
 
 def _heading(audit: Audit, name: str) -> str:

@@ -13,7 +13,7 @@ from debias.results.checks import check_audit
 from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
-from debias.results.sentences import reports_anything
+from debias.results.sentences import doubts, reports_anything
 from debias.text import counted, with_article
 
 if TYPE_CHECKING:
@@ -120,6 +120,8 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
     yield from _provenance(audit, rules.min_provenance)
     if rules.max_shift is not None:
         yield _shift(audit, rules.max_shift)
+    if rules.must_predict is not None:
+        yield _predicts(audit, rules.must_predict)
     if rules.max_unsupported_share is not None:
         yield _unsupported(audit, rules.max_unsupported_share, rules.min_rows if not enough else None)
     no_verdicts = _no_verdicts(audit)
@@ -190,6 +192,24 @@ def _shift(audit: Audit, limit: float) -> Result:
         else "the splits divide these rows as they divide the training rows, within chance"
     )
     return _result(rule, shift <= limit, f"{shift:.2f}", allowed, reason)
+
+
+def _predicts(audit: Audit, wanted: bool | float) -> Result:
+    """Check that the model predicts the rows better than a constant, and with the skill that is wanted, if any."""
+    rule, performance = "must_predict", audit.performance
+    limit = "better than a constant" if wanted is True else f"skill >= {wanted:g}"
+    if performance is None or performance.skill is None:
+        reason = "an older debias wrote the audit" if performance is None else str(performance.untold_because)
+        return Result(rule, "not judged", "none", limit, f"how well the model predicts was not computed: {reason}")
+    value = performance.in_words()
+    if performance.better_than_constant is None:
+        reason = "there are too few rows to tell whether the model predicts better than a constant"
+        return Result(rule, "not judged", value, limit, reason)
+    doubt = performance.doubt()
+    if doubt is not None:
+        return _result(rule, False, value, limit, doubt.removesuffix("."))
+    skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
+    return _result(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
 
 def _first(texts: list[str]) -> str:
@@ -324,6 +344,8 @@ def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
 def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tuple[Result, ...]) -> Iterator[str]:
     """Yield what fails no rule but a reader must know even if the gate passed."""
     yield from audit.warnings
+    if rules.must_predict is None:
+        yield from doubts(audit)
     names = audit.main.feature_names
     for rule in ("must_be_informative", "must_not_matter"):
         for feature in getattr(rules, rule) or ():

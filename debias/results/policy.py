@@ -70,6 +70,9 @@ class Policy:
     max_shift : float
         Largest difference between these rows and the training rows at the splits on any one feature. It is an effect
         size from 0 (no difference beyond chance) to 2; 0.1 is small, 0.3 is medium, 0.5 is large.
+    must_predict : True or float
+        True: the model must predict these rows better than the best constant does, beyond chance. A number: its skill
+        (:class:`debias.results.performance.Performance`), which for numbers is R2, must also be at least this.
 
     Raises
     ------
@@ -88,6 +91,7 @@ class Policy:
     max_share_change: float | None = None
     min_provenance: str | None = None
     max_shift: float | None = None
+    must_predict: bool | float | None = None
 
     def __post_init__(self) -> None:
         for name, value in _limits(self, RULES).items():
@@ -101,6 +105,14 @@ class Policy:
                 _refuse_no_effect(name, value)
             elif kind == "count":
                 _refuse_no_count(name, value)
+            elif kind == "skill":
+                if value is not True and (
+                    isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1
+                ):
+                    raise PolicyError(
+                        f"{name} must be true, or the smallest skill, a number between 0 and 1, not {value!r}; without "
+                        "this rule nothing is required"
+                    )
             elif not isinstance(value, str) or value not in PROVENANCE:
                 hint = nearest(str(value), PROVENANCE)
                 raise PolicyError(f"{name} must be one of {', '.join(map(repr, PROVENANCE))}, not {value!r}.{hint}")
@@ -230,6 +242,7 @@ HISTORY, ALL = "history", "all"
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
 _KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
+_KINDS |= {"must_predict": "skill"}
 _OF_PYPROJECT = ("project", "build-system", "dependency-groups", "tool")
 """Tables of a pyproject.toml. They may also be in a file of another name."""
 

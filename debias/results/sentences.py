@@ -49,14 +49,15 @@ _EXCESS = "more than 1 percentage point above it"
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
+    doubt, rows = doubts(audit), [_scored_on(audit), *_performance(audit)]
     if untested.tell_nothing(audit.main):
         nothing = "The scores and shares of these rows say nothing about the features."
-        return [test_summary(audit), _scored_on(audit), nothing]
+        return [*doubt, test_summary(audit), *rows, nothing]
     if audit.main.rows == "train" or not audit.tested:
-        return [test_summary(audit), *of_stopping(audit), _scored_on(audit), *_too_high(audit)]
-    what_matters = [*of_stopping(audit), headline(audit), *_leak(audit), *_near_duplicates(audit)]
+        return [*doubt, test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
+    what_matters = [*doubt, *of_stopping(audit), headline(audit), *_leak(audit), *_near_duplicates(audit)]
     of_features = [*what_matters, *_too_high(audit), *_before_a_selection(audit)]
-    return [*of_features, test_summary(audit), *_dependence(audit), _scored_on(audit)]
+    return [*of_features, test_summary(audit), *_dependence(audit), *rows]
 
 
 def of_stopping(audit: Audit) -> list[str]:
@@ -64,6 +65,16 @@ def of_stopping(audit: Audit) -> list[str]:
     if audit.main.provenance.get("kind") != "held-out":
         return []
     return [f"{text[0].upper()}{text[1:]}." for text in audit.main.warnings if text in NOTES_OF_STOPPING]
+
+
+def doubts(audit: Audit) -> list[str]:
+    """Return what a reader must know before any score: that the model predicts no better than a constant, if so."""
+    doubt = None if audit.performance is None else audit.performance.doubt()
+    return [] if doubt is None else [doubt]
+
+
+def _performance(audit: Audit) -> list[str]:
+    return [] if audit.performance is None or doubts(audit) else [audit.performance.sentence()]
 
 
 def test_summary(audit: Audit) -> str:

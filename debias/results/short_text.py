@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.cells import HEADING, cells, columns_that_fit
-from debias.results.sentences import headline, of_stopping
+from debias.results.sentences import doubts, headline, of_stopping
 from debias.text import counted, shortened, shown
 
 if TYPE_CHECKING:
@@ -44,11 +44,10 @@ def of_audit(audit: Audit) -> str:
         columns["verdict"] = [audit.verdict[k] for k in first]
     rows = counted(audit.main.n_rows or 0, f"{audit.rows_in_words} row")
     features = counted(audit.share.size, "feature")
-    lines = [
-        f"Audit of {shown(audit.main.settings['model'])}: {rows}, {features}",
-        *of_stopping(audit),
-        headline(audit),
-    ]
+    performance = "" if audit.performance is None or audit.performance.metric is None else audit.performance.in_words()
+    of = ", ".join(filter(None, [rows, features, performance]))
+    first_of_all = [*doubts(audit), *of_stopping(audit)]
+    lines = [f"Audit of {shown(audit.main.settings['model'])}: {of}", *first_of_all, headline(audit)]
     return _text(lines, _names(audit.main.feature_names, first), columns, audit.share.size)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from debias.errors import DebiasError
 from debias.results.checks import check_audit, check_scores
 from debias.results.near_duplicates import NearDuplicates
+from debias.results.performance import Performance
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.scores import Scores
 
-SCHEMA_VERSION = 6
-READABLE = (5, SCHEMA_VERSION)
+SCHEMA_VERSION = 7
+READABLE = (5, 6, SCHEMA_VERSION)
 """The versions that can be read."""
-SINCE_6 = ("near_duplicates",)
-"""Fields that an audit of version 5 does not have."""
+ADDED = ("near_duplicates", "performance")
+"""Fields that an audit of version 5 does not have; one of version 6 has the first of them."""
 DEEPEST = 50
 """Fields without a fixed form (details, settings, provenance) may be nested to this many levels."""
 AGREE = 1e-9
@@ -57,7 +58,7 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
     plain = _parsed(text, "audit")
     names = ("reported", "reported_kind", "main_scorer", "n_values", "fingerprints", "scores")
     _require(plain, (*names, *DERIVED), "")
-    _refuse_unknown(plain, (*names, *SINCE_6, *DERIVED, *WORDS), "")
+    _refuse_unknown(plain, (*names, *ADDED, *DERIVED, *WORDS), "")
     fields: dict[str, Any] = {
         "reported": _or_none(_numbers)(plain["reported"], "reported"),
         "reported_kind": _text(plain["reported_kind"], "reported_kind"),
@@ -68,6 +69,7 @@ def read_audit(text: str | bytes) -> tuple[dict[str, Any], dict[str, dict[str, A
             for name, value in _mapping(plain["fingerprints"], "fingerprints").items()
         },
         "near_duplicates": _or_none(_near_duplicates)(plain.get("near_duplicates"), "near_duplicates"),
+        "performance": _or_none(_performance)(plain.get("performance"), "performance"),
     }
     scores = {}
     for name, plain_scores in _mapping(plain["scores"], "scores").items():
@@ -240,6 +242,24 @@ def _near_duplicates(value: Any, at: str) -> tuple[NearDuplicates, ...]:
     return tuple(sets)
 
 
+def _performance(value: Any, at: str) -> Performance:
+    plain = _mapping(value, at)
+    _require(plain, (*_OF_PERFORMANCE, "better_than_constant"), f"{at}.")
+    _refuse_unknown(plain, (*_OF_PERFORMANCE, "better_than_constant"), f"{at}.")
+    performance = Performance(**{name: read(plain[name], f"{at}.{name}") for name, read in _OF_PERFORMANCE.items()})
+    if plain["better_than_constant"] is not performance.better_than_constant:
+        raise _malformed(f"{at}.better_than_constant does not follow from {at}.skill and {at}.p_value")
+    return performance
+
+
+_OF_PERFORMANCE: dict[str, Callable[[Any, str], Any]] = {
+    "metric": _or_none(_text),
+    **dict.fromkeys(("value", "constant", "skill", "auc", "correlation"), _or_none(_number)),
+    "n_rows": _or_none(_whole),
+    "p_value": _or_none(_number),
+    "untold_because": _or_none(_text),
+}
+"""The function that reads each field of the performance."""
 _OF_SCORES: dict[str, Callable[[Any, str], Any]] = {
     "values": _numbers,
     "feature_names": _texts,

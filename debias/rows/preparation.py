@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from debias.data.response import Response
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
@@ -116,7 +115,6 @@ def prepare(
         proof = request.fold.members[request.members.index(member)]
         provenance = held_out(ensemble, table, response, proof, request.fold.fold.name, log)
         kind, in_bag = "held-out", None
-        _check_response(ensemble, table, response, log)
     else:
         verify_prediction(ensemble, model, table)
         check_kind(request.rows)
@@ -132,8 +130,6 @@ def prepare(
                 raise why_not_redrawn(member) or error from None
         if kind == "oob" and member.supervised:
             provenance = as_out_of_bag_for_trees(member, request.rows, provenance, log)
-        if kind == "held-out":
-            _check_response(ensemble, table, response, log)
     tell_of_stopping(ensemble, log, may_be_these_rows=provenance.kind == "held-out" and request.fold is None)
     if kind == "train":
         log.warn(TRAIN_WARNING)
@@ -165,6 +161,8 @@ def prepare(
         query=query,
         in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
+    if not known and member.resampled is None and member.positions is None:
+        _check_response(rows, log)
     return ensemble, rows, log
 
 
@@ -312,11 +310,14 @@ def _shared(ensemble: TreeEnsemble, table: Table, response: Response, train: Row
     return SharedRows.of(row_digests(ensemble, table, response), theirs)
 
 
-def _check_response(ensemble: TreeEnsemble, table: Table, response: Response, log: WarningLog) -> None:
-    """Warn if the response of held-out rows does not look like that of training."""
-    if response.is_scored:
-        warn_of_another_response(ensemble, table, response, log)
-        warn_of_shifted_response(ensemble, response, log)
+def _check_response(rows: Rows, log: WarningLog) -> None:
+    """Warn if the response of rows does not look like that of training, unless it is proven."""
+    if not rows.response.is_scored:
+        return
+    if rows.kind == "held-out" or rows.provenance.status == "rows proven, y unproven":
+        warn_of_another_response(rows, log)
+    if rows.kind == "held-out":
+        warn_of_shifted_response(rows.ensemble, rows.response, log)
 
 
 def _refuse_or_warn_of_tuning(member: Member, request: Request, log: WarningLog) -> None:

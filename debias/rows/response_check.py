@@ -1,8 +1,9 @@
-"""Checks of the response of held-out rows, which compare y with the predictions of the model.
+"""Checks of the response of held-out rows, which compare y with the predictions of the model for all of them.
 
-Leaf counts depend on X alone and say nothing about y. Two signs show that y has other units, was transformed, or has
-swapped labels: predictions that are far from all values of y, and predictions that go down where y goes up. Pure noise
-gives neither sign. A forest also stores the mean of y.
+Leaf counts depend on X alone and say nothing about y. These signs show that y has other units, was transformed, or has
+swapped labels: predictions that are far from all values of y, that go down where y goes up, or that vary much less than
+y. Predictions that are equal to y show that y was made from them. Pure noise gives none of these signs. A forest also
+stores the mean of y. :mod:`debias.rows.performance` says how good the predictions are.
 """
 
 from __future__ import annotations
@@ -11,18 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.spread import spread
-from debias.trees.routing import raw_output, route
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.data.response import Response
-    from debias.data.table import Table
+    from debias.rows.rows import Rows
     from debias.trees.ensemble import TreeEnsemble
     from debias.warning_log import WarningLog
 
-ROWS_TO_LOOK_AT = 500
 ROWS_AT_LEAST = 20
 """With fewer rows nothing is checked."""
 FAR = 3.0
@@ -36,31 +33,39 @@ SHIFTED_Z, SHIFTED_SIZE = 4.0, 0.3
 """From this z-value, and this size in standard deviations of y, the mean of y differs from that in training."""
 AGAINST = -5.0
 """z-value of the covariance of predictions and y. Below it they go in opposite directions: 3e-7 of models of noise."""
+LARGEST_RATIO = 10.0
+"""y that varies more than this times as much as predictions that it clearly follows may have other units. (If it
+varies less than half as much, R2 is below 0, which the audit says.)"""
+ERRORS_EXPECTED = 20.0
+"""If the model expects at least so many wrong labels, by its own probabilities, and none is wrong, y is its prediction."""
+MOST_DECIMALS, STEPS, FLOAT32 = 9, 3.0, 1e-6
+"""Decimals to which predictions may have been rounded; standard deviation of y in steps of that rounding, from which on
+it tells something; relative rounding of predictions."""
 
 
-def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Response, log: WarningLog) -> None:
-    """Warn if the response of held-out rows cannot be the response the model was trained on.
+def warn_of_another_response(rows: Rows, log: WarningLog) -> None:
+    """Warn if y cannot be the response that the model was trained on, or is what the model predicts.
 
     Parameters
     ----------
-    ensemble : TreeEnsemble
-    table : Table
-        Rows, columns in the model's order. Up to 500 of them, evenly spaced, are used.
-    response : Response
+    rows : Rows
+        Rows the model has not seen, or training rows whose y is not proven.
     log : WarningLog
     """
-    if table.n_rows < ROWS_AT_LEAST:
+    ensemble, response = rows.ensemble, rows.response
+    if rows.margins is None or rows.n_rows < ROWS_AT_LEAST:
         return
-    rows = spread(table.n_rows, ROWS_TO_LOOK_AT)
-    raw = raw_output(ensemble, route(ensemble, table.matrix(ensemble, rows)))
-    predicted = raw - ensemble.base
+    used = np.flatnonzero(~np.isnan(rows.margins[:, 0]))
+    raw, response = rows.margins[used], response.part(used)
+    start = ensemble.base if response.margin is None else response.margin
+    predicted = raw - start
     if ensemble.averaged and response.values is not None:
         predicted = raw - ensemble.centre
     if response.values is not None:
-        values = response.values[rows]
+        values = response.values
     else:
         assert response.codes is not None
-        values = np.eye(ensemble.n_outputs)[response.codes[rows]]
+        values = np.eye(ensemble.n_outputs)[response.codes]
     numbers = ensemble.classes is None and ensemble.class_sets is None
     objective = ensemble.objective
     if numbers and objective.name not in ONE_SIDED and not objective.compares_rows:
@@ -68,8 +73,7 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
             error = values - predicted
         else:
             assert response.target is not None
-            start = ensemble.base if response.margin is None else response.margin[rows]
-            error = objective.response(response.target[rows], start + predicted)
+            error = objective.response(response.target, start + predicted)
         if (np.abs(error.mean(axis=0)) > FAR * error.std(axis=0)).any():
             log.warn(
                 "y does not look like the response the model was trained on: nearly all predictions for these rows are "
@@ -77,12 +81,50 @@ def warn_of_another_response(ensemble: TreeEnsemble, table: Table, response: Res
                 "training"
             )
             return
-    against = _z_of_covariance(predicted, values)
-    if (against < AGAINST).any():
+    z = _z_of_covariance(predicted, values)
+    if (z < AGAINST).any():
         log.warn(
             "y goes down where the predictions of the model go up, so it may not be the response the model was trained "
             "on. Check that y belongs to these rows, and that its labels or signs are the same as in training"
         )
+        return
+    if _is_the_prediction(ensemble, raw, response):
+        log.warn(
+            "y is equal to the predictions of the model, so scores on these rows say nothing about the response. Pass "
+            "what was observed"
+        )
+        return
+    if numbers and (ensemble.averaged or objective.name == "squared_error"):
+        y, of_model = values.std(axis=0), predicted.std(axis=0)
+        ratio = np.divide(y, of_model, out=np.zeros_like(y), where=of_model > 1e-9 * np.abs(raw).max())
+        if ((ratio > LARGEST_RATIO) & (z > -AGAINST)).any():
+            log.warn(
+                f"y varies {ratio.max():.3g} times as much as the predictions of the model (standard deviations). "
+                "Check that y has the units of training. If it has, the model was hardly trained: it has few trees, or "
+                "a small learning rate"
+            )
+
+
+def _is_the_prediction(ensemble: TreeEnsemble, raw: NDArray[np.float64], response: Response) -> bool:
+    """Whether y is what the model predicts: its numbers, up to their rounding, or its labels with no error at all."""
+    if response.codes is not None:
+        share = raw if ensemble.averaged else ensemble.objective.mean(raw)
+        if share.shape[1] == 1:
+            share = np.column_stack([1 - share, share])
+        errors_expected = float((1 - share.max(axis=1)).sum())
+        return errors_expected >= ERRORS_EXPECTED and bool((share.argmax(axis=1) == response.codes).all())
+    if ensemble.class_sets is not None or raw.shape[1] > 1 or not ensemble.objective.predicts_response:
+        return False
+    y = response.values if ensemble.averaged else response.target
+    assert y is not None
+    numbers = y[:, 0] + (ensemble.centre[0] if ensemble.averaged else 0.0)
+    predicted = (raw if ensemble.averaged else ensemble.objective.mean(raw))[:, 0]
+    gap, rounding = np.abs(numbers - predicted), FLOAT32 * np.abs(predicted)
+    for decimals in range(MOST_DECIMALS):
+        step = 10.0**-decimals
+        if numbers.std() >= STEPS * step and (np.abs(numbers - np.round(numbers, decimals)) <= rounding).all():
+            return bool((gap <= step / 2 + rounding).all())
+    return numbers.std() > 0 and bool((gap <= rounding).all())
 
 
 def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, log: WarningLog) -> None:

@@ -15,7 +15,7 @@ from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
 from debias.text import with_article
 from debias.trees.objectives import UnscoredObjective
-from debias.trees.routing import Router, route, row_blocks
+from debias.trees.routing import Router, raw_output, route, row_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,6 +245,21 @@ class Rows(EvaluationRows):
             sums.add(leaves, self.response, self.weight[rows], rows, n_jobs=self.n_jobs)
             self.add_running_loss(leaves, rows, drop)
         return sums, drop / self.weight.sum()
+
+    @cached_property
+    def margins(self) -> NDArray[np.float64] | None:
+        """Raw output for each row: the margin of a boosted model, or the mean over trees that a row is out of bag for.
+
+        Shape (n_rows, n_outputs); NaN for rows that are in every bag, or that are not used. None for out-of-bag rows of
+        an additive model, which have no output of all trees.
+        """
+        ensemble = self.ensemble
+        if self.in_bag is not None and not ensemble.averaged:
+            return None
+        raw = np.empty((self.n_rows, ensemble.n_outputs))
+        for rows, leaves in self.leaf_blocks():
+            raw[rows] = raw_output(ensemble, leaves)
+        return raw if self.response.margin is None else raw - ensemble.base + self.response.margin
 
     @cached_property
     def paths(self) -> Paths:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Discount = Callable[[NDArray[np.int64]], Array]
 
+LARGEST_RELEVANCE = 31
+"""Largest relevance whose gain is 2^y - 1."""
+
 
 @dataclass(frozen=True)
 class RankingObjective(JointObjective):
@@ -57,6 +60,11 @@ class RankingObjective(JointObjective):
     @abstractmethod
     def of_queries(self, queries: Queries) -> Array:
         """Return the response of each row at equal margins, shape (n_rows,)."""
+
+    def gain(self, y: Array) -> Array:
+        """Return the gain of each row in NDCG: 2^y - 1 for relevances of 0, 1, ... 31, else y less its least value."""
+        whole = np.array_equal(y, np.round(y)) and y.min(initial=0) >= 0 and y.max(initial=0) <= LARGEST_RELEVANCE
+        return np.exp2(y) - 1 if whole else y - y.min(initial=np.inf)
 
     def joint_response(self, y: Array, margin: Array, weight: Array, query: NDArray[np.int64] | None) -> Array:
         """See :class:`JointObjective`."""
@@ -148,7 +156,7 @@ class Ndcg(Pairwise):
 
     def check(self, y: Array) -> None:
         """Raise a RowsError if the relevance has no gain."""
-        most = np.inf if self.linear else 31 if self.gains is None else len(self.gains) - 1
+        most = np.inf if self.linear else LARGEST_RELEVANCE if self.gains is None else len(self.gains) - 1
         whole = self.linear or np.array_equal(y, np.round(y))
         if not whole or y.min(initial=0) < 0 or y.max(initial=0) > most:
             kind = "numbers" if self.linear else "whole numbers"
@@ -159,13 +167,14 @@ class Ndcg(Pairwise):
 
     def of_queries(self, queries: Queries) -> Array:
         """See :class:`RankingObjective`."""
-        gain = self._gain(queries.y)
+        gain = self.gain(queries.y)
         scale = _mean_gap(queries.size, _dcg_discount, self.truncation)
         ideal = queries.ideal_sum(gain, _dcg_discount, self.truncation)
         scale = np.divide(scale, ideal, out=np.zeros_like(scale), where=ideal > 0)
         return self._weighted(queries, *queries.differences(gain), scale)
 
-    def _gain(self, y: Array) -> Array:
+    def gain(self, y: Array) -> Array:
+        """Return the gain of each row, as the model counts it."""
         if self.linear:
             return y
         return np.exp2(y) - 1 if self.gains is None else np.asarray(self.gains)[y.astype(np.int64)]

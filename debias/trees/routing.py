@@ -270,14 +270,20 @@ def _category_sets(ensemble: TreeEnsemble) -> tuple[Any, tuple[Any, Any, Any]]:
 
 
 def raw_output(ensemble: TreeEnsemble, leaves: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs)."""
+    """Return the raw output of rows whose leaves in all trees are known, shape (n_rows, n_outputs).
+
+    In an averaged model a leaf may be -1, if the row is not used for the tree: the output is the mean over the other
+    trees, and NaN if there are none.
+    """
     from debias.trees.kernels import nodes as kernels
 
-    leaves = checked_leaves(ensemble, leaves, np.arange(ensemble.n_trees), len(leaves), least=0)
+    least = -1 if ensemble.averaged else 0
+    leaves = checked_leaves(ensemble, leaves, np.arange(ensemble.n_trees), len(leaves), least)
     raw = np.zeros((len(leaves), ensemble.n_outputs))
     kernels.sum_leaf_values(leaves, ensemble.tree_start, ensemble.tree_output, ensemble.value, raw)
     if ensemble.averaged:
-        raw /= ensemble.n_trees
+        with np.errstate(invalid="ignore"):  # NaN without any tree
+            raw /= np.count_nonzero(leaves >= 0, axis=1)[:, None]
     return raw + ensemble.base
 
 

@@ -202,7 +202,7 @@ def test_arrays_that_do_not_fit_the_trees_are_not_routed(changes, message):
     ("leaves", "message"),
     [
         (np.full((4, 1), 3), "nodes that their trees do not have"),
-        (np.full((4, 1), -1), "nodes that their trees do not have"),
+        (np.full((4, 1), -2), "nodes that their trees do not have"),
         (np.full((4, 1), 2**32 + 1), "nodes that their trees do not have"),
         (np.ones((4, 2), dtype=int), r"of shape \(4, 2\)"),
         (np.ones((4, 1)), "array of float64"),

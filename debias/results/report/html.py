@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.results.cells import cells
+from debias.results.performance import three_digits
 from debias.results.report import figures
 from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
 from debias.results.report.pages import packages_of_reports, render, rows_of
 from debias.results.report.svg import Styles, to_svg
-from debias.results.sentences import headline, reports_anything, sufficient_z, test_description
+from debias.results.sentences import doubts, headline, reports_anything, sufficient_z, test_description
 from debias.text import percent_in_table, shown
 
 if TYPE_CHECKING:
@@ -65,12 +66,13 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
     styles = Styles()
     with packages_of_reports():
         pictures = _figures(audit, styles, brief=most is not None)
+    first = [*doubts(audit), headline(audit)][0]
     return render(
         name,
         styles,
         title=title or f"Which features of this {audit.main.settings['model']} matter",
-        headline=headline(audit),
-        sentences=[sentence for sentence in audit.summary() if sentence != headline(audit)],
+        headline=first,
+        sentences=[sentence for sentence in audit.summary() if sentence != first],
         facts=_facts(audit),
         figures=pictures,
         table=_table(audit, _order(audit)[:most], with_scores=most is None),
@@ -83,6 +85,9 @@ def _render(name: str, audit: Audit, title: str | None, most: int | None) -> str
 
 def _facts(audit: Audit) -> list[tuple[str, str]]:
     facts = [("rows, " + audit.rows_in_words, f"{audit.main.n_rows:,}"), ("features", f"{audit.share.size:,}")]
+    performance = audit.performance
+    if performance is not None and performance.metric is not None:
+        facts += [(name, three_digits(figure)) for name, figure in performance.shown_figures()]
     if audit.tested:
         facts.append(("informative", f"{audit.verdict.count('informative'):,}"))
         test = audit.main.details.get("test", {})
@@ -104,6 +109,7 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         "rows": f"{provenance['n_rows']:,} {audit.rows_in_words}",
         "status of the rows": provenance["status"],
         "evidence": provenance["detail"],
+        **_performance(audit),
         "scores": ", ".join(audit.scores),
         **({} if audit.tested else {"not tested because": audit.untested_because}),
         **{
@@ -117,6 +123,18 @@ def _provenance(audit: Audit) -> list[tuple[str, str]]:
         "fingerprint of the data": provenance.get("data_blake3", "not recorded"),
     }
     return [(name, str(value)) for name, value in facts.items()]
+
+
+def _performance(audit: Audit) -> dict[str, str]:
+    """Return the performance of the model on these rows, and how sure it is that it is better than a constant."""
+    performance = audit.performance
+    if performance is None:
+        return {}
+    facts = {"performance on these rows": performance.in_words()}
+    if performance.p_value is not None:
+        p = "< 0.001" if performance.p_value < 0.001 else f"{performance.p_value:.3f}"
+        facts["p-value: no better than a constant"] = p
+    return facts
 
 
 def _about_table(audit: Audit) -> str:

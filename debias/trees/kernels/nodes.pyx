@@ -184,11 +184,13 @@ def sum_leaf_values(
     const double[:, ::1] value,
     double[:, ::1] raw,
 ):
-    """Add the value of each row's leaf to its outputs, tree by tree."""
+    """Add the value of each row's leaf to its outputs, tree by tree; a leaf of -1 is left out."""
     cdef int64_t i, j, k
     with nogil:
         for j in range(leaves.shape[1]):
             for i in range(leaves.shape[0]):
+                if leaves[i, j] < 0:
+                    continue
                 for k in range(value.shape[1]):
                     raw[i, tree_output[j] + k] += value[start[j] + leaves[i, j], k]
 

@@ -1,0 +1,148 @@
+"""The performance of a model on the audited rows: its metric there, beside that of the best constant, in words too."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from debias.errors import DebiasError
+
+CHANCE = 0.05
+"""From this p-value on, the model may predict no better than a constant."""
+CLEAR = 0.5
+"""From this correlation on, y follows predictions that are no better than a constant, so that its scale is wrong;"""
+CLEAR_AUC = 0.7
+"""and from this area under the curve on, the probabilities."""
+_FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
+_REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
+_CHECK = (
+    "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
+    "is no better than a constant here"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """How well a model predicts the audited rows. All figures are of these rows, with their weights.
+
+    Parameters
+    ----------
+    metric : str or None
+        "R2" for numbers; "Brier score" for the classes of averaged trees and "log loss" for those of boosted trees;
+        "concordance" for survival; "NDCG" for rankers; otherwise the loss the model was trained for. None if nothing
+        was computed.
+    value : float or None
+        The metric of the predictions; of the out-of-bag predictions, if these are out-of-bag rows.
+    constant : float or None
+        The metric of the best constant for these rows; for rankers its mean over all orders of the rows.
+    skill : float or None
+        (value - constant) / (best - constant), where `best` is the metric of perfect predictions: 1 if the predictions
+        are perfect, 0 if they are as good as the constant, negative if they are worse. For R2 it is R2 itself, and for
+        losses the share of the loss of the constant that the model saves.
+    auc : float or None
+        Area under the ROC curve, for classes; for more than two its mean over the classes, each against all others.
+    correlation : float or None
+        Correlation of predictions and y, for one number a row; None also if the predictions are all the same.
+    n_rows : int or None
+        Number of rows with a prediction and a weight above 0. A row that was in every bag has no prediction.
+    p_value : float or None
+        One-sided p-value that the model predicts no better than the constant, from the losses of rows (of blocks or
+        queries); for survival from the predictions and the log-rank scores of the rows. None for fewer than 10 rows.
+    untold_because : str or None
+        Why nothing was computed.
+
+    Examples
+    --------
+    >>> from debias.results.performance import Performance
+    >>> performance = Performance(metric="R2", value=0.43, constant=0.0, skill=0.43, n_rows=442, p_value=1e-9)
+    >>> performance.better_than_constant, performance.in_words()
+    (True, 'R2 0.43')
+    """
+
+    metric: str | None = None
+    value: float | None = None
+    constant: float | None = None
+    skill: float | None = None
+    auc: float | None = None
+    correlation: float | None = None
+    n_rows: int | None = None
+    p_value: float | None = None
+    untold_because: str | None = None
+
+    @property
+    def better_than_constant(self) -> bool | None:
+        """Whether the model predicts better than the best constant, beyond chance; None if that cannot be told."""
+        if self.skill is None:
+            return None
+        if self.skill <= 0:
+            return False
+        return None if self.p_value is None else self.p_value <= CHANCE
+
+    def in_words(self) -> str:
+        """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
+        if self.metric is None or self.value is None or self.constant is None:
+            return f"not computed: {self.untold_because}"
+        auc = "" if self.auc is None else f", AUC {three_digits(self.auc)}"
+        if self.metric == "R2":
+            return f"R2 {three_digits(self.value)}"
+        value, constant = three_digits(self.value), three_digits(self.constant)
+        return f"{self.metric} {value} ({constant} for {_REFERENCE.get(self.metric, 'the best constant')}){auc}"
+
+    def shown_figures(self) -> list[tuple[str, float]]:
+        """Return the metric of the model and, for classes, its AUC, each with its name."""
+        named = {self.metric: self.value, "AUC": self.auc}
+        return [(str(name), figure) for name, figure in named.items() if figure is not None]
+
+    def sentence(self) -> str:
+        """Return the performance as a sentence."""
+        if self.metric is None:
+            return f"How well the model predicts these rows was not computed: {self.untold_because}."
+        return f"The model predicts these rows with {self.in_words()}."
+
+    def doubt(self) -> str | None:
+        """Return that the model predicts no better than a constant, or may, and what to check; None if it does not."""
+        if self.better_than_constant is not False or self.skill is None:
+            return None
+        if self.skill > 0:
+            assert self.p_value is not None
+            chance = f"{self.in_words()}, which chance alone gives with probability {self.p_value:.2g}"
+            return f"On these rows the model may predict no better than a constant: {chance}. {_CHECK}."
+        hint = ""
+        if self.correlation is not None and self.correlation >= CLEAR:
+            hint = (
+                f" y rises with the predictions (correlation {self.correlation:.2f}), but it is on another scale: it "
+                "may have other units than in training, or be transformed."
+            )
+        elif self.auc is not None and self.auc >= CLEAR_AUC:
+            hint = " The predictions put these rows in a better order than chance, but the probabilities do not fit."
+        return f"On these rows the model predicts no better than a constant: {self.in_words()}.{hint} {_CHECK}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {**asdict(self), "better_than_constant": self.better_than_constant}
+
+    def check(self) -> None:
+        """Raise a DebiasError unless the figures are finite, in range, and all there or all absent."""
+        figures = {name: getattr(self, name) for name in _FIGURES}
+        for name, figure in figures.items():
+            if figure is not None and not math.isfinite(figure):
+                raise DebiasError(f"performance.{name} is {figure}")
+        if (self.metric is None) != (self.untold_because is not None):
+            raise DebiasError("performance must have either a metric or the reason why it was not computed")
+        for name in ("value", "constant", "skill", "n_rows"):
+            if (self.metric is None) != (getattr(self, name) is None):
+                raise DebiasError(f"performance.{name} contradicts performance.metric")
+        for name in ("auc", "p_value"):
+            if figures[name] is not None and not 0 <= figures[name] <= 1:
+                raise DebiasError(f"performance.{name} is outside 0 to 1")
+        if self.correlation is not None and abs(self.correlation) > 1 + 1e-9:
+            raise DebiasError("performance.correlation is outside -1 to 1")
+
+
+def three_digits(figure: float) -> str:
+    """Return a figure with three digits: 0.412, 12.3, -35,600."""
+    if figure == 0 or abs(figure) >= 100:
+        return f"{figure:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(figure))))
+    return f"{figure:.3g}" if digits > 6 else f"{figure:.{digits}f}"

@@ -1,0 +1,277 @@
+"""The performance of a model on evaluation rows: its loss beside that of the best constant, and a test of the two.
+
+The loss is the one that the trees were grown for: of averaged trees the squared error (of classes the Brier score), of
+boosted trees that of the objective. Survival models and rankers compare rows, so their metrics do too
+(:mod:`debias.rows.order_metrics`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from debias.results.performance import Performance
+from debias.rows.order_metrics import concordance, ndcg, roc_area
+from debias.trees.interval_objective import AftObjective
+from debias.trees.joint_objectives import CoxObjective
+from debias.trees.objectives import SQUARED_ERROR
+from debias.trees.ranking_objectives import RankingObjective
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from debias.data.response import Response
+    from debias.rows.rows import Rows
+    from debias.trees.ensemble import TreeEnsemble
+    from debias.trees.objectives import Objective
+
+    Array = NDArray[np.float64]
+
+METRICS = {
+    "squared_error": "R2",
+    "logistic": "log loss",
+    "softmax": "log loss",
+    "absolute_error": "mean absolute error",
+    "quantile": "pinball loss",
+    "poisson": "Poisson deviance",
+    "gamma": "gamma deviance",
+    "tweedie": "Tweedie deviance",
+}
+"""Names of losses as readers know them; others are called after their objective."""
+UNITS_AT_LEAST = 10
+"""With fewer rows (blocks, queries) nothing is tested."""
+LARGEST_MARGIN = 700.0
+"""The exponential of a larger one overflows."""
+HALVINGS = 60
+
+
+def performance_of(rows: Rows) -> Performance:
+    """Return how well the model predicts evaluation rows in memory."""
+    ensemble, objective = rows.ensemble, rows.ensemble.objective
+    if rows.margins is None:
+        return Performance(
+            untold_because="these are out-of-bag rows of an additive model, and no row is out of every bag, so that "
+            "none has a prediction of all trees"
+        )
+    used = np.flatnonzero(~np.isnan(rows.margins[:, 0]) & (rows.weight > 0))
+    if used.size < 2:
+        return Performance(untold_because="fewer than two rows have a prediction")
+    response, margin, weight = rows.response.part(used), rows.margins[used], rows.weight[used]
+    units = None if rows.blocks is None else rows.blocks[used]
+    if isinstance(objective, RankingObjective):
+        assert rows.query is not None
+        return _of_ranker(objective, response, margin, weight, rows.query[used])
+    if isinstance(objective, CoxObjective | AftObjective):
+        return _of_survival(objective, response, margin, weight, units)
+    if not objective.has_loss:
+        return Performance(untold_because=objective.no_loss)
+    metric, losses = _losses(ensemble, response, margin, weight)
+    model, constant, least = (float(weight @ loss / weight.sum()) for loss in losses)
+    if not np.isfinite([model, constant, least]).all():
+        return Performance(untold_because=f"the {metric} of these rows is not finite")
+    if constant - least <= 1e-12 * abs(constant):
+        return Performance(untold_because="y has the same value in all these rows")
+    skill, p_value = (constant - model) / (constant - least), _p_value(losses.constant - losses.model, weight, units)
+    is_share = metric == "R2"
+    return Performance(
+        metric=metric,
+        value=skill if is_share else model - least,
+        constant=0.0 if is_share else constant - least,
+        skill=skill,
+        auc=_auc(ensemble, response, margin, weight),
+        correlation=_correlation(ensemble, response, margin, weight),
+        n_rows=used.size,
+        p_value=p_value,
+    )
+
+
+class Losses(NamedTuple):
+    """The loss of each row: of the model, of the best constant for these rows, and of a perfect prediction."""
+
+    model: Array
+    constant: Array
+    least: Array
+
+
+def _losses(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> tuple[str, Losses]:
+    if ensemble.averaged:
+        if response.codes is not None:
+            target = np.eye(ensemble.n_outputs)[response.codes]
+        else:
+            assert response.values is not None
+            target, margin = response.values, margin - ensemble.centre
+        is_number = response.codes is None and ensemble.class_sets is None
+        metric, objective = "R2" if is_number else "Brier score", SQUARED_ERROR
+        factor = 0.5 if response.codes is not None and ensemble.n_outputs == 2 else 1.0  # both columns say the same
+    else:
+        assert response.target is not None
+        target, objective = response.target, ensemble.objective
+        metric = METRICS.get(objective.name, f"{objective.name.replace('_', ' ')} loss")
+        factor = 2.0 if metric.endswith("deviance") else 1.0
+    constant = np.tile(best_constant(objective, target, weight), (len(target), 1))
+    least = least_loss(objective, target)
+    return metric, Losses(
+        factor * objective.loss(target, margin), factor * objective.loss(target, constant), factor * least
+    )
+
+
+def best_constant(objective: Objective, target: Array, weight: Array) -> Array:
+    """Return the constant margin with the least weighted loss, shape (n_outputs,).
+
+    Parameters
+    ----------
+    objective : Objective
+        With a loss.
+    target : array of shape (n_rows, n_outputs)
+    weight : array of shape (n_rows,)
+    """
+    mean, factor = weight @ target / weight.sum(), np.asarray(objective.parameter)
+    with np.errstate(divide="ignore"):
+        if objective.name == "squared_error":
+            return mean
+        if objective.name in ("logistic", "exponential"):
+            log_odds = (np.log(mean) - np.log1p(-mean)) / (factor if objective.name == "logistic" else 2)
+            return np.clip(log_odds, -LARGEST_MARGIN, LARGEST_MARGIN)
+        if objective.name in ("softmax", "poisson", "gamma", "tweedie"):
+            return np.maximum(np.log(mean), -LARGEST_MARGIN)
+    if objective.name in ("absolute_error", "quantile"):
+        share = np.broadcast_to(0.5 if objective.name == "absolute_error" else factor, mean.shape)
+        return np.array([_quantile(column, weight, a) for column, a in zip(target.T, share, strict=True)])
+    # The weighted gradient has one change of sign between the smallest and the largest y; labels are -1 and 1.
+    low, high = (
+        (-np.ones(mean.size), np.ones(mean.size)) if objective.name == "hinge" else (target.min(0), target.max(0))
+    )
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        rises = weight @ objective.response(target, middle) > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return (low + high) / 2
+
+
+def least_loss(objective: Objective, target: Array) -> Array:
+    """Return the loss of each row at the best prediction for it alone, shape (n_rows,)."""
+    from scipy.special import xlog1py, xlogy
+
+    y = target
+    if objective.name == "logistic":
+        least = -xlogy(y, y) - xlog1py(1 - y, -y)
+    elif objective.name == "poisson":
+        least = y - xlogy(y, y)
+    elif objective.name == "gamma":
+        with np.errstate(divide="ignore"):
+            least = 1 + np.log(y)
+    elif objective.name == "tweedie":
+        power = np.asarray(objective.parameter)
+        least = y ** (2 - power) * (1 / (2 - power) - 1 / (1 - power))
+    else:
+        return np.zeros(len(y))
+    total: Array = least.sum(axis=1)
+    return total
+
+
+def _quantile(values: Array, weight: Array, share: float) -> float:
+    order = np.argsort(values)
+    sums = np.cumsum(weight[order])
+    return float(values[order[np.searchsorted(sums, share * sums[-1])]])
+
+
+def _auc(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:
+    """Return the area under the ROC curve of classes; None if y has no classes, or only one among these rows."""
+    if response.codes is not None:
+        codes, n_classes = response.codes, max(2, ensemble.n_outputs)
+    elif ensemble.objective.name in ("logistic", "hinge", "exponential") and _is_0_or_1(response.target):
+        assert response.target is not None
+        codes, n_classes = response.target[:, 0].astype(np.int64), 2
+    else:
+        return None
+    if n_classes == 2:
+        return roc_area(margin[:, -1] - (margin[:, 0] if margin.shape[1] == 2 else 0.0), codes == 1, weight)
+    share = margin if ensemble.averaged else ensemble.objective.mean(margin)
+    areas = [roc_area(share[:, k], codes == k, weight) for k in range(n_classes)]
+    known = [area for area in areas if area is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _is_0_or_1(target: Array | None) -> bool:
+    return target is not None and target.shape[1] == 1 and bool(np.isin(target, (0, 1)).all())
+
+
+def _correlation(ensemble: TreeEnsemble, response: Response, margin: Array, weight: Array) -> float | None:
+    """Return the correlation of predictions and y; None for classes, several outputs, or predictions all the same."""
+    if ensemble.classes is not None or margin.shape[1] > 1 or ensemble.class_sets is not None:
+        return None
+    y = response.values if ensemble.averaged else response.target
+    assert y is not None
+    predicted = (margin if ensemble.averaged else ensemble.objective.mean(margin))[:, 0]
+    share = weight / weight.sum()
+    a, b = (values - share @ values for values in (predicted, y[:, 0]))
+    spread = float(np.sqrt((share @ a**2) * (share @ b**2)))
+    if np.ptp(predicted) <= 1e-9 * np.abs(predicted).max() or spread == 0:
+        return None
+    return float(np.clip(share @ (a * b) / spread, -1, 1))
+
+
+def _of_survival(
+    objective: CoxObjective | AftObjective,
+    response: Response,
+    margin: Array,
+    weight: Array,
+    units: NDArray[np.int64] | None,
+) -> Performance:
+    """Return the concordance, and the p-value of the score test of Cox's model with the prediction as its variable."""
+    assert response.target is not None
+    assert response.values is not None
+    risk = margin[:, 0]
+    if isinstance(objective, CoxObjective):
+        time, event = objective.times_and_events(response.target)
+        value = concordance(risk, time, np.where(event, time, np.inf), weight)
+    else:
+        value = concordance(-risk, response.target[:, 0], response.target[:, 1], weight)
+    if value is None:
+        return Performance(untold_because="no pair of rows can be compared: too few of them have an event")
+    product = (risk - weight @ risk / weight.sum()) * response.values[:, 0]
+    p_value = _p_value(product, weight, units)
+    return Performance(
+        metric="concordance", value=value, constant=0.5, skill=2 * value - 1, n_rows=risk.size, p_value=p_value
+    )
+
+
+def _of_ranker(
+    objective: RankingObjective, response: Response, margin: Array, weight: Array, query: NDArray[np.int64]
+) -> Performance:
+    assert response.target is not None
+    query = np.unique(query, return_inverse=True)[1].astype(np.int64)
+    to_rank, reached, by_chance = ndcg(margin[:, 0], objective.gain(response.target[:, 0]), query)
+    if not to_rank.size:
+        return Performance(untold_because="no query has rows to rank")
+    of_query = np.zeros(query.max() + 1)
+    of_query[query] = weight  # the same for all rows of a query
+    weight = of_query[to_rank]
+    value, constant = (float(weight @ figures / weight.sum()) for figures in (reached, by_chance))
+    return Performance(
+        metric="NDCG",
+        value=value,
+        constant=constant,
+        skill=(value - constant) / (1 - constant),
+        n_rows=query.size,
+        p_value=_p_value(reached - by_chance, weight, None),
+    )
+
+
+def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> float | None:
+    """Return the one-sided p-value of a t-test that a weighted mean is not above 0; None if there are few units."""
+    from scipy.special import stdtr
+
+    mean = float(weight @ gained / weight.sum())
+    deviations = weight * (gained - mean)
+    if units is not None:
+        _, number = np.unique(units, return_inverse=True)
+        deviations = np.bincount(number, weights=deviations)
+    n = deviations.size
+    if n < UNITS_AT_LEAST:
+        return None
+    error = float(np.sqrt(deviations @ deviations * n / (n - 1))) / weight.sum()
+    if error == 0:
+        return float(mean <= 0)
+    return float(stdtr(n - 1, -mean / error))
