@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from debias.data.response import Response
     from debias.hooks.contracts import Scorer
     from debias.models.wrappers import Member
     from debias.parallel import Engine
