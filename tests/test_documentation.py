@@ -38,7 +38,7 @@ MODULES = [
 
 ON_PYPI = False
 """Whether a release is on PyPI: docs/releasing.md says when to change it. Until then, debias comes from a checkout."""
-FROM_AN_INDEX = re.compile(r"\binstall [^`\n]*?(?<![\w./-])debias(-trees)?\b")
+FROM_AN_INDEX = re.compile(r"\bpip install [^`\n]*?(?<![\w./-])debias(-trees)?\b")
 
 
 @pytest.mark.parametrize("module", MODULES)

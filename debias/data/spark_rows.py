@@ -373,7 +373,7 @@ def _clear_errors() -> Iterator[None]:
         lacking = [name for name in ("debias", "pyarrow") if f"No module named '{name}" in text]
         if lacking:
             raise ImportError(
-                f"the Python of Spark's workers has no {lacking[0]}: install debias-trees, pyarrow and the library of "
+                f"the Python of Spark's workers has no {lacking[0]}: install debias, pyarrow and the library of "
                 "the model there, in the versions of this process (docs/spark.md shows a packed environment)"
             ) from None
         raise
