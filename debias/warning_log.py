@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from types import FrameType
 
 from debias.errors import DebiasWarning
 
@@ -49,7 +50,8 @@ def _level_of_user() -> int:
     Between calls of debias there may be others, of the standard library or of a plugin. So it is the line that made the
     outermost call.
     """
-    level, found, frame = 0, 0, sys._getframe(1)
+    level, found = 0, 0
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         level += 1
         if frame.f_code.co_filename.startswith(_PACKAGE):

@@ -346,7 +346,7 @@ def _columns_that_differ(
     few_rows = n_below_agree > FEW_ROWS * n_below
     if few_rows and wrong[differs].sum() < CLEARLY_WRONG * (wrong + right)[differs].sum():
         return [], False
-    return list(dict.fromkeys(ensemble.source_of(k) for k in np.flatnonzero(differs))), others_right
+    return list(dict.fromkeys(ensemble.source_of(k) for k in np.flatnonzero(differs).tolist())), others_right
 
 
 def _with_all_above(agrees: NDArray[np.bool_], parent: NDArray[np.int32]) -> NDArray[np.bool_]:

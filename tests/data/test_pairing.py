@@ -96,7 +96,7 @@ def test_columns_permuted_one_by_one_are_refused_by_no_chance(n_rows):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X: X.to_numpy(), "returned a ndarray: return a pandas frame"),
+        (lambda X: X.to_numpy(), "returned an ndarray: return a pandas frame"),
         (lambda X: X.head(20), r"made 20 rows of 60, and y still has 60.*problem\.rows\(indices\)"),
     ],
 )

@@ -48,13 +48,16 @@ def test_repeats_are_those_a_column_at_a_time_has():
         found = list(table.fine_columns(FINE, REPEATED))
         every = list(table.fine_columns(FINE, -1.0))
         wanted = []
-        for codes, chance in every:
+        for name, codes, chance in every:
             told_apart = _without_masses(codes)
             if (np.bincount(told_apart)[told_apart] > 1).mean() > REPEATED:
-                wanted.append((codes, chance))
+                wanted.append((name, codes, chance))
         assert 20 < len(wanted) <= len(found) < len(every)
-        for codes, chance in wanted:
-            assert any(chance == other and (codes == found_codes).all() for found_codes, other in found)
+        for name, codes, chance in wanted:
+            assert any(
+                (name, chance) == (other_name, other) and (codes == found_codes).all()
+                for other_name, found_codes, other in found
+            )
 
 
 def test_columns_that_are_one_to_the_model_are_refused():

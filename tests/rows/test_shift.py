@@ -97,7 +97,7 @@ def test_shares_and_sizes_are_those_of_a_count_by_hand(models):
     for each in found.features:
         assert each.size == pytest.approx(sizes[each.name])
         split, left_in_training, left_here = largest[each.name]
-        assert each.split == f"{each.name} <= {split:.4g}"
+        assert each.split == f"{each.name} <= {split:.4g} holds"
         assert (each.left_in_training, each.left_here) == pytest.approx((left_in_training, left_here))
     assert found.size == found.features[0].size
 
