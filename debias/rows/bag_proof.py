@@ -247,7 +247,7 @@ def units_of_response(
         value = ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1], 0]
         at = leaves[:, tree]
         if tree in chosen:
-            n = np.bincount(at, weights=weight, minlength=value.size)
+            n = np.bincount(at, weights=weight, minlength=value.size).astype(np.float64)
             reached = n > 0
             for means, numbers in ((of_y, y), (of_trees, before)):
                 means.append(np.bincount(at, weights=weight * numbers, minlength=value.size)[reached] / n[reached])
