@@ -202,7 +202,7 @@ class Audit:
             the strongest first: at most five names, and how many more there are. A possible leak of the response
             (docs/report.md), and informative columns that are nearly the same. At most three features whose reported
             share is at least twice their debiased share and more than 1 percentage point above it, and how many more
-            there are. Then :meth:`test_summary`, dependence, what the rows are, and how well the model predicts them.
+            there are. Then :meth:`test_summary`, dependence, how well the model predicts the rows, and what they are.
             If nothing was tested, the reason and the rows come before the features.
         """
         return sentences.summary(self)

@@ -203,7 +203,9 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
         return Result(rule, "not judged", "none", limit, f"how well the model predicts was not computed: {reason}")
     value = performance.in_words()
     if performance.better_than_constant is None:
-        reason = "there are too few rows to tell whether the model predicts better than a constant"
+        reason = (
+            performance.chance().removeprefix("; ") or "there are too few rows to tell whether a constant is as good"
+        )
         return Result(rule, "not judged", value, limit, reason)
     doubt = performance.doubt()
     if doubt is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from debias.errors import DebiasError
 
 CHANCE = 0.05
-"""From this p-value on, the model may predict no better than a constant."""
+"""From this p-value on, a skill above 0 may be chance."""
 CLEAR = 0.5
 """From this correlation on, y follows predictions that are no better than a constant, so that its scale is wrong;"""
 CLEAR_AUC = 0.7
@@ -72,12 +72,16 @@ class Performance:
 
     @property
     def better_than_constant(self) -> bool | None:
-        """Whether the model predicts better than the best constant, beyond chance; None if that cannot be told."""
+        """Whether the model predicts better than the best constant, beyond chance.
+
+        False if its metric is not better on these rows. None if it is better, but this may be chance or there are too
+        few rows to tell; and if nothing was computed.
+        """
         if self.skill is None:
             return None
         if self.skill <= 0:
             return False
-        return None if self.p_value is None else self.p_value <= CHANCE
+        return True if self.p_value is not None and self.p_value <= CHANCE else None
 
     def in_words(self) -> str:
         """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
@@ -98,16 +102,18 @@ class Performance:
         """Return the performance as a sentence."""
         if self.metric is None:
             return f"How well the model predicts these rows was not computed: {self.untold_because}."
-        return f"The model predicts these rows with {self.in_words()}."
+        return f"The model predicts these rows with {self.in_words()}{self.chance()}."
+
+    def chance(self) -> str:
+        """Return a clause that says that a positive skill may be chance; empty if that is not so, or not known."""
+        if self.better_than_constant is not None or self.p_value is None:
+            return ""
+        return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 
     def doubt(self) -> str | None:
-        """Return that the model predicts no better than a constant, or may, and what to check; None if it does not."""
-        if self.better_than_constant is not False or self.skill is None:
+        """Return that the model predicts no better than a constant, and what to check; None if it is better."""
+        if self.better_than_constant is not False:
             return None
-        if self.skill > 0:
-            assert self.p_value is not None
-            chance = f"{self.in_words()}, which chance alone gives with probability {self.p_value:.2g}"
-            return f"On these rows the model may predict no better than a constant: {chance}. {_CHECK}."
         hint = ""
         if self.correlation is not None and self.correlation >= CLEAR:
             hint = (

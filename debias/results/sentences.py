@@ -49,7 +49,7 @@ _EXCESS = "more than 1 percentage point above it"
 
 def summary(audit: Audit) -> list[str]:
     """Return the sentences of ``Audit.summary``."""
-    doubt, rows = doubts(audit), [_scored_on(audit), *_performance(audit)]
+    doubt, rows = doubts(audit), [*_performance(audit), _scored_on(audit)]
     if untested.tell_nothing(audit.main):
         nothing = "The scores and shares of these rows say nothing about the features."
         return [*doubt, test_summary(audit), *rows, nothing]

@@ -15,7 +15,7 @@ import numpy as np
 from debias.data.table import route_table
 from debias.spread import spread
 from debias.text import listed
-from debias.trees.routing import Router, row_blocks
+from debias.trees.routing import Router, route, row_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +43,8 @@ CLEARLY_WRONG = 0.9
 """unless this part of the splits on the columns is wrong."""
 MOST_COLUMNS = 5
 """Largest number of columns that a message names."""
+TREES_FOR_UNITS, FIRST_TREES, ROWS_FOR_UNITS = 20, 100, 20_000
+"""The units of y show in the leaf values of so many trees, spread over so many first ones, for at most so many rows."""
 ROW_TREES_TO_CHECK = 40_000
 """Number of rows times trees that are routed for the proof at every node (at least four trees)."""
 
@@ -245,6 +247,50 @@ def response_fits(ensemble: TreeEnsemble, table: Table, response: Response) -> b
             if value.std() > 0 and not (mean.std() > 0 and np.corrcoef(value, mean)[0, 1] > LEAST_CORRELATION):
                 return False
     return True
+
+
+def units_of_response(
+    ensemble: TreeEnsemble, table: Table, response: Response, weight: NDArray[np.float64] | None = None
+) -> float | None:
+    """Return how many times larger y is than the training response, from the leaf values of several of the first trees.
+
+    A boosted tree for the squared error predicts a part of the mean of what is left: of y, less the trees before it. If
+    y has other units, only the first of the two terms is multiplied, so the ratio of their coefficients shows the
+    factor. The values of averaged trees are means or medians of y itself.
+
+    Returns
+    -------
+    float or None
+        1 for the training response. None for other losses, several outputs, and trees that do not tell.
+    """
+    if response.values is None or ensemble.n_outputs > 1 or ensemble.rescaled or ensemble.class_sets is not None:
+        return None
+    if not ensemble.averaged and (ensemble.objective.name != "squared_error" or ensemble.n_trees == 1):
+        return None
+    of_y, of_trees, found, size = (list["NDArray[np.float64]"]() for _ in range(4))
+    rows, n_trees = spread(table.n_rows, ROWS_FOR_UNITS), min(ensemble.n_trees, FIRST_TREES)
+    leaves = route(ensemble, table.matrix(ensemble, rows), np.arange(n_trees))
+    y, before = response.values[rows, 0], np.zeros(rows.size)
+    weight = np.ones(rows.size) if weight is None else weight[rows]
+    chosen = set(spread(n_trees, TREES_FOR_UNITS).tolist())
+    for tree in range(n_trees):
+        value = ensemble.value[ensemble.tree_start[tree] : ensemble.tree_start[tree + 1], 0]
+        at = leaves[:, tree]
+        if tree in chosen:
+            n = np.bincount(at, weights=weight, minlength=value.size).astype(np.float64)
+            reached = n > 0
+            for means, numbers in ((of_y, y), (of_trees, before)):
+                means.append(np.bincount(at, weights=weight * numbers, minlength=value.size)[reached] / n[reached])
+            found.append(value[reached] - (ensemble.centre[0] if ensemble.averaged else 0.0))
+            size.append(n[reached])
+        if not ensemble.averaged:
+            before += value[at]
+    terms = [np.concatenate(of_y)] + ([] if ensemble.averaged else [np.concatenate(of_trees)])
+    columns, root = np.column_stack([*terms, np.ones(terms[0].size)]), np.sqrt(np.concatenate(size))
+    coefficients, _, rank, _ = np.linalg.lstsq(columns * root[:, None], np.concatenate(found) * root, rcond=None)
+    if rank < columns.shape[1] or coefficients[0] == 0:
+        return None
+    return float((1.0 if ensemble.averaged else -coefficients[1]) / coefficients[0])
 
 
 def _telling(response: Response, n_classes: int) -> bool:

@@ -37,7 +37,7 @@ def roc_area(predicted: Array, positive: NDArray[np.bool_], weight: Array) -> fl
 def concordance(risk: Array, lower: Array, upper: Array, weight: Array) -> float | None:
     """Return Harrell's concordance; None if no pair of rows can be compared.
 
-    Of the pairs of which one row is sure to have the event first, it is the share in which this row has the higher risk.
+    Of the pairs of which one row is sure to have the event first, it is the share whose first row has the higher risk.
 
     Parameters
     ----------

@@ -241,12 +241,12 @@ def _of_ranker(
     objective: RankingObjective, response: Response, margin: Array, weight: Array, query: NDArray[np.int64]
 ) -> Performance:
     assert response.target is not None
-    query = np.unique(query, return_inverse=True)[1].astype(np.int64)
-    to_rank, reached, by_chance = ndcg(margin[:, 0], objective.gain(response.target[:, 0]), query)
+    number = np.unique(query, return_inverse=True)[1].astype(np.int64)
+    to_rank, reached, by_chance = ndcg(margin[:, 0], objective.gain(response.target[:, 0]), number)
     if not to_rank.size:
         return Performance(untold_because="no query has rows to rank")
-    of_query = np.zeros(query.max() + 1)
-    of_query[query] = weight  # the same for all rows of a query
+    of_query = np.zeros(number.max() + 1)
+    of_query[number] = weight  # the same for all rows of a query
     weight = of_query[to_rank]
     value, constant = (float(weight @ figures / weight.sum()) for figures in (reached, by_chance))
     return Performance(
@@ -267,7 +267,7 @@ def _p_value(gained: Array, weight: Array, units: NDArray[np.int64] | None) -> f
     deviations = weight * (gained - mean)
     if units is not None:
         _, number = np.unique(units, return_inverse=True)
-        deviations = np.bincount(number, weights=deviations)
+        deviations = np.bincount(number, weights=deviations).astype(np.float64)
     n = deviations.size
     if n < UNITS_AT_LEAST:
         return None

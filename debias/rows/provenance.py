@@ -23,7 +23,7 @@ import numpy as np
 from debias.data.response import as_passed
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
 from debias.hooks.training_weights import TrainingWeights
-from debias.rows.bag_proof import Proof, prove, response_fits
+from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
 from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.text import with_article
@@ -46,6 +46,8 @@ ENOUGH_PRESENT = 0.75
 """Rows passed as train= must contain at least this estimated share of the training set."""
 MOST_SHIFTS_DESCRIBED = 3
 """Largest number of shifted features that a warning describes."""
+OTHER_UNITS = 2.0
+"""y of train= this many times larger or smaller than in training is refused. Right ones had factors of 0.76 to 1.28."""
 SURE = 0.95
 """From this power on, rows that are not recognised as training rows are not training rows."""
 KINDS = ("auto", "oob", "held-out", "train")
@@ -584,11 +586,11 @@ def prove_training(
             except ProvenanceError as error:
                 raise ProvenanceError(f"train: {error}") from None
             if not proof.values_prove:
-                _refuse_another_response(ensemble, table, response)
+                _refuse_another_response(ensemble, table, response, weight)
             return in_bag, proven(proof, of_weights)
         raise ProvenanceError(f"train is not the training rows in training order: {proof.mismatch()}")
     recognition = recognise(ensemble, table, response)
-    _refuse_another_response(ensemble, table, response)
+    _refuse_another_response(ensemble, table, response, weight)
     if recognition.exact or weighted_by_row(ensemble, table, response, weight):
         _check_weights_of_leaves(ensemble, model, table, weight, recognition, log)
         return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
@@ -663,8 +665,16 @@ def known_bags(
         return None
 
 
-def _refuse_another_response(ensemble: TreeEnsemble, table: Table, response: Response) -> None:
+def _refuse_another_response(
+    ensemble: TreeEnsemble, table: Table, response: Response, weight: NDArray[np.float64] | None
+) -> None:
     if not response_fits(ensemble, table, response):
         raise ProvenanceError(
             "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
+        )
+    factor = units_of_response(ensemble, table, response, weight)
+    if factor is not None and not 1 / OTHER_UNITS < factor < OTHER_UNITS:
+        raise ProvenanceError(
+            "train: y has other units than the response the model was trained on, or is transformed: by the values of "
+            f"the leaves, it is {factor:.3g} times as large. Pass y as in training"
         )

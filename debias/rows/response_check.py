@@ -37,10 +37,10 @@ LARGEST_RATIO = 10.0
 """y that varies more than this times as much as predictions that it clearly follows may have other units. (If it
 varies less than half as much, R2 is below 0, which the audit says.)"""
 ERRORS_EXPECTED = 20.0
-"""If the model expects at least so many wrong labels, by its own probabilities, and none is wrong, y is its prediction."""
-MOST_DECIMALS, STEPS, FLOAT32 = 9, 3.0, 1e-6
-"""Decimals to which predictions may have been rounded; standard deviation of y in steps of that rounding, from which on
-it tells something; relative rounding of predictions."""
+"""If the model expects at least so many wrong labels, by its own probabilities, and none is wrong, y is predicted."""
+MOST_DECIMALS, STEPS, LEVELS, FLOAT32 = 9, 3.0, 10, 1e-6
+"""Decimals to which predictions may have been rounded; standard deviation of y in steps of that rounding, and number of
+its values, from which on equality tells something; relative rounding of predictions."""
 
 
 def warn_of_another_response(rows: Rows, log: WarningLog) -> None:
@@ -119,12 +119,14 @@ def _is_the_prediction(ensemble: TreeEnsemble, raw: NDArray[np.float64], respons
     assert y is not None
     numbers = y[:, 0] + (ensemble.centre[0] if ensemble.averaged else 0.0)
     predicted = (raw if ensemble.averaged else ensemble.objective.mean(raw))[:, 0]
-    gap, rounding = np.abs(numbers - predicted), FLOAT32 * np.abs(predicted)
+    if np.unique(numbers).size < LEVELS:
+        return False
+    gap, rounding = np.abs(numbers - predicted), FLOAT32 * float(np.abs(predicted).max())
     for decimals in range(MOST_DECIMALS):
         step = 10.0**-decimals
         if numbers.std() >= STEPS * step and (np.abs(numbers - np.round(numbers, decimals)) <= rounding).all():
             return bool((gap <= step / 2 + rounding).all())
-    return numbers.std() > 0 and bool((gap <= rounding).all())
+    return bool((gap <= rounding).all())
 
 
 def warn_of_shifted_response(ensemble: TreeEnsemble, response: Response, log: WarningLog) -> None:

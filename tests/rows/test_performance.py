@@ -1,0 +1,393 @@
+"""The performance of a model on its rows against scikit-learn's metrics, brute force, and the library's own figure."""
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+from lightgbm import LGBMClassifier, LGBMRanker, LGBMRegressor
+from sklearn import metrics
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingRegressor,
+)
+from xgboost import XGBClassifier, XGBRegressor
+
+import debias
+from debias.results.performance import Performance
+from debias.results.policy import Policy
+from debias.rows.order_metrics import concordance, ndcg, roc_area
+from debias.rows.performance import best_constant
+from debias.trees.objectives import Objective
+
+N = 160
+SMALL = {"n_estimators": 12, "random_state": 0}
+
+
+def drawn(seed, n_classes=0, low=-np.inf):
+    """Return X and y of N rows: numbers, whole numbers of at least `low`, or classes."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(N, 4)), 2)
+    y = X[:, 0] + X[:, 1] ** 2 + rng.normal(size=N)
+    if n_classes:
+        return X, np.searchsorted(np.quantile(y, np.arange(1, n_classes) / n_classes), y)
+    return X, y if low == -np.inf else np.floor(np.exp(y / 2)) + low
+
+
+def audited(model, X, y, rows="held-out", **given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        return debias.audit(model, X, y, [], rows=rows, seed=0, test=None, **given)
+
+
+def performance(*given, **named):
+    return audited(*given, **named).performance
+
+
+WEIGHT = np.random.default_rng(5).uniform(0.2, 3, N)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [RandomForestRegressor(**SMALL), HistGradientBoostingRegressor(max_iter=9), LGBMRegressor(verbose=-1, **SMALL)],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
+def test_r2_and_the_correlation_are_those_of_the_librarys_predictions(model, weight):
+    model.fit(*drawn(0))
+    X, y = drawn(1)
+    found, predicted = performance(model, X, y, sample_weight=weight), model.predict(X)
+    assert found.metric == "R2"
+    assert found.value == found.skill == pytest.approx(metrics.r2_score(y, predicted, sample_weight=weight), abs=1e-6)
+    share = np.ones(N) if weight is None else weight
+    cov = np.cov(predicted, y, aweights=share)
+    assert found.correlation == pytest.approx(cov[0, 1] / np.sqrt(cov[0, 0] * cov[1, 1]), abs=1e-6)
+    assert (found.constant, found.n_rows, found.auc) == (0, N, None)
+
+
+@pytest.mark.parametrize(
+    ("model", "n_classes"),
+    [
+        (RandomForestClassifier(**SMALL), 2),
+        (ExtraTreesClassifier(**SMALL), 3),
+        (GradientBoostingClassifier(**SMALL), 2),
+        (HistGradientBoostingClassifier(max_iter=6), 3),
+        (XGBClassifier(n_jobs=1, **SMALL), 2),
+        (LGBMClassifier(verbose=-1, n_jobs=1, **SMALL), 3),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
+)
+def test_figures_of_classes_are_those_of_the_librarys_probabilities(model, n_classes):
+    model.fit(*drawn(0, n_classes))
+    X, y = drawn(1, n_classes)
+    found, share = performance(model, X, y, sample_weight=WEIGHT), model.predict_proba(X)
+    one_hot = np.eye(n_classes)[y]
+    mean = np.average(one_hot, axis=0, weights=WEIGHT)
+    if found.metric == "Brier score":
+        half = 0.5 if n_classes == 2 else 1.0
+        expected = [half * np.average(((one_hot - p) ** 2).sum(axis=1), weights=WEIGHT) for p in (share, mean)]
+    else:
+        assert found.metric == "log loss"
+        expected = [metrics.log_loss(y, p, sample_weight=WEIGHT) for p in (share, np.tile(mean, (N, 1)))]
+    assert isinstance(model, (RandomForestClassifier, ExtraTreesClassifier)) == (found.metric == "Brier score")
+    assert [found.value, found.constant] == pytest.approx(expected, abs=1e-6)
+    assert found.skill == pytest.approx(1 - expected[0] / expected[1], abs=1e-6)
+    areas = [metrics.roc_auc_score(y == k, share[:, k], sample_weight=WEIGHT) for k in range(n_classes)]
+    assert found.auc == pytest.approx(np.mean(areas[1:] if n_classes == 2 else areas), abs=1e-6)
+
+
+@pytest.mark.parametrize("model", [RandomForestRegressor, RandomForestClassifier])
+def test_out_of_bag_figures_are_those_of_the_librarys_out_of_bag_predictions(model):
+    X, y = drawn(0, 0 if model is RandomForestRegressor else 2)
+    forest = model(40, oob_score=True, random_state=0).fit(X, y)
+    found = performance(forest, X, y, rows="oob")
+    if found.metric == "R2":
+        assert found.value == pytest.approx(forest.oob_score_)
+    else:
+        share = forest.oob_decision_function_[:, 1]
+        assert found.value == pytest.approx(np.mean((share - y) ** 2))
+        assert found.auc == pytest.approx(metrics.roc_auc_score(y, share))
+
+
+def test_rows_in_every_bag_have_no_prediction():
+    X, y = drawn(0)
+    forest = RandomForestRegressor(3, random_state=0).fit(X, y)
+    drawn_rows = [set(rows) for rows in forest.estimators_samples_]
+    fresh = np.array([[row not in bag for bag in drawn_rows] for row in range(N)])
+    assert performance(forest, X, y, rows="oob").n_rows == fresh.any(axis=1).sum() < N
+
+
+@pytest.mark.parametrize(
+    ("settings", "metric", "deviance"),
+    [
+        ({"objective": "count:poisson"}, "Poisson deviance", metrics.mean_poisson_deviance),
+        ({"objective": "reg:gamma"}, "gamma deviance", metrics.mean_gamma_deviance),
+        (
+            {"objective": "reg:tweedie", "tweedie_variance_power": 1.3},
+            "Tweedie deviance",
+            lambda y, p, sample_weight: metrics.mean_tweedie_deviance(y, p, power=1.3, sample_weight=sample_weight),
+        ),
+        ({"objective": "reg:absoluteerror"}, "mean absolute error", metrics.mean_absolute_error),
+        (
+            {"objective": "reg:quantileerror", "quantile_alpha": 0.8},
+            "pinball loss",
+            lambda y, p, sample_weight: metrics.mean_pinball_loss(y, p, alpha=0.8, sample_weight=sample_weight),
+        ),
+    ],
+    ids=["poisson", "gamma", "tweedie", "absolute", "quantile"],
+)
+def test_other_losses_are_scikit_learns_and_no_constant_is_better(settings, metric, deviance):
+    model = XGBRegressor(n_jobs=1, **SMALL, **settings).fit(*drawn(0, low=1))
+    X, y = drawn(1, low=1)
+    found = performance(model, X, y, sample_weight=WEIGHT)
+    assert found.metric == metric
+    assert found.value == pytest.approx(deviance(y, model.predict(X), sample_weight=WEIGHT), rel=1e-5)
+    constants = [deviance(y, np.full(N, c), sample_weight=WEIGHT) for c in np.unique([*y, *np.linspace(1, 6, 301)])]
+    assert found.constant <= min(constants) + 1e-9
+    assert found.constant == pytest.approx(min(constants), rel=1e-3)
+    assert found.skill == pytest.approx(1 - found.value / found.constant)
+
+
+@pytest.mark.parametrize(
+    "name", ["huber", "fair", "pseudo_huber", "expectile", "squared_log_error", "hinge", "exponential"]
+)
+def test_the_best_constant_has_the_least_loss(name):
+    y = np.random.default_rng(1).exponential(size=(60, 1)) if name not in ("hinge", "exponential") else None
+    y = (np.arange(60)[:, None] % 3 == 0).astype(float) if y is None else y
+    objective, weight = Objective(name, (0.7,)), np.linspace(1, 2, 60)
+    best = weight @ objective.loss(y, best_constant(objective, y, weight)[None, :])
+    assert all(best <= weight @ objective.loss(y, np.full((1, 1), f)) + 1e-9 for f in np.linspace(-3, 8, 2201))
+
+
+def test_concordance_is_the_share_of_pairs_in_the_right_order():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = 25
+        lower = rng.integers(1, 12, n).astype(float)
+        upper = np.where(rng.random(n) < 0.5, lower, np.where(rng.random(n) < 0.7, np.inf, lower + 2))
+        risk, weight = rng.integers(0, 6, n).astype(float), rng.uniform(0.5, 2, n)
+        pairs = right = 0.0
+        for i, j in itertools.permutations(range(n), 2):
+            if upper[i] < lower[j] or (upper[i] == lower[j] < upper[j]):
+                pairs += weight[i] * weight[j]
+                right += weight[i] * weight[j] * (0.5 * (risk[i] == risk[j]) + (risk[i] > risk[j]))
+        assert concordance(risk, lower, upper, weight) == pytest.approx(right / pairs)
+    assert concordance(np.ones(3), np.ones(3), np.full(3, np.inf), np.ones(3)) is None
+
+
+def test_ndcg_is_scikit_learns_and_the_mean_over_all_orders():
+    rng = np.random.default_rng(0)
+    sizes = [4, 6, 1, 5, 3]
+    query = np.repeat(np.arange(5), sizes)
+    gain, predicted = rng.integers(0, 4, query.size).astype(float), rng.integers(0, 3, query.size).astype(float)
+    gain[query == 4] = 2.0
+    to_rank, reached, by_chance = ndcg(predicted, gain, query)
+    assert to_rank.tolist() == [0, 1, 3]  # one row, or rows that are all the same, cannot be ranked
+    for at, k in enumerate(to_rank):
+        g, p = gain[query == k], predicted[query == k]
+        assert reached[at] == pytest.approx(metrics.ndcg_score([g], [p]))
+        every = [metrics.ndcg_score([g], [order]) for order in itertools.permutations(range(g.size))]
+        assert by_chance[at] == pytest.approx(np.mean(every))
+
+
+def test_the_area_under_the_curve_is_half_for_ties_and_none_for_one_class():
+    assert roc_area(np.ones(4), np.array([1, 0, 1, 0], dtype=bool), np.ones(4)) == 0.5
+    assert roc_area(np.arange(4.0), np.ones(4, dtype=bool), np.ones(4)) is None
+
+
+def test_survival_by_xgboost_has_the_concordance_and_inverted_events_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    time = np.exp(-X[:, 0] + 0.3 * rng.normal(size=400))
+    y = np.where(rng.random(400) < 0.6, time, -time)
+    model = XGBRegressor(objective="survival:cox", n_estimators=20, max_depth=3, n_jobs=1).fit(X[:250], y[:250])
+    found = performance(model, X[250:], y[250:])
+    t, event, risk = np.abs(y[250:]), y[250:] > 0, model.predict(X[250:])
+    first = event[:, None] & (t[:, None] < t[None, :])
+    expected = (first * ((risk[:, None] > risk) + 0.5 * (risk[:, None] == risk))).sum() / first.sum()
+    assert (found.metric, found.constant) == ("concordance", 0.5)
+    assert found.value == pytest.approx(expected)
+    assert found.better_than_constant
+    shuffled = performance(model, X[250:], rng.permutation(y[250:]))
+    assert not shuffled.better_than_constant
+    assert abs(shuffled.value - 0.5) < 0.1
+
+
+def test_rankers_with_a_rolled_qid_are_no_better_than_chance():
+    rng = np.random.default_rng(0)
+    X, query = rng.normal(size=(900, 3)), np.repeat(np.arange(90), 10)
+    y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=900) + 1), 0, 3)
+    train = query < 50
+    model = LGBMRanker(n_estimators=15, min_child_samples=5, n_jobs=1, verbose=-1)
+    model.fit(X[train], y[train], group=np.bincount(query[train]))
+    X, y, qid = X[~train], y[~train], query[~train]
+    right = performance(model, X, y, qid=qid)
+    assert right.metric == "NDCG"
+    expected = [metrics.ndcg_score([2 ** y[qid == q] - 1], [model.predict(X[qid == q])]) for q in np.unique(qid)]
+    assert right.value == pytest.approx(np.mean(expected))
+    assert right.better_than_constant
+    shuffled = performance(model, X, rng.permutation(y), qid=qid)
+    assert not shuffled.better_than_constant
+    assert abs(shuffled.skill) < 0.2 < right.skill
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda y: np.random.default_rng(0).permutation(y),
+        lambda y: y / 24,
+        np.log1p,
+        lambda y: 1000 * y,
+        lambda y: -y,
+    ],
+    ids=["permuted", "divided by 24", "log1p", "times 1,000", "inverted"],
+)
+def test_the_summary_begins_with_a_model_that_is_no_better_than_a_constant(change):
+    X, y = drawn(0)
+    y = y + 10  # the mean tells units
+    model = GradientBoostingRegressor(**SMALL, learning_rate=0.3).fit(X, y)
+    X, y = drawn(1)
+    right, wrong = (audited(model, X, value) for value in (y + 10, change(y + 10)))
+    assert right.performance.better_than_constant
+    assert right.performance.doubt() is None
+    assert not any("no better than a constant" in sentence for sentence in right.summary())
+    sentence = wrong.summary()[0]
+    assert sentence.startswith(
+        f"On these rows the model predicts no better than a constant: {wrong.performance.in_words()}."
+    )
+    assert ("on another scale" in sentence) == (wrong.performance.correlation >= 0.5)
+    assert sentence.split(". ")[0] in repr(wrong).replace("\n", " ")
+    assert right.check({"must_predict": True}).passed
+    gate = wrong.check({"must_predict": True})
+    assert gate.failures[0].reason == sentence.removesuffix(".")
+    assert sentence in wrong.check({"min_rows": 1}).warnings
+
+
+def test_a_skill_that_may_be_chance_is_called_so():
+    performance = Performance(metric="R2", value=0.03, constant=0.0, skill=0.03, n_rows=40, p_value=0.21)
+    assert performance.better_than_constant is None
+    assert performance.doubt() is None
+    assert performance.sentence() == (
+        "The model predicts these rows with R2 0.0300; a constant may be as good, because chance alone gives this with "
+        "probability 0.21."
+    )
+
+
+@pytest.mark.parametrize("wanted", [0.3, 0.999])
+def test_a_minimum_of_skill(wanted):
+    model = RandomForestRegressor(**SMALL).fit(*drawn(0))
+    found = audited(model, *drawn(1))
+    (result,) = found.check({"must_predict": wanted}).results
+    assert result.status == ("passed" if found.performance.skill >= wanted else "failed")
+    assert result.limit == f"skill >= {wanted:g}"
+
+
+@pytest.mark.parametrize("value", [False, 0, 1, 1.5, "yes"])
+def test_other_limits_of_skill_are_refused(value):
+    with pytest.raises(debias.PolicyError, match="must_predict must be true, or the smallest skill"):
+        Policy(must_predict=value)
+
+
+def test_what_was_not_computed_is_said_and_not_judged():
+    X, y = drawn(0)
+    members = [("a", RandomForestRegressor(**SMALL)), ("b", RandomForestRegressor(**SMALL))]
+    several = audited(VotingRegressor(members).fit(X, y), *drawn(1))
+    model = RandomForestRegressor(**SMALL).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        X, y = drawn(1)
+        in_batches = debias.audit(model, [(X[:80], y[:80]), (X[80:], y[80:])], None, [], rows="held-out", test=None)
+    one_value = audited(model, X, np.ones(N))
+    for audit, reason in (
+        (several, "2 models are combined"),
+        (in_batches, "in batches"),
+        (one_value, "the same value"),
+    ):
+        assert audit.performance.metric is None
+        assert reason in audit.performance.untold_because
+        assert audit.performance.sentence() in audit.summary()
+        assert audit.check({"must_predict": True}).results[-1].status == "not judged"
+
+
+@pytest.mark.parametrize(
+    ("model", "n_classes"),
+    [
+        (RandomForestRegressor(**SMALL), 0),
+        (XGBRegressor(n_jobs=1, **SMALL), 0),
+        (RandomForestClassifier(min_samples_leaf=9, **SMALL), 2),
+        (XGBClassifier(n_jobs=1, max_depth=2, **SMALL), 3),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
+)
+def test_predictions_in_the_place_of_y_are_told(model, n_classes):
+    model.fit(*drawn(0, n_classes))
+    X, y = drawn(1, n_classes)
+    own = model.predict(X)
+    for values in (own, np.round(own, 1)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            debias.score(model, X, values, rows="held-out")
+        told = [str(each.message) for each in caught if "equal to the predictions" in str(each.message)]
+        assert len(told) == 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        debias.score(model, X, y, rows="held-out")
+    assert not any("equal to the predictions" in str(each.message) for each in caught)
+
+
+def test_y_in_larger_units_with_mean_0_is_told():
+    """The errors have mean 0 then, and R2 is above 0."""
+    model = RandomForestRegressor(**SMALL).fit(*drawn(0))
+    X, y = drawn(1)
+    with pytest.warns(debias.DebiasWarning, match=r"y varies 1\.?\d*e\+03 times as much as the predictions"):
+        debias.score(model, X, 1000 * (y - model.predict(X).mean()), rows="held-out")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GradientBoostingRegressor(subsample=0.5, **SMALL),
+        HistGradientBoostingRegressor(max_iter=9),
+        XGBRegressor(n_jobs=1, max_depth=2, reg_lambda=20, subsample=0.7, **SMALL),
+        LGBMRegressor(verbose=-1, n_jobs=1, **SMALL),
+        RandomForestRegressor(criterion="absolute_error", **SMALL),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_train_with_y_in_other_units_is_refused(model):
+    X, y = drawn(0)
+    model.fit(X, y)
+    given = {"rows": "held-out", "scorer": "mdi_oob"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", debias.DebiasWarning)
+        debias.score(model, *drawn(1), train=(X, y), **given)
+        for factor in (1000, 1 / 24, 4):
+            with pytest.raises(debias.ProvenanceError, match="train: y has other units") as told:
+                debias.score(model, *drawn(1), train=(X, factor * y), **given)
+            assert float(str(told.value).split("it is ")[1].split(" times")[0]) == pytest.approx(factor, rel=0.35)
+
+
+def test_performance_is_stored_and_checked():
+    audit = audited(RandomForestClassifier(**SMALL).fit(*drawn(0, 2)), *drawn(1, 2))
+    plain = json.loads(audit.to_json())
+    assert debias.Audit.from_json(json.dumps(plain)).performance == audit.performance
+    for name, value, message in (
+        ("better_than_constant", None, "better_than_constant does not follow"),
+        ("auc", 1.5, "outside 0 to 1"),
+        ("metric", None, "either a metric or the reason"),
+        ("p_value", "small", "performance.p_value is not"),
+        ("spare", 1, "performance.spare is not a field"),
+    ):
+        changed = {**plain, "performance": {**plain["performance"], name: value}}
+        with pytest.raises(debias.DebiasError, match=message):
+            debias.Audit.from_json(json.dumps(changed))
+    older = {**plain, "performance": None}
+    assert debias.Audit.from_json(json.dumps(older)).performance is None
+    assert "performance" not in " ".join(debias.Audit.from_json(json.dumps(older)).summary())
