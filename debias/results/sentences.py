@@ -230,10 +230,10 @@ def _scored_on(audit: Audit) -> str:
 def _before_a_selection(audit: Audit) -> list[str]:
     """Return what a selection of features needs, if there are so many that one is likely to follow or to precede."""
     n_features, n_rows = audit.share.size, audit.main.n_rows or 0
-    if audit.main.rows != "oob" or n_features < MANY_A_ROW * n_rows:
+    if audit.main.rows != "oob" or n_rows < ROWS_TO_JUDGE or n_features < MANY_A_ROW * n_rows:
         return []
     return [
-        f"There are {counted(n_features, 'feature')} for {counted(n_rows, 'row')}. Out-of-bag rows cannot show a "
+        f"There are {n_features:,} features for {n_rows:,} rows. Out-of-bag rows cannot show a "
         "selection of columns by y: if columns were selected before the model was fitted, or will be for the next one, "
         "audit that model on rows that the selection has not seen."
     ]

@@ -428,7 +428,7 @@ def expected(facts):
     alone = facts.audit.main.details.get("explained_alone") or 0
     kinds += ["leak"] * bool(facts.n >= 4 and facts.share[k] >= 0.95 and k in facts.informative and alone >= 0.95)
     kinds += ["near_duplicates"] * min(n_sets, 3) + ["more_near_duplicates"] * (n_sets > 3)
-    many = facts.main.rows == "oob" and facts.n >= facts.main.n_rows / 2
+    many = facts.main.rows == "oob" and facts.main.n_rows >= 30 and facts.n >= facts.main.n_rows / 2
     return [*kinds, *too_high(facts), *["before_a_selection"] * many, "found", "scored_on"]
 
 
