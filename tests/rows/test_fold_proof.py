@@ -297,7 +297,7 @@ def test_models_that_store_no_counts_are_said_to_be_unproven():
     assert statuses(proofs) == {"unknown"}
     audit = audit_of_fold(proofs[0], taken(X, splits[0][1]), taken(y, splits[0][1]), test=None)
     assert audit.provenance["status"] == "cannot be told"
-    assert audit.provenance["detail"].endswith("does not store how many training rows its leaves hold")
+    assert audit.provenance["detail"].endswith("a loss for which a row does not count as 1")
     assert audit.rows_in_words == "assumed held-out"
 
 
