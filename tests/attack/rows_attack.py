@@ -100,7 +100,7 @@ def cells(
     world = World(DATA[data], FAMILIES[family], seed, ROWS_AT_MOST)
     for name in uses:
         use = USES[name]
-        for size in sizes_of(name, family, quick):
+        for size in sizes_of(name, family, data, quick):
             if (name, size) in done:
                 continue
             rng = np.random.default_rng([seed, crc32(name.encode()), round(100 * size)])
@@ -113,10 +113,10 @@ def cells(
                 yield Cell(data, family, name, size, seed, found.found, found.words, found.noise_informative)
 
 
-def sizes_of(use: str, family: str, quick: bool) -> tuple[float, ...]:
+def sizes_of(use: str, family: str, data: str, quick: bool) -> tuple[float, ...]:
     """Return how many rows are passed, for every training row."""
     sizes = USES[use].sizes
-    return (sizes[crc32(f"{use}, {family}".encode()) % len(sizes)],) if quick else sizes
+    return (sizes[crc32(f"{use}, {family}, {data}".encode()) % len(sizes)],) if quick else sizes
 
 
 def stored(path: Path) -> list[Cell]:
@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> list[Cell]:
         if cell.data in data
         and cell.family in families
         and cell.use in uses
-        and cell.size in sizes_of(cell.use, cell.family, options.quick)
+        and cell.size in sizes_of(cell.use, cell.family, cell.data, options.quick)
     ]
 
 

@@ -186,7 +186,8 @@ def explained(x, y):
 def test_a_model_with_one_split_has_no_leak():
     X, y = numbers()
     X = X.assign(zero=0.0)
-    stump = GradientBoostingRegressor(n_estimators=1, max_depth=1, random_state=0).fit(X[:N_TRAIN], y[:N_TRAIN])
+    settings = {"n_estimators": 1, "max_depth": 1, "learning_rate": 1.0, "random_state": 0}
+    stump = GradientBoostingRegressor(**settings).fit(X[:N_TRAIN], y[:N_TRAIN])
     audit = debias.audit(stump, X[N_TRAIN:], y[N_TRAIN:], [], rows="held-out", test="naive")
     assert audit.share.max() == 1
     assert audit.verdict[int(audit.share.argmax())] == "informative"
