@@ -24,7 +24,7 @@ from debias.data.response import as_passed
 from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
 from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
-from debias.rows.recognition import ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
+from debias.rows.recognition import CERTAIN, ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.text import with_article
 from debias.trees.routing import REPORT
@@ -515,8 +515,9 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
 
 def _looks_like(recognition: Recognition, rows: str) -> str:
     part = "" if recognition.trees is None else " of trees {} to {}".format(*recognition.trees)
+    are = "are" if recognition.p_fresh < CERTAIN else "may be"
     return (
-        f"about {recognition.share:.0%} of {rows} are training rows{part}, as estimated from the leaf "
+        f"about {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
         f"counts (rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 

@@ -12,7 +12,7 @@ from support.families import XGB_DROPOUT
 from support.versions import at_least, before, needs
 
 ALL = "these are the training rows"
-SOME = "are training rows, as estimated from the leaf counts"
+SOME = "training rows, as estimated from the leaf counts"
 UNTOLD = "cannot check whether these rows contain training rows"
 VECTOR = {"multi_strategy": "multi_output_tree"}
 SMOOTH = at_least("xgboost", "3.4")
