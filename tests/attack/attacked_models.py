@@ -146,7 +146,9 @@ def one_hot(data: DataSet) -> Any:
 
 def target_encoded(data: DataSet) -> Any:
     columns = [*data.categories, *NOISE[1:]] if data.with_noise else list(data.categories)
-    return make_column_transformer((TargetEncoder(random_state=0), columns), remainder="passthrough")
+    kind = "continuous" if data.task == NUMBERS else "auto"  # whole numbers would be taken for classes
+    encoder = TargetEncoder(target_type=kind, random_state=0)
+    return make_column_transformer((encoder, columns), remainder="passthrough")
 
 
 def after(step: Callable[[DataSet], Any], makers: dict[str, Maker]) -> dict[str, Maker]:

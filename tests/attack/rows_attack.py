@@ -153,6 +153,8 @@ def run(options: argparse.Namespace) -> list[Cell]:
     ):
         tasks = [] if options.table else [processes.submit(listed, *each) for each in wanted]
         for number, task in enumerate(as_completed(tasks), 1):
+            if task.exception() is not None:  # what waits is not begun, so that the error is seen at once
+                processes.shutdown(wait=False, cancel_futures=True)
             for cell in task.result():
                 known[cell.key] = cell
                 file.write(json.dumps(asdict(cell)) + "\n")
