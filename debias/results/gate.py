@@ -207,9 +207,8 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
             performance.chance().removeprefix("; ") or "there are too few rows to tell whether a constant is as good"
         )
         return Result(rule, "not judged", value, limit, reason)
-    doubt = performance.doubt()
-    if doubt is not None:
-        return _result(rule, False, value, limit, doubt.removesuffix("."))
+    if performance.better_than_constant is False:
+        return _result(rule, False, value, limit, " ".join(performance.doubts()).removesuffix("."))
     skill = f"the skill on these rows is {performance.skill:.3g}: 1 for perfect predictions, 0 for the best constant"
     return _result(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
@@ -346,8 +345,9 @@ def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
 def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tuple[Result, ...]) -> Iterator[str]:
     """Yield what fails no rule but a reader must know even if the gate passed."""
     yield from audit.warnings
-    if rules.must_predict is None:
-        yield from doubts(audit)
+    doubt = " ".join(doubts(audit))
+    if doubt and rules.must_predict is None:
+        yield doubt
     names = audit.main.feature_names
     for rule in ("must_be_informative", "must_not_matter"):
         for feature in getattr(rules, rule) or ():

@@ -18,7 +18,7 @@ _FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (
     "Check that y belongs to these rows, in this order, with the labels and units of training. If it does, the model "
-    "is no better than a constant here"
+    "is no better than a constant here."
 )
 
 
@@ -57,7 +57,7 @@ class Performance:
     >>> from debias.results.performance import Performance
     >>> performance = Performance(metric="R2", value=0.43, constant=0.0, skill=0.43, n_rows=442, p_value=1e-9)
     >>> performance.better_than_constant, performance.in_words()
-    (True, 'R2 0.43')
+    (True, 'R2 0.430')
     """
 
     metric: str | None = None
@@ -110,19 +110,19 @@ class Performance:
             return ""
         return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 
-    def doubt(self) -> str | None:
-        """Return that the model predicts no better than a constant, and what to check; None if it is better."""
+    def doubts(self) -> list[str]:
+        """Return that the model predicts no better than a constant, and what to check; empty if it is better."""
         if self.better_than_constant is not False:
-            return None
+            return []
         hint = ""
         if self.correlation is not None and self.correlation >= CLEAR:
             hint = (
-                f" y rises with the predictions (correlation {self.correlation:.2f}), but it is on another scale: it "
-                "may have other units than in training, or be transformed."
+                f"y rises with the predictions (correlation {self.correlation:.2f}), but it is on another scale: it "
+                "may have other units than in training, or be transformed. "
             )
         elif self.auc is not None and self.auc >= CLEAR_AUC:
-            hint = " The predictions put these rows in a better order than chance, but the probabilities do not fit."
-        return f"On these rows the model predicts no better than a constant: {self.in_words()}.{hint} {_CHECK}."
+            hint = "The predictions put these rows in a better order than chance, but the probabilities do not fit. "
+        return [f"On these rows the model predicts no better than a constant: {self.in_words()}.", hint + _CHECK]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

@@ -69,8 +69,7 @@ def of_stopping(audit: Audit) -> list[str]:
 
 def doubts(audit: Audit) -> list[str]:
     """Return what a reader must know before any score: that the model predicts no better than a constant, if so."""
-    doubt = None if audit.performance is None else audit.performance.doubt()
-    return [] if doubt is None else [doubt]
+    return [] if audit.performance is None else audit.performance.doubts()
 
 
 def _performance(audit: Audit) -> list[str]:

@@ -81,11 +81,10 @@ def heard_audit(attempt: Attempt, **test: Any) -> tuple[debias.Audit, list[str]]
 def left_open(audit: debias.Audit, about: str) -> str | None:
     """Return what the result itself says is not known, as far as it is about what is wrong; None if nothing."""
     status, detail = str(audit.provenance["status"]), str(audit.provenance["detail"])
-    performance = getattr(audit, "performance", None)
-    doubt = None if performance is None else performance.doubt()
+    doubts = [] if audit.performance is None else audit.performance.doubts()
     rows_open = audit.main.unproven_because is not None
-    if about in ("y", "columns", "right") and doubt is not None:
-        return str(doubt)
+    if about in ("y", "columns", "right") and doubts:
+        return " ".join(doubts)
     if about != "y" and rows_open:
         return detail
     return detail if about in ("y", "weights", "right") and "unproven" in status else None

@@ -256,9 +256,10 @@ def test_the_summary_begins_with_a_model_that_is_no_better_than_a_constant(chang
     X, y = drawn(1)
     right, wrong = (audited(model, X, value) for value in (y + 10, change(y + 10)))
     assert right.performance.better_than_constant
-    assert right.performance.doubt() is None
+    assert right.performance.doubts() == []
     assert not any("no better than a constant" in sentence for sentence in right.summary())
-    sentence = wrong.summary()[0]
+    sentence = " ".join(wrong.summary()[:2])
+    assert wrong.performance.doubts() == wrong.summary()[:2]
     assert sentence.startswith(
         f"On these rows the model predicts no better than a constant: {wrong.performance.in_words()}."
     )
@@ -273,7 +274,7 @@ def test_the_summary_begins_with_a_model_that_is_no_better_than_a_constant(chang
 def test_a_skill_that_may_be_chance_is_called_so():
     performance = Performance(metric="R2", value=0.03, constant=0.0, skill=0.03, n_rows=40, p_value=0.21)
     assert performance.better_than_constant is None
-    assert performance.doubt() is None
+    assert performance.doubts() == []
     assert performance.sentence() == (
         "The model predicts these rows with R2 0.0300; a constant may be as good, because chance alone gives this with "
         "probability 0.21."
