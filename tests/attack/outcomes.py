@@ -53,7 +53,7 @@ def outcome(attempt: Attempt, about: str, with_verdicts: bool) -> Outcome:
     about : str
         What is wrong: "rows", "columns", "y" or "weights"; "right" if nothing is.
     with_verdicts : bool
-        Whether rows that pass silently are tested, too.
+        Whether rows that pass silently are audited again with the default test, which may warn, too.
     """
     audit, heard = None, list[str]()
     try:
@@ -67,7 +67,12 @@ def outcome(attempt: Attempt, about: str, with_verdicts: bool) -> Outcome:
     said = left_open(audit, about)
     if said is not None:
         return Outcome(SAID, said)
-    return Outcome(SILENT, audit.provenance["detail"], noise_found(attempt) if with_verdicts else None)
+    if not with_verdicts:
+        return Outcome(SILENT, audit.provenance["detail"])
+    tested, heard = heard_audit(attempt, test="auto")
+    if heard:  # as for rows that repeat one another, which only a test cares about
+        return Outcome(WARNED, "; ".join(heard))
+    return Outcome(SILENT, audit.provenance["detail"], noise_is_informative(tested))
 
 
 def heard_audit(attempt: Attempt, **test: Any) -> tuple[debias.Audit, list[str]]:
@@ -90,8 +95,7 @@ def left_open(audit: debias.Audit, about: str) -> str | None:
     return detail if about in ("y", "weights", "right") and "unproven" in status else None
 
 
-def noise_found(attempt: Attempt) -> bool:
-    """Return whether the audit with its default test calls a column of noise informative."""
-    audit, _ = heard_audit(attempt, test="auto")
+def noise_is_informative(audit: debias.Audit) -> bool:
+    """Return whether an audit with a test calls a column of noise informative."""
     verdicts = dict(zip(audit.main.feature_names, audit.verdict, strict=True))
     return any(verdicts.get(name) == "informative" for name in NOISE)
