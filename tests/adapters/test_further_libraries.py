@@ -180,7 +180,9 @@ def test_a_part_of_the_training_rows_is_told_and_fresh_rows_are_not_refused(task
                     found[what].append("refused")
                 else:
                     found[what].append(
-                        "warned" if any("may be training rows" in str(each.message) for each in caught) else "silent"
+                        "warned"
+                        if any("training rows, as estimated" in str(each.message) for each in caught)
+                        else "silent"
                     )
     # At the bound of 0.05 four or more of 10 fresh sets have a probability of 0.1 %.
     assert found["fresh"].count("refused") < 4
