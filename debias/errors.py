@@ -113,3 +113,21 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def _words(name: str) -> tuple[str, ...]:
     """Return the words of a name in alphabetical order, so that "OOB-mdi" and "mdi_oob" are equal."""
     return tuple(sorted(filter(None, re.split(r"[\W_]+", name.lower()))))
+
+
+def with_article(name: str) -> str:
+    """Return the name of a kind of thing with "a" or "an", as it is spoken.
+
+    Examples
+    --------
+    >>> [with_article(name) for name in ("XGBoost XGBRegressor", "LightGBM LGBMRegressor", "ExtraTreesRegressor")]
+    ['an XGBoost XGBRegressor', 'a LightGBM LGBMRegressor', 'an ExtraTreesRegressor']
+    >>> [with_article(name) for name in ("LGBMRegressor", "YDF model", "ndarray")]
+    ['an LGBMRegressor', 'a YDF model', 'an ndarray']
+    """
+    spelt = name[:1] in _SPOKEN_WITH_VOWEL and name[1:2].isupper()
+    return f"an {name}" if spelt or name[:1] in "AEIOUaeiou" or name.startswith("ndarray") else f"a {name}"
+
+
+_SPOKEN_WITH_VOWEL = set("AEFHILMNOX")
+"""Letters whose names begin with a vowel; names with R and S in front, such as RUSBoost, are read as words."""

@@ -16,8 +16,6 @@ ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data"
 """Names of the kinds of evaluation rows in text."""
 CLOSE = 1e-9
 """A share this close to 1 is 1: shares are sums of rounded figures."""
-_SPOKEN_WITH_VOWEL = set("AEFHILMNOX")
-"""Letters whose names begin with a vowel; names with R and S in front, such as RUSBoost, are read as words."""
 LONGEST = 26
 """A figure has room for this many characters of a name; tables of reports show the whole name."""
 
@@ -187,20 +185,6 @@ def correlation_in_words(value: float, least: bool = False) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number and its noun, in the plural unless the number is 1: "1 row", "1,200 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def with_article(name: str) -> str:
-    """Return the name of a kind of thing with "a" or "an", as it is spoken.
-
-    Examples
-    --------
-    >>> [with_article(name) for name in ("XGBoost XGBRegressor", "LightGBM LGBMRegressor", "ExtraTreesRegressor")]
-    ['an XGBoost XGBRegressor', 'a LightGBM LGBMRegressor', 'an ExtraTreesRegressor']
-    >>> [with_article(name) for name in ("LGBMRegressor", "YDF model", "ndarray")]
-    ['an LGBMRegressor', 'a YDF model', 'an ndarray']
-    """
-    spelt = name[:1] in _SPOKEN_WITH_VOWEL and name[1:2].isupper()
-    return f"an {name}" if spelt or name[:1] in "AEIOUaeiou" or name.startswith("ndarray") else f"a {name}"
 
 
 def all_are(number: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from debias.data.row_order import refuse_other_order
 from debias.data.sources import source_of
 from debias.data.table import route_table
 from debias.early_stopping import NOTES_OF_STOPPING
-from debias.errors import CompositionError, InBagUnavailableError, RowsError
+from debias.errors import CompositionError, InBagUnavailableError, RowsError, with_article
 from debias.models.wrappers import is_wrapper, unwrap, warn_of_version, without_shells
 from debias.rows.bag_proof import proof_of, trees_to_prove
 from debias.rows.node_sums import NodeSums, added
@@ -27,7 +27,6 @@ from debias.rows.rows import SummedRows
 from debias.rows.supervised_steps import are_cross_fitted, as_out_of_bag_for_trees, of_cross_fitted
 from debias.rows.unordered_digest import unordered_digest
 from debias.significance.streamed import EvidenceInBatches, Steps
-from debias.text import with_article
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLog, WarningLogOnce
 

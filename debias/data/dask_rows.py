@@ -12,8 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from debias.data.batches import Batch, features_of
-from debias.errors import RowsError
-from debias.text import with_article
+from debias.errors import RowsError, with_article
 
 if TYPE_CHECKING:
     from debias.warning_log import WarningLog

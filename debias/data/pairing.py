@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError
-from debias.text import with_article
+from debias.errors import RowsError, with_article
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.queries import why_needed
-from debias.errors import CompositionError, RowsError
-from debias.text import with_article
+from debias.errors import CompositionError, RowsError, with_article
 from debias.trees.interval_objective import AftObjective
 from debias.trees.joint_objectives import CoxObjective, JointObjective
 from debias.trees.objectives import UnscoredObjective

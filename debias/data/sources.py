@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from debias.data.batches import ROWS_AT_ONCE, Batch, Partitioned, Source, features_of, with_whole_numbers
 from debias.data.dask_rows import DaskRows, is_dask
 from debias.data.spark_rows import SAMPLE, SparkFrame, SparkRows
-from debias.errors import RowsError
-from debias.text import with_article
+from debias.errors import RowsError, with_article
 
 if TYPE_CHECKING:
     from debias.warning_log import WarningLog

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.spark_rows import is_spark, refuse_spark
-from debias.errors import RowsError, nearest
+from debias.errors import RowsError, nearest, with_article
 from debias.parallel import over_parts
-from debias.text import listed, with_article
+from debias.text import listed
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:

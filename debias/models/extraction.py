@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, ExtractionError, PluginError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.registry import adapters_loaded, disabled_in_words, plugin_manager
 from debias.models.odd_rows import odd_rows
-from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.routing import REPORT, raw_output, route, rows_to_check
 

@@ -18,10 +18,10 @@ import numpy as np
 from debias.data.row_order import refuse_other_order
 from debias.data.sources import is_source
 from debias.data.spark_rows import is_spark
-from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, PluginError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.models.wrappers import unwrap
-from debias.text import listed, with_article
+from debias.text import listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

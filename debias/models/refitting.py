@@ -8,10 +8,9 @@ import numpy as np
 
 from debias.data.row_order import refuse_other_order
 from debias.data.user_columns import copied
-from debias.errors import DebiasError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.registry import plugin_manager
 from debias.hooks.wrapping import RefitInputs
-from debias.text import with_article
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

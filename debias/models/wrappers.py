@@ -18,12 +18,11 @@ import numpy as np
 from debias.data.chosen_rows import rows_of
 from debias.data.groups import Grouping
 from debias.data.user_columns import copied
-from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, UnsupportedModelError
+from debias.errors import DebiasError, PluginError, ProvenanceError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Unwrapped
 from debias.models.column_sources import Layer, grouping_by_source
 from debias.models.extraction import trees_of
 from debias.models.loaded import told_of
-from debias.text import with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

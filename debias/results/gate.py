@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import DebiasError, PolicyError, RowsError
+from debias.errors import DebiasError, PolicyError, RowsError, with_article
 from debias.results.checks import check_audit
 from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
 from debias.results.sentences import doubts, reports_anything
-from debias.text import counted, with_article
+from debias.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from debias.data.dataset import as_frame
 from debias.data.groups import Grouping
 from debias.data.pairing import require_pairs
 from debias.data.table import Table, names_of_columns
-from debias.errors import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError, with_article
 from debias.hooks.contracts import RefitScorer, TreeScorer
 from debias.hooks.registry import plugin_manager
 from debias.hooks.scorers import figures_of
@@ -23,7 +23,6 @@ from debias.models.wrappers import Member, is_wrapper, unwrap
 from debias.parallel import Engine
 from debias.rows.preparation import prepare, training_rows
 from debias.rows.request import Request
-from debias.text import with_article
 from debias.warning_log import WarningLog
 
 if TYPE_CHECKING:

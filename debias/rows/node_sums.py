@@ -18,11 +18,10 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 import numpy as np
 
 from debias.atomic_files import replacing
-from debias.errors import RowsError
+from debias.errors import RowsError, with_article
 from debias.parallel import threads
 from debias.rows.leaf_counts import LeafCounter
 from debias.rows.node_totals import NodeTotals
-from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.fingerprint import trees_digest
 from debias.warning_log import WarningLogOnce

@@ -21,12 +21,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.data.response import as_passed
-from debias.errors import ExtractionError, InBagUnavailableError, ProvenanceError, RowsError, TrainingRowsError
+from debias.errors import (
+    ExtractionError,
+    InBagUnavailableError,
+    ProvenanceError,
+    RowsError,
+    TrainingRowsError,
+    with_article,
+)
 from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
 from debias.rows.recognition import CERTAIN, ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
-from debias.text import with_article
 from debias.trees.routing import REPORT
 
 if TYPE_CHECKING:
@@ -595,7 +601,8 @@ def prove_training(
     if recognition.exact or weighted_by_row(ensemble, table, response, weight):
         _check_weights_of_leaves(ensemble, model, table, weight, recognition, log)
         return None, Provenance("train", "rows proven, y plausible", EVERY_LEAF, 1.0)
-    if ensemble.count is None and ensemble.cover is not None and recognition.share is None:
+    sums_known = not ensemble.objective.compares_rows and not ensemble.objective.curvature_needs_response
+    if ensemble.count is None and ensemble.cover is not None and recognition.share is None and sums_known:
         log.warn(
             f"train: the leaves of this {ensemble.source} do not hold the sums of these rows "
             + ("without weights. " if weight is None else "with these weights. ")
@@ -674,6 +681,10 @@ def _refuse_another_response(
             "train: y is not the response the model was trained on: the leaves of the first trees do not follow it"
         )
     factor = units_of_response(ensemble, table, response, weight)
+    if factor is not None and factor <= 0:
+        raise ProvenanceError(
+            "train: y is not the response the model was trained on: the values of the leaves do not follow it"
+        )
     if factor is not None and not 1 / OTHER_UNITS < factor < OTHER_UNITS:
         raise ProvenanceError(
             "train: y has other units than the response the model was trained on, or is transformed: by the values of "

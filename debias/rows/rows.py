@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from debias.errors import CompositionError, RowsError
+from debias.errors import CompositionError, RowsError, with_article
 from debias.rows.node_totals import NodeTotals
 from debias.rows.paths import Paths
 from debias.rows.running_loss import running_loss
-from debias.text import with_article
 from debias.trees.objectives import UnscoredObjective
 from debias.trees.routing import Router, raw_output, route, row_blocks
 

@@ -149,6 +149,6 @@ def _proportional(
     for one_class in np.unique(of_class[counted], axis=0):
         rows = counted & (of_class == one_class)
         a, b = passed[rows] / max(passed[rows].max(), 1e-300), trained[rows] / trained[rows].max()
-        if not np.allclose(a, b, rtol=PRECISION, atol=0):
+        if not np.allclose(a, b, rtol=PRECISION, atol=PRECISION**2 * b.max(initial=0.0)):  # tiny weights count as 0
             return False
     return True

@@ -10,7 +10,14 @@ import numpy as np
 
 from debias.data.response import Response, as_passed, encode
 from debias.data.table import Table
-from debias.errors import DebiasError, DebiasWarning, InBagUnavailableError, PluginError, UnsupportedModelError
+from debias.errors import (
+    DebiasError,
+    DebiasWarning,
+    InBagUnavailableError,
+    PluginError,
+    UnsupportedModelError,
+    with_article,
+)
 from debias.hooks.registry import adapters_loaded, plugin_manager
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Unwrapped
@@ -18,7 +25,6 @@ from debias.models.extraction import as_the_adapter_wants
 from debias.rows.bag_proof import prove
 from debias.testing.outputs import ROWS_TO_TRY, check_native, check_outputs, varied
 from debias.testing.promises import require
-from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.warning_log import WarningLog

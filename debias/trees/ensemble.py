@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from debias.early_stopping import PERHAPS_STOPPED_EARLY as PERHAPS_STOPPED_EARLY  # for adapters
+from debias.early_stopping import STOPPED_EARLY as STOPPED_EARLY
 from debias.errors import CompositionError, ExtractionError
 from debias.parallel import over_parts
 

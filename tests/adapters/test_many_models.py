@@ -94,6 +94,7 @@ def test_codes_of_classes_are_refused_with_the_column_to_use():
 
 
 @needs("lightgbm", "4.5", "lightgbm.cv fails with numpy 2")
+@pytest.mark.filterwarnings("ignore:about .* rows (are|may be) training rows:debias.DebiasWarning")  # they are
 @pytest.mark.parametrize("stop", [False, True])
 def test_boosters_of_a_cross_validation_are_averaged(stop):
     X, y = draw()

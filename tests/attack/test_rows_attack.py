@@ -141,9 +141,7 @@ def test_the_table_of_the_docs_has_the_shape_that_the_command_writes():
     between = PAGE.read_text().partition(START)[2].partition(END)
     assert between[1] == END
     text = between[0].strip()
-    assert text, (
-        "no table yet: python -m attack.rows_attack --write ../docs/rows.md, in the folder tests"
-    )
+    assert text, "no table yet: python -m attack.rows_attack --write ../docs/rows.md, in the folder tests"
     head, rule, *lines = [line for line in text.splitlines() if line.startswith("|")]
     assert head == f"| {' | '.join(HEAD_BY_FAMILY)} |"
     assert rule == "| --- |" + " --- |" * (len(HEAD_BY_FAMILY) - 1)

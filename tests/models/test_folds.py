@@ -194,7 +194,7 @@ WRONG = {
     "groups are not passed on": (GroupKFold(3), r"pass cv=list\(splitter.split\(X, y, groups\)\)"),
     "used up": (iter(()), r"cv= has no folds\. An iterator such as cv\.split\(X, y\) is empty when it has been used"),
     "no folds": ("5", "cv='5' is no number of folds"),
-    "an object": (object(), "cv= is a object: pass"),
+    "an object": (object(), "cv= is an object: pass"),
     "too few labels": (np.zeros(5), "cv= has 5 labels, but X has 60 rows"),
     "one label": (np.zeros(N_ROWS), "the same label for all rows"),
     "triples": ([(1, 2, 3)], "fold 0 of cv= is not a pair"),

@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import debias
 from debias.cli import main
-from debias.text import with_article
+from debias.errors import with_article
 
 N_TRAIN = 400
 

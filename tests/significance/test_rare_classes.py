@@ -59,7 +59,8 @@ def test_a_class_that_is_never_out_of_bag_gives_no_verdict(unseen):
 @draws_by_weight
 def test_the_reason_comes_first_everywhere(unseen):
     reason = unseen.untested_because
-    first, scored_on, shares = unseen.summary()
+    first, *_, shares = unseen.summary()
+    (scored_on,) = (sentence for sentence in unseen.summary() if sentence.startswith("Scored on"))
     assert first == unseen.test_summary() == f"No feature was tested: {reason}."
     assert scored_on.startswith("Scored on 400 out-of-bag rows")
     assert shares == "The scores and shares of these rows say nothing about the features."
@@ -80,7 +81,7 @@ def test_other_untested_audits_begin_with_the_reason_too():
     X, y = rows(200, 60)
     audit = debias.audit(balanced(X, y, None, 10), X, y, test=None)
     assert audit.summary()[0] == audit.test_summary()
-    assert audit.summary()[1].startswith("Scored on 200")
+    assert any(sentence.startswith("Scored on 200") for sentence in audit.summary())
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced_subsample"])

@@ -163,7 +163,7 @@ USES = {
     "held-out": lambda model, X, y: debias.score(model, X, y, rows="held-out"),
     "later batch": lambda model, X, y: debias.score(model, [(X[:500], y[:500]), (X, y)], rows="held-out"),
     "sums": lambda model, X, y: debias.NodeSums(model).update(X, y),
-    "train": lambda model, X, y: debias.score(model, X[:500], y[:500], "ufi", train=(X, y)),
+    "train": lambda model, X, y: debias.score(model, -X[:500], y[:500], "ufi", train=(X, y)),
     "p-values": lambda model, X, y: debias.audit(model, X, y, rows="held-out", test="naive"),
 }
 

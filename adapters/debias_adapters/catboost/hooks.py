@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.early_stopping import STOPPED_EARLY
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.text import with_article
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias_adapters import CATBOOST
 from debias_adapters.catboost import refit

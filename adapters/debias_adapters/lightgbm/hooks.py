@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
-from debias.errors import InBagUnavailableError, UnsupportedModelError
+from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
 from debias.hooks.training_weights import TrainingWeights
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.text import with_article
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.in_bag import InBag
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import LIGHTGBM

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from debias.errors import UnsupportedModelError
-from debias.text import with_article
+from debias.errors import UnsupportedModelError, with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.joint_objectives import CoxObjective
 from debias_adapters import SCIKIT_SURVIVAL

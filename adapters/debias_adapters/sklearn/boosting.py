@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.text import with_article
+from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias_adapters.sklearn.reading import apply_trees, common_arrays, names_of, objective_of, quiet
 from debias_adapters.sklearn.refit import fitted

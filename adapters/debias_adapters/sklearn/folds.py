@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError, UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.cross_validated import CrossValidated
-from debias.text import with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import UnsupportedModelError
+from debias.errors import UnsupportedModelError, with_article
 from debias.hooks.training_weights import TrainingWeights
 from debias.parallel import over_parts
-from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import SQUARED_ERROR
 from debias_adapters.sklearn import bags

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import RowsError, UnsupportedModelError
+from debias.errors import RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Inner, Supervised, Unwrapped
-from debias.text import with_article
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources

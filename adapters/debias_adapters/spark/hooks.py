@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError
+from debias.errors import InBagUnavailableError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.text import with_article
 from debias_adapters.spark import fitted, saved
 from debias_adapters.spark.boosters import booster_of
 from debias_adapters.spark.pipelines import SparkPipeline

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError
+from debias.errors import InBagUnavailableError, RowsError, UnsupportedModelError, with_article
 from debias.hooks.wrapping import Inner, Unwrapped
-from debias.text import with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import Objective
 from debias_adapters import TREELITE

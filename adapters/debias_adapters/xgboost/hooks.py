@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.early_stopping import PERHAPS_STOPPED_EARLY, STOPPED_EARLY
 from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.trees.ensemble import TreeEnsemble
+from debias.trees.ensemble import PERHAPS_STOPPED_EARLY, STOPPED_EARLY, TreeEnsemble
 from debias.trees.objectives import CustomObjective, Objective
 from debias_adapters import XGBOOST
 from debias_adapters.xgboost import files, reading, refit

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import RowsError, UnsupportedModelError, nearest
-from debias.text import with_article
+from debias.errors import RowsError, UnsupportedModelError, nearest, with_article
 from debias_adapters.xgboost import reading
 
 if TYPE_CHECKING:

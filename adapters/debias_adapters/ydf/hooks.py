@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import debias
-from debias.errors import InBagUnavailableError, UnsupportedModelError
-from debias.text import with_article
+from debias.errors import InBagUnavailableError, UnsupportedModelError, with_article
 from debias.trees.ensemble import TreeEnsemble
 from debias.trees.objectives import Objective
 from debias_adapters import YDF

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.errors import UnsupportedModelError
-from debias.text import with_article
+from debias.errors import UnsupportedModelError, with_article
 from debias_adapters.ydf import bags
 
 if TYPE_CHECKING:

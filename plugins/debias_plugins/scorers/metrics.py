@@ -9,7 +9,6 @@ import numpy as np
 
 from debias import CompositionError, RowsError
 from debias.errors import nearest
-from debias.text import with_article
 from debias.trees.joint_objectives import CoxObjective
 from debias_plugins.scorers.concordance import concordance
 
@@ -44,7 +43,7 @@ class Metric:
         of_survival = isinstance(ensemble.objective, CoxObjective)
         if of_survival and isinstance(metric, str) and metric != "concordance":
             raise CompositionError(
-                f"{with_article(ensemble.source)} predicts risks of censored times, which metric {metric!r} cannot "
+                f"this {ensemble.source} predicts risks of censored times, which metric {metric!r} cannot "
                 "compare: use metric='concordance', the default, or a function (estimator, X, y) -> number, higher is "
                 "better"
             )

@@ -9,7 +9,6 @@ import numpy as np
 
 import debias
 from debias import CompositionError, RowsError
-from debias.text import with_article
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,9 +56,7 @@ def native(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[NDArray[np.float6
         raise RowsError("native reads the model that comes with the rows: pass X and y")
     reported = plugin_manager().hook.debias_reported_importance(model=rows.model)
     if reported is None:
-        raise CompositionError(
-            f"{with_article(ensemble.source)} reports no importance of its own; use 'mdi' or 'split_count'"
-        )
+        raise CompositionError(f"this {ensemble.source} reports no importance of its own; use 'mdi' or 'split_count'")
     values, kind = reported
     return np.asarray(values, dtype=np.float64), {"kind": kind}
 
@@ -72,7 +69,7 @@ def debias_scorers() -> Sequence[debias.Scorer]:
 
 def _total(ensemble: TreeEnsemble, per_node: NDArray[np.float64] | None, what: str) -> NDArray[np.float64]:
     if per_node is None:
-        raise CompositionError(f"{with_article(ensemble.source)} stores no {what}; use 'mdi' or 'split_count'")
+        raise CompositionError(f"this {ensemble.source} stores no {what}; use 'mdi' or 'split_count'")
     at = ensemble.splits
     total: NDArray[np.float64] = np.bincount(
         ensemble.feature[at], weights=per_node[at], minlength=ensemble.n_features

@@ -17,7 +17,6 @@ import debias
 from debias import CompositionError, RowsError
 from debias.parallel import over_parts
 from debias.rows.running_loss import loss_of_rows
-from debias.text import with_article
 from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
 if TYPE_CHECKING:
@@ -306,7 +305,7 @@ def _in_bag(ensemble: TreeEnsemble, rows: Rows | None) -> tuple[Array, Array]:
     if ensemble.weight is not None and ensemble.mean_values:
         return ensemble.weight, ensemble.centred_value
     raise RowsError(
-        f"mdi of {with_article(ensemble.source)} must be recomputed from the training rows: pass X and y, and for "
+        f"mdi of this {ensemble.source} must be recomputed from the training rows: pass X and y, and for "
         "boosted models train=(X_train, y_train) beside held-out rows"
     )
 

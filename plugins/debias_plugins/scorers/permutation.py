@@ -12,7 +12,6 @@ from debias import CompositionError, RowsError
 from debias.data.groups import Grouping
 from debias.parallel import allowed
 from debias.progress import task
-from debias.text import with_article
 from debias_plugins.scorers.metrics import Metric
 from debias_plugins.scorers.row_test import by_rows, check_procedure, refuse_seen_rows
 
@@ -165,7 +164,7 @@ def _out_of_bag(
     assert rows.in_bag is not None
     if not ensemble.averaged:
         raise CompositionError(
-            f"a single tree of {with_article(ensemble.source)} does not predict the response; pass held-out rows"
+            f"a single tree of this {ensemble.source} does not predict the response; pass held-out rows"
         )
     in_bag = rows.in_bag
 
