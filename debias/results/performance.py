@@ -14,6 +14,8 @@ CLEAR = 0.5
 """From this correlation on, y follows predictions that are no better than a constant, so that its scale is wrong;"""
 CLEAR_AUC = 0.7
 """and from this area under the curve on, the probabilities."""
+ROWS_TO_DOUBT = 20
+"""With fewer rows, classes may be separated without an error by chance."""
 _FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (
@@ -111,7 +113,13 @@ class Performance:
         return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 
     def doubts(self) -> list[str]:
-        """Return that the model predicts no better than a constant, and what to check; empty if it is better."""
+        """Return what to check if the model predicts no better than a constant, or without an error; else nothing."""
+        if self.auc == 1 and (self.n_rows or 0) >= ROWS_TO_DOUBT:
+            return [
+                f"The predictions separate the classes of these {self.n_rows:,} rows without an error (AUC 1). Rows "
+                "that a model has not seen rarely allow this. Check that y was observed and not predicted, and that "
+                "no feature gives it away."
+            ]
         if self.better_than_constant is not False:
             return []
         hint = ""

@@ -263,6 +263,8 @@ def units_of_response(
     float or None
         1 for the training response. None for other losses, several outputs, and trees that do not tell.
     """
+    if ensemble.objective.compares_rows:  # the values of survival trees are no means of y
+        return None
     if response.values is None or ensemble.n_outputs > 1 or ensemble.rescaled or ensemble.class_sets is not None:
         return None
     if not ensemble.averaged and (ensemble.objective.name != "squared_error" or ensemble.n_trees == 1):

@@ -33,6 +33,9 @@ N_GROUPS = 10
 """Number of groups of random rows that the jackknife within a period leaves out, one at a time."""
 DIFFERENT = 1e-4
 """Batches with a smaller p-value of equal means are no random samples of the rows of a period."""
+BEYOND_CHANCE = 1e-4
+"""The rows of a period look like training rows if fresh rows would do so with a smaller probability: a history may have
+hundreds of periods."""
 SHARES = 32
 TREES_A_SHARE = 8
 """The trees are divided into at most 32 shares of 8 trees or more, whatever the number of threads: sums then round in
@@ -122,7 +125,8 @@ class PeriodSums(NodeSums):
         log : WarningLog
             Gets the warnings that :func:`debias.score` would give for these rows, but for that about a shift since
             training: the rows of a day or a batch nearly always differ from the training rows (they have one weekday).
-            :mod:`debias.significance.change` compares windows of periods with each other.
+            :mod:`debias.significance.change` compares windows of periods with each other. And a warning that rows are
+            training rows needs more evidence, because a history has many periods.
 
         Raises
         ------
@@ -137,6 +141,8 @@ class PeriodSums(NodeSums):
             )
         counts = [] if self._counter is None else self._counter.counts()
         found = replace(recognised(self.ensemble, counts, self.n_rows), shift=None)
+        if found.p_fresh >= BEYOND_CHANCE:
+            found = replace(found, p_fresh=1.0)
         without_bags(self.ensemble, found, rows, self.n_rows, log)
         self._counter = None
         if self._batches_differ():

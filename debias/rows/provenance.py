@@ -31,7 +31,15 @@ from debias.errors import (
 )
 from debias.hooks.training_weights import TrainingWeights
 from debias.rows.bag_proof import Proof, prove, response_fits, units_of_response
-from debias.rows.recognition import CERTAIN, ROWS_AT_LEAST, Recognition, recognise, weighted_by_class, weighted_by_row
+from debias.rows.recognition import (
+    CERTAIN,
+    ROWS_AT_LEAST,
+    SAFE,
+    Recognition,
+    recognise,
+    weighted_by_class,
+    weighted_by_row,
+)
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.trees.routing import REPORT
 
@@ -444,11 +452,14 @@ def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenan
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
     if recognition.suspicious:
         return Provenance("held-out", "cannot be told", _looks_like(recognition, "these rows"), share, size, names)
-    if recognition.untold is not None or recognition.power < 0.5:
+    if not recognition.mostly_fresh:
         detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
         return Provenance("held-out", "cannot be told", detail, share, size, names)
     in_leaves = "leaf counts" if ensemble.count is not None else "sums of hessians in the leaves"
-    detail = f"the {in_leaves} do not look like those of the training rows or of a random part of them"
+    detail = (
+        f"the {in_leaves} do not look like those of the training rows or of a random part of them: at most "
+        f"{max(recognition.at_most, 0.01):.0%} of these rows are training rows (confidence {1 - SAFE:.0%})"
+    )
     if ensemble.count is None:
         detail += ", if the model was trained without weights, which it does not store"
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
@@ -459,7 +470,11 @@ def _why_unknown(recognition: Recognition) -> str:
         return recognition.untold
     if recognition.share is None:
         return f"there are fewer than {ROWS_AT_LEAST} of them"
-    return f"so many training rows would be recognised with probability {recognition.power:.1g} only"
+    if recognition.at_most > 0.995:
+        return f"the leaf counts of so few rows, or of so few leaves, do not show it. {_WITH_TRAIN}"
+    return (
+        f"by the leaf counts up to {recognition.at_most:.0%} of them may be (confidence {1 - SAFE:.0%}). {_WITH_TRAIN}"
+    )
 
 
 def report_unknown(ensemble: TreeEnsemble, reason: str, rows: str, log: WarningLog) -> None:
@@ -539,6 +554,7 @@ _PASS_TRAINING = (
     "To score on out-of-bag rows, pass all rows of the training X and y, unchanged and in training order. "
     "Otherwise pass rows the model has not seen, with rows='held-out'."
 )
+_WITH_TRAIN = "With the training rows in train= they are compared one by one"
 _HOLD_OUT = "Pass rows the model has not seen, with rows='held-out'."
 
 

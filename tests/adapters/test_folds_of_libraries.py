@@ -136,7 +136,13 @@ def test_boosters_of_xgboost_cv(data):
 @pytest.mark.integration
 def test_models_of_catboost_cv(data, tmp_path):
     catboost = pytest.importorskip("catboost")
-    settings = {"loss_function": "RMSE", "iterations": 8, "thread_count": 1, "train_dir": str(tmp_path)}
+    settings = {
+        "loss_function": "RMSE",
+        "iterations": 8,
+        "learning_rate": 0.3,
+        "thread_count": 1,
+        "train_dir": str(tmp_path),
+    }
     pool = catboost.Pool(*data)
     results = catboost.cv(pool, settings, folds=SPLITS, return_models=True, logging_level="Silent")
     for given in (results, results[1]):

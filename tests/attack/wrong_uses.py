@@ -293,8 +293,12 @@ def deranged(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def with_columns(change: Callable[[pd.DataFrame, str, np.random.Generator], pd.DataFrame], fresh: bool = True) -> Make:
     """Change the columns of a frame; the strongest of them is named to `change`."""
 
-    def make(world: World, size: float, rng: np.random.Generator) -> Attempt:
+    def make(world: World, size: float, rng: np.random.Generator) -> Attempt | None:
         rows = some(world.fresh if fresh else world.train, n_passed(world, size), rng)
+        if change is times_1000 and np.array_equal(
+            world.model.predict(rows.X), world.model.predict(change(rows.X.copy(), strongest(world.train), rng))
+        ):
+            return None  # the model sees the same rows, as with a column of 0 and 1
         return Attempt.of(world.model, Rows(change(rows.X.copy(), strongest(world.train), rng), rows.y, rows.qid))
 
     return make
@@ -305,6 +309,10 @@ def strongest(rows: Rows) -> str:
     y = rows.y["time"] if rows.y.dtype.names else rows.y
     with np.errstate(invalid="ignore"):
         return str(rows.X.corrwith(pd.Series(y, dtype=np.float64), method="spearman").abs().idxmax())
+
+
+def times_1000(X: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
+    return X.assign(**{name: 1000 * X[name]})
 
 
 def permuted(X: pd.DataFrame, name: str, rng: np.random.Generator) -> pd.DataFrame:
@@ -479,7 +487,7 @@ USES: dict[str, Use] = {
     "columns in random order": Use("columns", array_of(deranged)),
     "columns renamed": Use("columns", with_columns(lambda X, name, rng: X.add_prefix("new "))),
     "a column dropped": Use("columns", with_columns(lambda X, name, rng: X.drop(columns=name))),
-    "a column x 1000": Use("columns", with_columns(lambda X, name, rng: X.assign(**{name: 1000 * X[name]}))),
+    "a column x 1000": Use("columns", with_columns(times_1000)),
     "codes of a category exchanged": Use("columns", codes_permuted, cannot_be_seen=FEW_SPLITS),
     "a column permuted": Use("columns", with_columns(permuted), cannot_be_seen=BY_CHANCE),
     "a column of training rows permuted": Use("columns", with_columns(permuted, fresh=False), cannot_be_seen=BY_CHANCE),
