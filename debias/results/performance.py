@@ -14,8 +14,8 @@ CLEAR = 0.5
 """From this correlation on, y follows predictions that are no better than a constant, so that its scale is wrong;"""
 CLEAR_AUC = 0.7
 """and from this area under the curve on, the probabilities."""
-ROWS_TO_DOUBT = 20
-"""With fewer rows, classes may be separated without an error by chance."""
+ROWS_TO_SEPARATE = 20
+"""Fewer rows may be separated without an error by chance."""
 _FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (
@@ -85,6 +85,11 @@ class Performance:
             return False
         return True if self.p_value is not None and self.p_value <= CHANCE else None
 
+    @property
+    def separates_all(self) -> bool:
+        """Whether the predictions separate the classes of enough rows without an error (AUC 1)."""
+        return self.auc == 1 and (self.n_rows or 0) >= ROWS_TO_SEPARATE
+
     def in_words(self) -> str:
         """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
         if self.metric is None or self.value is None or self.constant is None:
@@ -104,7 +109,13 @@ class Performance:
         """Return the performance as a sentence."""
         if self.metric is None:
             return f"How well the model predicts these rows was not computed: {self.untold_because}."
-        return f"The model predicts these rows with {self.in_words()}{self.chance()}."
+        found = f"The model predicts these rows with {self.in_words()}{self.chance()}."
+        if self.separates_all:
+            found += (
+                " No row is on the wrong side, which is rare for rows that a model has not seen: check that y was "
+                "observed and not predicted, and that no feature gives it away."
+            )
+        return found
 
     def chance(self) -> str:
         """Return a clause that says that a positive skill may be chance; empty if that is not so, or not known."""
@@ -113,13 +124,7 @@ class Performance:
         return f"; a constant may be as good, because chance alone gives this with probability {self.p_value:.2g}"
 
     def doubts(self) -> list[str]:
-        """Return what to check if the model predicts no better than a constant, or without an error; else nothing."""
-        if self.auc == 1 and (self.n_rows or 0) >= ROWS_TO_DOUBT:
-            return [
-                f"The predictions separate the classes of these {self.n_rows:,} rows without an error (AUC 1). Rows "
-                "that a model has not seen rarely allow this. Check that y was observed and not predicted, and that "
-                "no feature gives it away."
-            ]
+        """Return that the model predicts no better than a constant, and what to check; empty if it is better."""
         if self.better_than_constant is not False:
             return []
         hint = ""

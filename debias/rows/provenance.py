@@ -452,10 +452,11 @@ def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenan
     size, names = (None, ()) if shift is None else (shift.size, tuple(feature.name for feature in shift.features))
     if recognition.suspicious:
         return Provenance("held-out", "cannot be told", _looks_like(recognition, "these rows"), share, size, names)
-    if not recognition.mostly_fresh:
-        detail = f"it is not known whether some of these rows are training rows, because {_why_unknown(recognition)}"
-        return Provenance("held-out", "cannot be told", detail, share, size, names)
     in_leaves = "leaf counts" if ensemble.count is not None else "sums of hessians in the leaves"
+    if not recognition.mostly_fresh:
+        why = _why_unknown(recognition, in_leaves)
+        detail = f"it is not known whether some of these rows are training rows, because {why}"
+        return Provenance("held-out", "cannot be told", detail, share, size, names)
     detail = (
         f"the {in_leaves} do not look like those of the training rows or of a random part of them: at most "
         f"{max(recognition.at_most, 0.01):.0%} of these rows are training rows (confidence {1 - SAFE:.0%})"
@@ -465,15 +466,15 @@ def by_leaf_counts(ensemble: TreeEnsemble, recognition: Recognition) -> Provenan
     return Provenance("held-out", "not recognised as training rows", detail, share, size, names)
 
 
-def _why_unknown(recognition: Recognition) -> str:
+def _why_unknown(recognition: Recognition, in_leaves: str) -> str:
     if recognition.untold is not None:
         return recognition.untold
     if recognition.share is None:
         return f"there are fewer than {ROWS_AT_LEAST} of them"
     if recognition.at_most > 0.995:
-        return f"the leaf counts of so few rows, or of so few leaves, do not show it. {_WITH_TRAIN}"
+        return f"the {in_leaves} do not show it: there are too few rows or leaves. {_WITH_TRAIN}"
     return (
-        f"by the leaf counts up to {recognition.at_most:.0%} of them may be (confidence {1 - SAFE:.0%}). {_WITH_TRAIN}"
+        f"by the {in_leaves} up to {recognition.at_most:.0%} of them may be (confidence {1 - SAFE:.0%}). {_WITH_TRAIN}"
     )
 
 

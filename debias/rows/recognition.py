@@ -108,7 +108,8 @@ class Recognition:
     at_least : float
         Lower confidence limit of the share, at the level `CERTAIN` for all looks together.
     at_most : float
-        Largest upper confidence limit of the share, at the level `SAFE`, of the model as a whole and of its halves.
+        Largest upper confidence limit of the share, at the level `SAFE`, of the model as a whole, of its halves and of
+        `trees`.
     p_fresh : float
         Probability that fresh rows have so small a dispersion at any look, by a chi-square approximation.
     trees : (int, int) or None
@@ -206,7 +207,7 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         exact=exact,
         share=min(1.0, look.share() * in_training),
         at_least=min(1.0, look.share(level) * in_training),
-        at_most=min(1.0, max(look.largest_share(SAFE) for look in looked_at[:WHOLE_AND_HALVES]) * in_training),
+        at_most=min(1.0, max(each.largest_share(SAFE) for each in [look, *looked_at[:WHOLE_AND_HALVES]]) * in_training),
         p_fresh=max(p_fresh[shown_by], _chance_of_agreement(whole)) if agrees else min(1.0, p_fresh[shown_by]),
         trees=None if shown_by == 0 else look.trees,
         grown_share=of_whole.grown_share,

@@ -27,6 +27,8 @@ HEAD_BY_FAMILY = (
     "errors not of debias",
 )
 """Columns of the first table."""
+HEAD_BY_OUTCOME = ("rows", "audits", "refused", "warned of", "said to be open", "silent")
+"""Columns of the table of what is said."""
 MOST_NAMED = 6
 """The list names at most this many families a use."""
 
@@ -47,6 +49,8 @@ def tables(found: Sequence[Cell]) -> str:
                 ("rows passed, for every training row", *GROUPS, "all"),
                 [by_group(f"{size:g}", to_see, lambda c, s=size: c.size == s) for size in SIZES],
             ),
+            "What is said of rows, in %:",
+            table(HEAD_BY_OUTCOME, by_outcome(found)),
             "What stays unseen:",
             unseen(found),
         ]
@@ -86,6 +90,19 @@ def of_cells(name: str, found: Sequence[Cell]) -> list[str]:
         *shares,
         f"{raw:,}",
     ]
+
+
+def by_outcome(found: Sequence[Cell]) -> list[list[str]]:
+    """Return a line for each use of wrong rows that can be seen, and for each right use."""
+    lines = []
+    for name, use in USES.items():
+        cells = [cell for cell in found if cell.use == name]
+        if cells and (use.right or (use.about == "rows" and not use.cannot_be_seen)):
+            shares = [
+                share(cells, lambda cell, o=outcome: cell.found == o) for outcome in (REFUSED, WARNED, SAID, SILENT)
+            ]
+            lines.append([name, f"{len(cells):,}", *shares])
+    return lines
 
 
 def is_silent(cell: Cell) -> bool:

@@ -86,7 +86,10 @@ def heard_audit(attempt: Attempt, **test: Any) -> tuple[debias.Audit, list[str]]
 def left_open(audit: debias.Audit, about: str) -> str | None:
     """Return what the result itself says is not known, as far as it is about what is wrong; None if nothing."""
     status, detail = str(audit.provenance["status"]), str(audit.provenance["detail"])
-    doubts = [] if audit.performance is None else audit.performance.doubts()
+    performance = audit.performance
+    doubts = [] if performance is None else performance.doubts()
+    if performance is not None and performance.separates_all:
+        doubts = [performance.sentence()]
     rows_open = audit.main.unproven_because is not None
     if about in ("y", "columns", "right") and doubts:
         return " ".join(doubts)

@@ -1,0 +1,114 @@
+"""What leaf counts tell about rows that are training rows in part: the limits of the share, and trees that repeat."""
+
+import numpy as np
+import pytest
+from lightgbm import LGBMRegressor
+from scipy.stats import binom
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+import debias
+from debias.data.response import encode
+from debias.data.table import Table
+from debias.rows.leaf_counts import LeafCounts
+from debias.rows.recognition import SAFE, _repetition, recognise
+from debias.warning_log import WarningLog
+
+N_TRAIN, N_PASSED = 200, 160
+FAMILIES = {
+    "single tree": lambda seed: DecisionTreeRegressor(min_samples_leaf=3, random_state=seed),
+    "extra trees": lambda seed: ExtraTreesRegressor(10, random_state=seed),
+    "LightGBM": lambda seed: LGBMRegressor(n_estimators=10, n_jobs=1, verbose=-1, random_state=seed),
+}
+
+
+def drawn(rng, n):
+    X = rng.normal(size=(n, 4))
+    return X, X[:, 0] + rng.normal(size=n)
+
+
+def recognition(model, X, y):
+    ensemble = debias.extract(model)
+    log = WarningLog()
+    return recognise(ensemble, Table(X).aligned_to(ensemble, log), encode(y, ensemble, len(y), log))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_largest_share_is_above_the_true_one(family, share):
+    n_draws, below = 40, 0
+    for seed in range(n_draws):
+        rng = np.random.default_rng([seed, round(10 * share)])
+        X, y = drawn(rng, N_TRAIN)
+        n_seen = round(share * N_PASSED)
+        fresh_X, fresh_y = drawn(rng, N_PASSED - n_seen)
+        seen = rng.permutation(N_TRAIN)[:n_seen]
+        found = recognition(
+            FAMILIES[family](seed).fit(X, y), np.vstack([X[seen], fresh_X]), np.concatenate([y[seen], fresh_y])
+        )
+        below += found.at_most < share
+        assert found.at_least <= found.share <= found.at_most
+    # More failures than this have a probability of 0.1 % at the stated confidence.
+    assert below <= binom.isf(0.001, n_draws, SAFE)
+
+
+def test_most_fresh_rows_can_be_told_where_there_are_many_leaves():
+    X, y = drawn(np.random.default_rng(0), 400)
+    model = ExtraTreesRegressor(50, random_state=0).fit(X, y)
+    found = recognition(model, *drawn(np.random.default_rng(1), 400))
+    assert found.mostly_fresh
+    provenance = debias.score(model, *drawn(np.random.default_rng(1), 400)).provenance
+    assert provenance["status"] == "not recognised as training rows"
+    assert f"at most {found.at_most:.0%} of these rows are training rows (confidence 95%)" in provenance["detail"]
+
+
+def test_few_rows_are_not_called_fresh():
+    X, y = drawn(np.random.default_rng(0), 400)
+    model = LGBMRegressor(n_estimators=10, n_jobs=1, verbose=-1).fit(X, y)
+    provenance = debias.score(model, *drawn(np.random.default_rng(1), 40)).provenance
+    assert provenance["status"] == "cannot be told"
+    assert "With the training rows in train= they are compared one by one" in provenance["detail"]
+    beside = debias.score(model, *drawn(np.random.default_rng(1), 40), rows="held-out", train=(X, y)).provenance
+    assert beside["status"] == "proven held-out"
+
+
+def tree_of(at, n_leaves, rng):
+    stored = np.bincount(rng.integers(n_leaves, size=500), minlength=n_leaves) + 1.0
+    reached = np.bincount(at, minlength=n_leaves).astype(float)
+    return LeafCounts(0, np.arange(n_leaves), at.astype(np.int32), reached, stored, np.zeros(n_leaves, dtype=np.int64))
+
+
+def repetition_by_pairs(counted):
+    """The definition, pair by pair: the mean over trees of 1 over the mass of a shared leaf, centred."""
+    n = counted[0].at.size
+
+    def sum_of_squares(terms):
+        of_row = [sum(terms[i][k] for k in range(n) if k != i) / (n - 1) for i in range(n)]
+        overall = sum(of_row) / n
+        return sum((terms[i][k] - of_row[i] - of_row[k] + overall) ** 2 for i in range(n) for k in range(n) if k != i)
+
+    def terms_of(tree):
+        share = tree.stored / tree.stored.sum()
+        return [
+            [float(tree.at[i] == tree.at[k]) / share[tree.at[i]] / tree.freedom for k in range(n)] for i in range(n)
+        ]
+
+    each = [terms_of(tree) for tree in counted]
+    mean = [[sum(terms[i][k] for terms in each) / len(each) for k in range(n)] for i in range(n)]
+    return sum_of_squares(mean) / (sum(map(sum_of_squares, each)) / len(each))
+
+
+def test_repetition_of_trees_against_its_definition():
+    rng = np.random.default_rng(0)
+    alike = rng.integers(6, size=30)
+    trees = [tree_of(np.where(rng.uniform(size=30) < 0.7, alike, rng.integers(6, size=30)), 6, rng) for _ in range(4)]
+    assert _repetition(trees) == pytest.approx(repetition_by_pairs(trees), rel=1e-12)
+    assert 0.25 < _repetition(trees) < 1
+
+
+def test_equal_trees_count_once_and_unlike_trees_in_full():
+    rng = np.random.default_rng(1)
+    one = tree_of(rng.integers(20, size=300), 20, rng)
+    assert _repetition([one] * 5) == pytest.approx(1)
+    unlike = [tree_of(rng.integers(20, size=300), 20, rng) for _ in range(5)]
+    assert _repetition(unlike) == pytest.approx(0.2, rel=0.15)
