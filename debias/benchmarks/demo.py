@@ -67,7 +67,9 @@ def demo_audits(seed: int = 0, n_jobs: int = 1) -> Iterator[Audit]:
     forest, *boosters = _models(seed, n_jobs)
     yield debias.audit(forest.fit(X, y), X, y, rows="oob", seed=seed, n_jobs=n_jobs)
     for model in boosters:
-        yield debias.audit(model.fit(train_X, train_y), test_X, test_y, rows="held-out", seed=seed, n_jobs=n_jobs)
+        model.fit(train_X, train_y)
+        # With train=, the test rows are proven not to be training rows.
+        yield debias.audit(model, test_X, test_y, rows="held-out", train=(train_X, train_y), seed=seed, n_jobs=n_jobs)
 
 
 def on_noise(audit: Audit) -> str:
