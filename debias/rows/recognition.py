@@ -36,6 +36,7 @@ import numpy as np
 
 from debias.data.table import route_table
 from debias.rows.leaf_counts import LeafCounts, count_leaves, curvatures, first_trees, looks, of_trees
+from debias.rows.shared_rows import row_digests
 from debias.rows.shift import Shift, shift_of
 from debias.spread import spread
 
@@ -175,7 +176,15 @@ def recognise(ensemble: TreeEnsemble, table: Table, response: Response) -> Recog
     -------
     Recognition
     """
-    return recognised(ensemble, count_leaves(ensemble, table, response), table.n_rows)
+    counted = count_leaves(ensemble, table, response)
+    found = recognised(ensemble, counted, table.n_rows)
+    if found.largely_training or not counted:
+        return found
+    copies, kept = _copies_of_all(ensemble, table, response)
+    if copies == 1:
+        return found
+    once = [replace(tree, reached=tree.reached / copies, at=tree.at[kept]) for tree in counted]
+    return recognised(ensemble, once, table.n_rows // copies)
 
 
 def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all: int) -> Recognition:
@@ -218,6 +227,23 @@ def recognised(ensemble: TreeEnsemble, counted: list[LeafCounts], n_rows_in_all:
         agrees=agrees,
         shift=shift,
     )
+
+
+def _copies_of_all(ensemble: TreeEnsemble, table: Table, response: Response) -> tuple[int, NDArray[np.int64]]:
+    """Return how many times all rows are repeated at least, and the positions of the rows without these copies.
+
+    If each row is there twice, the counts in the leaves vary twice as much as those of fresh rows. This would hide that
+    they are training rows.
+    """
+    copies = 0
+    for values in (response.codes, response.values):
+        if values is not None:
+            copies = np.gcd.reduce(np.unique(values, axis=0, return_counts=True)[1], initial=copies)
+    if copies == 1:  # as nearly always: y alone tells
+        return 1, np.arange(table.n_rows)
+    digests = row_digests(ensemble, table, response)
+    copies = int(np.gcd.reduce(np.unique(digests, return_counts=True)[1]))
+    return copies, np.sort(np.argsort(digests, kind="stable")[::copies])
 
 
 def weighted_by_class(ensemble: TreeEnsemble, table: Table, response: Response) -> bool:

@@ -72,6 +72,27 @@ def test_few_rows_are_not_called_fresh():
     assert beside["status"] == "proven held-out"
 
 
+@pytest.mark.parametrize("copies", [2, 3])
+def test_rows_that_all_repeat_count_once(copies):
+    X, y = drawn(np.random.default_rng(0), N_TRAIN)
+    model = ExtraTreesRegressor(20, random_state=0).fit(X, y)
+    some = np.random.default_rng(1).permutation(N_TRAIN)[:80]
+    repeated = np.random.default_rng(2).permutation(np.tile(some, copies))
+    once, found = recognition(model, X[some], y[some]), recognition(model, X[repeated], y[repeated])
+    assert found.largely_training
+    assert found.share == pytest.approx(once.share)
+    assert found.p_fresh == pytest.approx(once.p_fresh)
+    fresh_X, fresh_y = drawn(np.random.default_rng(3), 80)
+    assert not recognition(model, np.tile(fresh_X, (copies, 1)), np.tile(fresh_y, copies)).suspicious
+
+
+def test_training_rows_that_repeat_are_recognised_as_they_are():
+    X, y = drawn(np.random.default_rng(0), 100)
+    twice = np.random.default_rng(1).permutation(np.tile(np.arange(100), 2))
+    model = ExtraTreesRegressor(20, random_state=0).fit(X[twice], y[twice])
+    assert recognition(model, X[np.sort(twice)], y[np.sort(twice)]).exact
+
+
 def tree_of(at, n_leaves, rng):
     stored = np.bincount(rng.integers(n_leaves, size=500), minlength=n_leaves) + 1.0
     reached = np.bincount(at, minlength=n_leaves).astype(float)
