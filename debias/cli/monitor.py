@@ -12,7 +12,7 @@ import click
 
 from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
 from debias.cli.inputs import Source
-from debias.cli.options import Command, format_option, separator, threads
+from debias.cli.options import Command, format_option, na_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import shown
 
@@ -67,6 +67,7 @@ def command() -> None:
 @click.option(
     "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
 )
+@na_option
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),

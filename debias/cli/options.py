@@ -48,6 +48,13 @@ def separator(context: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
+na_option = click.option(
+    "--na",
+    multiple=True,
+    metavar="TEXT",
+    help="Text of CSV files that means a missing value, besides empty cells; can be repeated. --na '' says that only "
+    "empty cells are missing.",
+)
 format_option = click.option(
     "--format",
     "form",
@@ -121,6 +128,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 show_default=True,
                 help="Decimal sign of CSV files.",
             ),
+            na_option,
             click.option(
                 "--rows",
                 type=click.Choice(["auto", "oob", "held-out", "train"]),

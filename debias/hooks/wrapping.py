@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
+    Labels = Mapping[int, list[Any] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,11 @@ class Inner:
         What was chosen by the predictions of this model for the training rows that it had not seen, such as its number
         of trees: a clause for messages. Scores on these rows are then too high on average, so they are given only with
         ``rows="oob"``, and with a warning.
+    labels : callable, optional
+        Called with the labels of categories that this model knows: by the position of each of its columns of
+        categories a list, or None if it does not keep them. Returns the same of the columns of the outer model: those
+        that `transform` knows as categories, and those that it passes on unchanged. Tables in text are read by these
+        labels. Without it nothing is known of the columns that are transformed.
     """
 
     model: Any
@@ -60,6 +66,7 @@ class Inner:
     feature_names: tuple[str, ...] | None = None
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
+    labels: Callable[[Labels], Labels] | None = None
 
 
 class RefitInputs(NamedTuple):
@@ -108,3 +115,13 @@ class Unwrapped:
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
+
+
+def together(parts: Sequence[Labels]) -> Labels:
+    """Return the labels of columns that several models or transformers take."""
+    labels: dict[int, list[Any] | None] = {}
+    for part in parts:
+        for k, more in part.items():
+            before = labels.get(k, [])
+            labels[k] = None if before is None or more is None else [*before, *more]
+    return labels

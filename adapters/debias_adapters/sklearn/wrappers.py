@@ -14,6 +14,7 @@ from debias.hooks.wrapping import Inner, Unwrapped
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
+from debias_adapters.sklearn.known_labels import labels_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,7 @@ def _pipeline(model: Any) -> Unwrapped:
         columns=partial(_sources, transformers, len(names)),
         resampled=resampled,
         feature_names=names_out(transformers, names),
+        labels=partial(labels_before, transformers, len(names)),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
@@ -100,6 +102,7 @@ def _elimination(model: Any) -> Unwrapped:
         transform=model.transform,
         columns=np.flatnonzero(model.support_),
         feature_names=names_out(model, names),
+        labels=partial(labels_before, model, len(names)),
     )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)
