@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from debias.errors import DebiasWarning
+from debias.text import without_commands
 
 _PACKAGE = str(Path(__file__).parent)
 """The folder of the package `debias`: a warning points at the first caller outside it."""
@@ -42,7 +43,7 @@ class WarningLog:
         level, frame = 2, sys._getframe(1)
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             level, frame = level + 1, frame.f_back
-        warnings.warn(text, DebiasWarning, stacklevel=level)
+        warnings.warn(without_commands(text), DebiasWarning, stacklevel=level)
 
 
 class WarningLogOnce(WarningLog):

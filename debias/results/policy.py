@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -186,8 +185,10 @@ class HistoryPolicy:
             if name in limits:
                 _refuse_no_count(name, limits[name])
         age = self.max_age_days
-        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age < inf):
-            raise PolicyError(f"max_age_days must be a number of days above 0, not {age!r}")
+        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age <= LARGEST):
+            raise PolicyError(
+                f"max_age_days must be a number of days above 0, up to {LARGEST:,}, not {_shortened(age)}"
+            )
 
     @classmethod
     def of(cls, policy: HistoryPolicy | Mapping[str, Any] | str | Path) -> HistoryPolicy:
@@ -225,7 +226,7 @@ class HistoryPolicy:
 _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(field.name for field in fields(Policy))
 RULES_OF_HISTORY = tuple(field.name for field in fields(HistoryPolicy))
-LARGEST_COUNT = 10**9
+LARGEST = 10**9
 """Largest number of rows, periods, days, ranks or verdicts in a rule; larger ones are mistakes."""
 HISTORY, ALL = "history", "all"
 """The table with the rules for a history, and what stands for all features in them."""
@@ -299,8 +300,8 @@ def _refuse_no_effect(name: str, value: Any) -> None:
 
 
 def _refuse_no_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_COUNT:
-        raise PolicyError(f"{name} must be a whole number from 0 to {LARGEST_COUNT:,}, not {_shortened(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise PolicyError(f"{name} must be a whole number from 0 to {LARGEST:,}, not {_shortened(value)}")
 
 
 def _shortened(value: Any) -> str:
