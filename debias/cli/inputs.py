@@ -27,6 +27,7 @@ class Source:
     data: str | None
     trust: tuple[str, ...]
     allow_pickle: bool
+    load_seconds: float | None
     params: str | None
     target: str
     weight: str | None
@@ -118,7 +119,7 @@ class Source:
         params = None if self.params is None else read_mapping(self.params, "hyper-parameters")
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
-        check(path, self.trust, allow_pickle)
+        check(path, self.trust, allow_pickle, self.load_seconds)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = load(Path(path), self.trust, allow_pickle, params, guard=False)
