@@ -23,8 +23,8 @@ SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
 """Limit of a child's processor time by default; a walk through damaged trees with cycles never ends."""
 WAIT = 20
 """Times this limit that a child may take by the clock: other processes may have the processors."""
-MEGABYTES, TIMES_THE_FILE = 600, 20
-"""Limit of a child's memory: the libraries need up to 300 MB, and a model 300 MB and this many times its file."""
+MEGABYTES, TIMES_THE_FILE, LEAST = 300, 20, 600
+"""Limit of a child's memory: 300 MB, which the libraries need, and 20 times the file; but at least 600 MB."""
 PAUSE = 0.02
 REFUSED = 3
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -50,7 +50,7 @@ def check(
     DebiasError
         The error that :func:`debias.load_model` raised in the child.
     UnsupportedModelError
-        The child crashed, did not finish in time, or needed more memory than 600 MB and 20 times the file; or the path
+        The child crashed, did not finish in time, or needed more memory than 300 MB and 20 times the file (at least 600 MB); or the path
         is no regular file, and no directory of regular files.
     """
     refuse_devices(Path(path))
@@ -68,7 +68,7 @@ def check(
             words, stdout=told, stderr=problems, stdin=subprocess.DEVNULL, env=os.environ | _ONE_THREAD
         )
         try:
-            _watch(child, path, seconds, MEGABYTES + TIMES_THE_FILE * size)
+            _watch(child, path, seconds, max(LEAST, MEGABYTES + TIMES_THE_FILE * size))
         finally:
             child.kill()
             child.wait()

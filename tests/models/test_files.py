@@ -479,3 +479,13 @@ def test_the_folder_of_an_autogluon_predictor_is_named(tmp_path):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(debias.UnsupportedModelError, match=r"folder of an AutoGluon predictor.*TabularPredictor\.load"):
         debias.load_model(tmp_path)
+
+
+@pytest.mark.integration
+def test_a_directory_of_mlflow_with_a_model_of_catboost_is_read(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = catboost.CatBoostRegressor(iterations=3, depth=2, verbose=0, allow_writing_files=False).fit(X, X[:, 0])
+    model.save_model(tmp_path / "model.cb")
+    (tmp_path / "MLmodel").write_text("flavors:\n  catboost:\n    data: model.cb\n    model_type: CatBoostRegressor\n")
+    np.testing.assert_array_equal(debias.load_model(tmp_path).predict(X), model.predict(X))
