@@ -50,8 +50,8 @@ def check(
     DebiasError
         The error that :func:`debias.load_model` raised in the child.
     UnsupportedModelError
-        The child crashed, did not finish in time, or needed more memory than 300 MB and 20 times the file (at least 600 MB); or the path
-        is no regular file, and no directory of regular files.
+        The child crashed, did not finish in time, or needed more memory than 300 MB and 20 times
+        the file (at least 600 MB); or the path is no regular file, and no directory of regular files.
     """
     refuse_devices(Path(path))
     file = Path(path).absolute()
