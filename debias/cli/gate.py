@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.output import GATE_FAILED, reader_is_gone, terminal, write
+from debias.cli.output import GATE_FAILED, echo_command, reader_is_gone, terminal, write
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate
@@ -54,7 +54,7 @@ def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> Non
     if summary:
         write(summary, gate.to_markdown(), "a")
     if os.environ.get("GITHUB_ACTIONS") == "true" and (lines := gate.to_annotations()):
-        click.echo("\n".join(lines), err=True)
+        echo_command("\n".join(lines))
     if form == "table":
         print_gate(terminal(), gate)
     else:

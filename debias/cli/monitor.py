@@ -12,7 +12,7 @@ import click
 
 from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
 from debias.cli.inputs import Source
-from debias.cli.options import Command, format_option, separator, threads
+from debias.cli.options import Command, format_option, load_option, na_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import shown
 
@@ -67,6 +67,7 @@ def command() -> None:
 @click.option(
     "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
 )
+@na_option
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),
@@ -78,6 +79,7 @@ def command() -> None:
     "--trust-type", "trust", multiple=True, metavar="NAME", help="Type that a skops file may contain; can be repeated."
 )
 @click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file.")
+@load_option
 @click.option(
     "--params",
     type=click.Path(exists=True, dir_okay=False),

@@ -18,7 +18,7 @@ from debias.monitor.merging import merged
 from debias.monitor.reading import OwnModel
 from debias.monitor.records import Records, StoredTrees, packed_trees
 from debias.monitor.store import Store
-from debias.monitor.times import Moment, Window, index_of, shown_time
+from debias.monitor.times import Moment, Window, index_of, refuse_far_future, shown_time
 from debias.monitor.windows import positions_of
 from debias.significance.change import LEAST
 from debias.text import counted, shown
@@ -211,6 +211,7 @@ class History:
         if self._own is None:
             raise HistoryError("this history was opened without a model: open it with debias.History(model, path)")
         moment, part = Moment.of(at), "" if part is None else _name("part", part)
+        refuse_far_future(moment)
         sums, notes = self._own.read(X, y, sample_weight, rows, base_margin)
         state, digest = sums.state(), self._own.digest
         with self._writing() as records:

@@ -167,6 +167,11 @@ class Store:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the lower byte is the kind of error
             raise HistoryError(f"{self.path} {self._in_words(code, error)}") from None
+        except UnicodeDecodeError:  # in its schema, which SQLite quotes in its error
+            raise HistoryError(
+                f"{self.path} is damaged: it has text that is not UTF-8. Restore a copy of it, or delete it and add "
+                "its periods again"
+            ) from None
         except OverflowError as error:
             raise HistoryError(f"{self.path} does not take a number of this size: {error}") from None
 

@@ -25,6 +25,8 @@ IN_WORDS = {
     LABEL: "labels",
 }
 LONGEST = 200
+FAR = timedelta(days=3653)
+"""How far ahead of the clock the date of a period may be."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?")
 _LIKE_DATE = re.compile(r"([0-9]{1,4}([-/])[0-9]{1,2}\2[0-9]{1,4}|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4})([T ]+[0-9].*)?")
 """What is meant as a date: as a label it would be sorted by when it came. 1.2.3 may be a version."""
@@ -108,6 +110,16 @@ class Moment:
     def without_key(self) -> Moment:
         """The label without its place among the labels of one history."""
         return Moment(self.kind, None, self.text)
+
+
+def refuse_far_future(moment: Moment, now: datetime | None = None) -> None:
+    """Raise a HistoryError for a date more than ten years ahead: a typing error would stay the last period for good."""
+    at, now = moment.as_datetime, now or datetime.now(UTC)
+    if at is not None and at.replace(tzinfo=UTC) - now > FAR:
+        raise HistoryError(
+            f"at={moment.text} is more than ten years ahead of the clock of this machine ({now:%Y-%m-%d}): all real "
+            "periods would come before it. Check the year, or pass a number or a label for simulated time"
+        )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from debias.results import sentences, short_text, untested
 from debias.results import stored as stored_results
 from debias.results.scores import DEPENDENCE, Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import feature_index, shown, to_csv
+from debias.text import feature_index, json_text, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,7 +240,7 @@ class Audit:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the audit as JSON, and write it to `path` if that is not None."""
-        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
         """Return the audit as one self-contained HTML page, and write it to `path` if that is not None.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 
 from debias.atomic_files import written
 from debias.results import change_sentences, short_text
-from debias.text import feature_index, to_csv
+from debias.text import feature_index, json_text, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,7 +225,7 @@ class Changes:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the changes as JSON, and write it to `path` if that is not None."""
-        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     def to_csv(self, path: Any = None) -> str:
         """Return the table as CSV that is safe to open in a spreadsheet, and write it to `path` if that is not None."""

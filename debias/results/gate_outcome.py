@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
 from debias.results import short_text
-from debias.text import counted, shown, to_csv
+from debias.text import counted, json_text, shown, to_csv
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ class Gate:
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the outcome as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        return json_text(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
         """Return the results as CSV, one line per rule. A spreadsheet runs nothing in it."""

@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -198,8 +197,10 @@ class HistoryPolicy:
             if name in limits:
                 _refuse_no_count(name, limits[name])
         age = self.max_age_days
-        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age < inf):
-            raise PolicyError(f"max_age_days must be a number of days above 0, not {age!r}")
+        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age <= LARGEST):
+            raise PolicyError(
+                f"max_age_days must be a number of days above 0, up to {LARGEST:,}, not {_shortened(age)}"
+            )
 
     @classmethod
     def of(cls, policy: HistoryPolicy | Mapping[str, Any] | str | Path) -> HistoryPolicy:
@@ -237,6 +238,8 @@ class HistoryPolicy:
 _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(field.name for field in fields(Policy))
 RULES_OF_HISTORY = tuple(field.name for field in fields(HistoryPolicy))
+LARGEST = 10**9
+"""Largest number of rows, periods, days, ranks or verdicts in a rule; larger ones are mistakes."""
 HISTORY, ALL = "history", "all"
 """The table with the rules for a history, and what stands for all features in them."""
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
@@ -310,8 +313,14 @@ def _refuse_no_effect(name: str, value: Any) -> None:
 
 
 def _refuse_no_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise PolicyError(f"{name} must be a whole number from 0 to {LARGEST:,}, not {_shortened(value)}")
+
+
+def _shortened(value: Any) -> str:
+    """Return a value for a message; a number may have thousands of digits."""
+    text = f"a number of {value.bit_length():,} bits" if isinstance(value, int) and abs(value) > 10**20 else repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _read(path: Path) -> Mapping[str, Any]:
