@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64627368
 """What marks the SQLite file as a history of debias."""
-VERSION = 1
+VERSION = 2
+"""Format that is written. Format 1 has no counts of unseen categories and repeated rows; it is read and continued."""
+READ = (1, VERSION)
 PAGE = 16384
 """Bytes of a page: sums of hundreds of kB are read several times as fast as from SQLite's pages of 4096 bytes."""
 _SCHEMA = (
@@ -134,6 +136,7 @@ class Store:
                     database.execute(f"PRAGMA application_id = {APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 _refuse_other_files(database, self.path)
+                database.execute(f"PRAGMA user_version = {VERSION}")  # older versions of debias cannot read it now
                 yield Content(database, self.path)
                 database.execute("COMMIT")
             except BaseException:
@@ -297,5 +300,5 @@ def _refuse_other_files(database: sqlite3.Connection, path: Path) -> None:
         )
     # A view or a trigger would run SQL of whoever made the file.
     tables = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
-    if version != VERSION or {sql for (sql,) in tables} != set(_SCHEMA):
+    if version not in READ or {sql for (sql,) in tables} != set(_SCHEMA):
         raise HistoryError(f"{path} is damaged: it has other tables than a history. Restore a copy of it")
