@@ -308,9 +308,10 @@ class Table:
         if unknown:
             self.unseen[k] = int(np.isin(number, [j for j, value in enumerate(distinct) if value not in code]).sum())
             seen_as = "missing" if np.isnan(ensemble.unknown_label) else "one category, that of unknown values"
+            examples, share = listed([repr(value) for value in unknown]), percent(self.unseen[k] / self.n_rows)
             log.warn(
-                f"column {ensemble.feature_names[k]!r} has values that the model never saw "
-                f"({listed([repr(value) for value in unknown])}, in {percent(self.unseen[k] / self.n_rows)} of the rows); the model treats them as {seen_as}"
+                f"column {ensemble.feature_names[k]!r} has values that the model never saw ({examples}, in {share} of "
+                f"the rows); the model treats them as {seen_as}"
             )
         encoded: NDArray[np.float64] = np.where(number < 0, np.nan, np.append(codes, np.nan)[number])
         if None in code:  # scikit-learn treats None as a category like others, if it was there in training

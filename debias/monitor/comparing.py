@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from debias.errors import HistoryError
 from debias.monitor.times import LOCAL, ZONED, Window, shown_time
@@ -15,12 +17,15 @@ from debias.significance.period_means import OF
 from debias.text import counted
 
 if TYPE_CHECKING:
+    from debias.data.groups import Grouping
     from debias.monitor.records import Records
     from debias.monitor.store import Period, Series
     from debias.rows.period_sums import PeriodSums
 
 LONGER = 3
 """So many longer windows are tried, each twice as long as the one before it."""
+MORE_FAULTS = 0.05
+"""More than this share of the rows with a new category, or repeated rows, makes periods unfit for the reference."""
 KEPT_IN_MEMORY = 2**28
 """Sums of all periods are kept while windows are compared if they take fewer bytes."""
 
@@ -55,76 +60,100 @@ def comparison_of(
     HistoryError
         These are no windows, or they overlap.
     """
-    periods = records.content.periods(series.id)
-    both = _Comparison(records, series, periods, reference, {"alpha": alpha, "least": least, "looks": looks})
-    after = positions_of(periods, recent, "recent", len(periods) - 1)
-    found = both.changes(both.before(after), after)
-    if not found.compared or not _ends_with_the_last(recent):
-        return found
-    # Together the longer windows have the error rate of one comparison more.
-    both.settings["looks"] = looks * LONGER
-    longer: list[Changes] = []
-    undecided = found.undecided
-    while undecided.any() and len(longer) < LONGER:
-        after = range(max(0, after.stop - 2 * len(after)), after.stop)
-        before = both.before(after)
-        if len(before) < ENOUGH_PERIODS or before.stop > after.start:
-            break
-        longer.append(both.changes(before, after))
-        undecided = undecided & longer[-1].undecided
-    return replace(found, longer=tuple(longer))
+    stored = StoredPeriods(records, series)
+    return Comparison(stored, reference, {"alpha": alpha, "least": least, "looks": looks}).of(recent)
 
 
-class _Comparison:
-    """Comparisons of windows of one series."""
+class Periods(Protocol):
+    """The periods of a series, and what is known about it."""
 
-    def __init__(
-        self, records: Records, series: Series, periods: list[Period], reference: Any, settings: dict[str, Any]
-    ) -> None:
-        self._records, self._series, self._periods, self._reference = records, series, periods, reference
-        self._stored = _Stored(records, series, periods)
-        self.settings = settings
+    periods: list[Period]
+    grouping: Grouping
+    facts: dict[str, Any]
+    """Fields of Changes that are the same for all windows."""
+    notes: dict[tuple[int, int], str]
+    """What a reader must know about the rows that were read, by period and number."""
 
-    def before(self, after: range) -> range:
+    def sums(self, position: int) -> PeriodSums:
+        """Return the sums of a period."""
+
+    def n_rows(self, position: int) -> int:
+        """Return the number of rows of a period."""
+
+
+class Comparison:
+    """Comparisons of windows of one series.
+
+    Parameters
+    ----------
+    source : Periods
+    reference : int, str, timedelta, (first, last), or None
+        As for ``History.changes``.
+    settings : dict of str to value
+        ``alpha``, ``least`` and ``looks``, as for :func:`debias.significance.change.compare_windows`.
+    """
+
+    def __init__(self, source: Periods, reference: Any, settings: dict[str, Any]) -> None:
+        self._source, self._reference, self._settings = source, reference, settings
+        self._known: dict[tuple[range, range], bool] = {}
+
+    def of(self, recent: Any) -> Changes:
+        """Return what changed in the recent periods, and in longer windows if these cannot judge a feature."""
+        periods, settings = self._source.periods, self._settings
+        after = positions_of(periods, recent, "recent", len(periods) - 1)
+        found = self._changes(self._before(after), after, settings)
+        if not found.compared or not _ends_with_the_last(recent):
+            return found
+        # Together the longer windows have the error rate of one comparison more.
+        settings = settings | {"looks": settings["looks"] * LONGER}
+        longer: list[Changes] = []
+        undecided = found.undecided
+        while undecided.any() and len(longer) < LONGER:
+            after = range(max(0, after.stop - 2 * len(after)), after.stop)
+            before = self._before(after, may_overlap=True)
+            if len(before) < ENOUGH_PERIODS or before.stop > after.start:
+                break
+            longer.append(self._changes(before, after, settings))
+            undecided = undecided & longer[-1].undecided
+        return replace(found, longer=tuple(longer))
+
+    def _before(self, after: range, may_overlap: bool = False) -> range:
         """Return the positions of the reference of a recent window."""
-        periods, reference = self._periods, self._reference
+        periods, reference = self._source.periods, self._reference
         if reference is None:
             return pinned(periods, after.start, self._differs)
         before = positions_of(periods, reference, "reference", after.start - 1)
+        if may_overlap:
+            return before
         if before.stop > after.start and after.stop > before.start and len(before) and len(after):
             raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
         if len(before) and len(after) and before.start >= after.stop:
             raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
         return before
 
-    def changes(self, before: range, after: range) -> Changes:
+    def _changes(self, before: range, after: range, settings: dict[str, Any]) -> Changes:
         """Return what changed between two windows, whose positions are given."""
-        records, periods = self._records, self._periods
-        trees = records.trees(self._series)
-        windows = [_window(records, [periods[k] for k in window]) for window in (before, after)]
-        of_series: dict[str, Any] = {
-            "series": self._series.label,
-            "model": trees.ensemble.source,
-            "reference": windows[0],
-            "recent": windows[1],
-            "feature_names": trees.grouping.names,
-            "n_other_series": len(records.content.series()) - 1,
-            "last_period": periods[-1].moment.as_datetime,
-            "reference_given": _in_words(self._reference, periods),
-            **self.settings,
+        source = self._source
+        facts: dict[str, Any] = {
+            **source.facts,
+            "reference": self._window(before),
+            "recent": self._window(after),
+            "feature_names": source.grouping.names,
+            "last_period": source.periods[-1].moment.as_datetime,
+            "reference_given": _in_words(self._reference, source.periods),
+            **settings,
         }
-        because = _nothing_to_compare(len(periods), len(before), len(after))
+        because = _nothing_to_compare(len(source.periods), len(before), len(after))
         if because is not None:
-            return Changes(not_compared_because=because, **of_series)
-        self._stored.notes.clear()
-        rows = [self._stored.of(window) for window in (before, after)]
-        comparison = compare_windows(*rows, trees.grouping, **self.settings)
+            return Changes(not_compared_because=because, **facts)
+        source.notes.clear()
+        comparison = compare_windows(_Rows(source, before), _Rows(source, after), source.grouping, **settings)
         means = comparison.means
         return Changes(
             figures={name: getattr(comparison, name) for name in Changes.FIGURES},
             splits=comparison.shift_split,
             method=comparison.method,
-            warnings=(*comparison.warnings, *_each_once(list(self._stored.notes.values()))),
+            warnings=(*comparison.warnings, *_each_once(list(source.notes.values()))),
             repeated=comparison.repeated,
             means=tuple(
                 MeanOfPeriods(
@@ -133,55 +162,75 @@ class _Comparison:
                     float(means.after[k]),
                     float(means.p_value[k]),
                     bool(means.changed[k]),
-                    shown_time(periods[after[means.most[k]]].moment),
+                    shown_time(source.periods[after[means.most[k]]].moment),
                 )
                 for k, of in enumerate(OF)
             ),
-            **of_series,
+            **facts,
         )
 
     def _differs(self, before: range, after: range) -> bool:
-        found = self.changes(before, after).figures
-        return bool(found["changed"].any() or found["shifted"].any())
+        """Return whether two windows differ in the response, the mean residual, or the rows."""
+        if (before, after) not in self._known:
+            source = self._source
+            rows = _Rows(source, before), _Rows(source, after)
+            found = compare_windows(*rows, source.grouping, **self._settings)
+            more = np.append(found.unseen_after - found.unseen_before, found.repeated[1] - found.repeated[0])
+            faults = (found.changed, found.shifted, found.means.changed[OF.index("residual")], more > MORE_FAULTS)
+            self._known[before, after] = any(np.any(each) for each in faults)
+        return self._known[before, after]
+
+    def _window(self, positions: range) -> WindowOfPeriods:
+        if not positions:
+            return WindowOfPeriods(None, None, 0, 0)
+        ends = [shown_time(self._source.periods[k].moment) for k in (positions[0], positions[-1])]
+        return WindowOfPeriods(ends[0], ends[1], len(positions), sum(map(self._source.n_rows, positions)))
 
 
-class _Stored:
-    """Sums of the periods of a series, each read when it is asked for; few are in memory unless they are small."""
+class StoredPeriods:
+    """The periods of a series in a file, each read when it is asked for. They stay in memory only if they are small."""
 
-    def __init__(self, records: Records, series: Series, periods: list[Period]) -> None:
-        self._records, self._series, self._periods = records, series, periods
+    def __init__(self, records: Records, series: Series) -> None:
+        self._records, self._series = records, series
+        self._trees = records.trees(series)
+        self.periods, self.grouping = records.content.periods(series.id), self._trees.grouping
+        self.facts: dict[str, Any] = {
+            "series": series.label,
+            "model": self._trees.ensemble.source,
+            "n_other_series": len(records.content.series()) - 1,
+        }
         self.notes: dict[tuple[int, int], str] = {}
-        """What a reader must know about the rows that were read, by period and number."""
         self._read: dict[int, tuple[PeriodSums, list[str]]] = {}
-        ensemble = records.trees(series).ensemble
-        self._keeps = ensemble.value.nbytes * 3 * len(periods) < KEPT_IN_MEMORY
+        self._keeps = self._trees.ensemble.value.nbytes * 3 * len(self.periods) < KEPT_IN_MEMORY
 
-    def of(self, window: range) -> Sequence[PeriodSums]:
-        """Return the periods at these positions."""
-        return _Window(self, window)
-
-    def at(self, position: int) -> PeriodSums:
+    def sums(self, position: int) -> PeriodSums:
         """Return the sums of a period."""
-        sums, notes = self._read.get(position) or self._of(position)
+        if position in self._read:
+            sums, notes = self._read[position]
+        else:
+            state, notes = self._records.state_of_period(self._series, self.periods[position])
+            sums = self._trees.sums(state)
         if self._keeps:
             self._read[position] = sums, notes
         self.notes |= {(position, number): note for number, note in enumerate(notes)}
         return sums
 
-    def _of(self, position: int) -> tuple[PeriodSums, list[str]]:
-        state, notes = self._records.state_of_period(self._series, self._periods[position])
-        return self._records.trees(self._series).sums(state), notes
+    def n_rows(self, position: int) -> int:
+        """Return the number of rows of a period."""
+        return sum(part.n_rows for part in self._records.content.parts(self.periods[position].id))
 
 
-class _Window(Sequence["PeriodSums"]):
-    def __init__(self, stored: _Stored, positions: range) -> None:
-        self._stored, self._positions = stored, positions
+class _Rows(Sequence["PeriodSums"]):
+    """The periods at some positions."""
+
+    def __init__(self, source: Periods, positions: range) -> None:
+        self._source, self._positions = source, positions
 
     def __len__(self) -> int:
         return len(self._positions)
 
     def __getitem__(self, number: Any) -> Any:
-        return self._stored.at(self._positions[number])
+        return self._source.sums(self._positions[number])
 
 
 def _ends_with_the_last(recent: Any) -> bool:
@@ -199,13 +248,6 @@ def _in_words(reference: Any, periods: list[Period]) -> str:
     dated = not periods or periods[0].kind in (LOCAL, ZONED)
     length = f"{PINNED.span.days} days" if dated and PINNED.span is not None else f"{PINNED_PERIODS} periods"
     return f"the first {length} of the model, as far as they are alike"
-
-
-def _window(records: Records, periods: list[Period]) -> WindowOfPeriods:
-    if not periods:
-        return WindowOfPeriods(None, None, 0, 0)
-    n_rows = sum(part.n_rows for period in periods for part in records.content.parts(period.id))
-    return WindowOfPeriods(shown_time(periods[0].moment), shown_time(periods[-1].moment), len(periods), n_rows)
 
 
 def _nothing_to_compare(n_periods: int, n_before: int, n_after: int) -> str | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     State = dict[str, NDArray[Any]]
 
 FIRST, BETWEEN = "first ", ".."
-"""How a text says that a window is at the beginning ("first 30d"), or between two periods ("2026-01-01..2026-01-30")."""
+"""How a text says that a window is at the beginning ("first 30d"), or between two periods (a date, "..", a date)."""
 PINNED, SETTLED, STEP = Window(span=timedelta(days=60)), Window(span=timedelta(days=30)), Window(span=timedelta(days=7))
 """The reference by default; its part that is taken as it is; and the steps in which the rest is examined."""
 PINNED_PERIODS, SETTLED_PERIODS, STEP_PERIODS = 60, 30, 7

@@ -231,9 +231,9 @@ class Changes:
         feature as the model believes, 0 if it does not follow them; NaN if the model believes in no effect);
         ``response_error``, ``p_value``, ``p_adjusted`` (Holm) of ``response_change``; ``informative_before``,
         ``informative_after``; ``shift`` (effect size w of the difference between the rows of the windows at the splits
-        on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with a category that
-        the model never saw); and ``verdict``. If nothing was compared, only ``verdict``
-        and ``not_compared_because``.
+        on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with
+        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict`` and
+        ``not_compared_because``.
         """
         import pandas as pd
 

@@ -52,8 +52,8 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
     rules = HistoryPolicy.of(policy)
     if rules.reference is not None and str(rules.reference) != changes.reference_given:
         raise PolicyError(
-            f"the policy compares with reference = {rules.reference!r}, and these changes are from "
-            f"{changes.reference_given or 'another reference'}: pass reference= to History.changes, or use History.check"
+            f"the policy compares with reference = {rules.reference!r}, and these changes with "
+            f"{changes.reference_given or 'another one'}: pass reference= to History.changes, or use History.check"
         )
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status == "failed"), None)
@@ -209,20 +209,20 @@ def _largest_shift(changes: Changes, limit: float) -> Result:
 
 def _fades(changes: Changes, k: int) -> tuple[str, str, str]:
     """Return status, value and reason for whether a feature became weaker, from the shortest window that can tell."""
-    return _from_shortest(changes, k, _fades_here, longer=bool(changes.figures["comparable"][k]))
+    return _from_shortest(changes, k, _fades_here)
 
 
 def _shifts(changes: Changes, k: int, limit: float | None = None) -> tuple[str, str, str]:
     """Return the same for whether the rows shifted at the splits on a feature, by more than a limit."""
-    return _from_shortest(changes, k, lambda each, k: _shifts_here(each, k, limit), longer=True)
+    return _from_shortest(changes, k, lambda each, k: _shifts_here(each, k, limit))
 
 
 def _from_shortest(
-    changes: Changes, k: int, judge: Callable[[Changes, int], tuple[str, str, str]], longer: bool
+    changes: Changes, k: int, judge: Callable[[Changes, int], tuple[str, str, str]]
 ) -> tuple[str, str, str]:
     """Return what the shortest window tells in which a feature can be judged, and which window that is."""
     first = judge(changes, k)
-    if first[0] != "not judged" or not longer:
+    if first[0] != "not judged":
         return first
     for each in changes.longer:
         status, value, reason = judge(each, k)
@@ -238,8 +238,9 @@ def _fades_here(changes: Changes, k: int) -> tuple[str, str, str]:
         f"score {figures['before'][k]:.3g} before, {figures['after'][k]:.3g} recently; change of the response "
         f"{figures['response_change'][k]:.3g}, adjusted p = {figures['p_adjusted'][k]:.3g}"
     )
-    if verdict == NOT_COMPARED and not figures["comparable"][k]:
-        return "not judged", verdict, "hardly any of the rows at its splits can be compared with those before"
+    if not figures["comparable"][k] and figures["informative_before"][k]:
+        reason = "hardly any of the recent rows at its splits can be compared with those before"
+        return "failed", verdict, f"{reason}: the column may be stuck, empty, or in another unit"
     if verdict == NOT_COMPARED:
         return "not judged", verdict, "its change could not be tested"
     if verdict in (FADED, WEAKER):

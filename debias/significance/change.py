@@ -63,8 +63,8 @@ LITTLE_OVERLAP = 0.5
 LITTLE_COVERED = 0.1
 """No change in a smaller share of what the splits on a feature tell is not called none."""
 HARDLY = 0.2
-"""The splits on a column hardly divide the rows within periods if they make less than this share of the variance there
-that they make in the reference window."""
+"""The splits on a column hardly divide the rows within periods if less than this share of the variance that they make
+is there."""
 MOST_NAMED = 5
 """A warning names at most this many features."""
 ROUNDING = 1e-9
@@ -115,6 +115,8 @@ class WindowComparison:
         The feature was informative and is not any more. This may be for lack of rows: it is weaker than `faded`.
     comparable : array of bool
         Enough of what the splits on the feature tell is in rows that can be compared, or a change was found in them.
+        False if the column is stuck, empty or in another unit. True for columns that are the same for all rows of a
+        period, because a few periods may have other values by chance.
     kept : array of bool
         The feature is shown not to have faded, at the level alpha: a loss of more than `least` of the slope is
         excluded, or the score after is above 0 (Holm), and no change downwards was found. `looks` do not count here:
@@ -282,7 +284,9 @@ def compare_windows(
     means = compare_means(*(window.means for window in windows), level)
     score_p = [holm(_one_sided(found.score[k], errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
     margin = least * np.abs(found.believed)
-    alike = _alike(ensemble, grouping, windows)
+    of_periods = _of_periods(ensemble, grouping, windows[0])
+    # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
+    alike = of_periods & (not windows[1].has_enough)
     p_value = _beyond(found.response_change, margin, np.where(alike, np.nan, errors.response), errors.freedom)
     p_adjusted = holm(p_value)
     informative = [p <= level for p in score_p]
@@ -318,7 +322,7 @@ def compare_windows(
         informative_after=informative[1],
         faded=undetected & changed & (found.response_change < 0),
         undetected=undetected,
-        comparable=~little,
+        comparable=~little | of_periods,
         kept=kept,
         unseen_before=_largest(grouping, windows[0].unseen),
         unseen_after=_largest(grouping, windows[1].unseen),
@@ -369,6 +373,8 @@ class _Window:
     n_periods: int
     n_rows: int
     means: PeriodMeans
+    divided: Array
+    """At each split, the sum over periods of n_left n_right / n."""
     unseen: Array
     """Share of the rows with a category that the model never saw, of each feature."""
     repeated: float
@@ -388,6 +394,8 @@ class _Window:
                 first = period
                 of_sum, of_square = (np.zeros((k, period.ensemble.n_features)) for k in (3, 2))
                 unseen = np.zeros(period.ensemble.n_features)
+                left, right = period.ensemble.children.T
+                divided = np.zeros(left.size)
             elif period.ensemble is not first.ensemble and period.trees_digest != first.trees_digest:
                 raise RowsError(f"the periods of the window {name} are of different models. Compare those of one model")
             sums = _Sums(period.n, period.s, period.residual)
@@ -402,6 +410,7 @@ class _Window:
             n_rows += period.n_rows
             weights.append(period.total_weight)
             means.append(means_of(period))
+            divided += _ratio(period.n[left] * period.n[right], period.n[left] + period.n[right])
             unseen, repeated = unseen + period.unseen, repeated + period.repeated
         if first is None:
             raise RowsError(f"the window {name} has no rows, so there is nothing to compare")
@@ -420,6 +429,7 @@ class _Window:
             len(periods),
             n_rows,
             PeriodMeans(np.array(weights), np.array(means)),
+            divided,
             unseen / n_rows,
             repeated / n_rows,
         )
@@ -649,25 +659,14 @@ def _covered(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window,
     return np.where(n_telling > 0, overlap * _ratio(compared, np.mean(own, axis=0)), np.nan)
 
 
-def _alike(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window, _Window]) -> Flags:
-    """Return the groups of features that hardly divide the rows within the recent periods, if these are few.
-
-    A single period whose mean residual moved, for whatever reason, looks like a change of such a column then.
-    """
-    before, after = windows
-    if after.has_enough:
-        return np.zeros(len(grouping.names), dtype=bool)
-    left, right = ensemble.children.T
+def _of_periods(ensemble: TreeEnsemble, grouping: Grouping, before: _Window) -> Flags:
+    """Return the groups of features that hardly divide the rows within a period, such as the weekday of a day."""
+    (left, right), n = ensemble.children.T, before.total.n
     value, group = ensemble.centred_value, grouping.index[ensemble.feature[ensemble.splits]]
     squared_distance = ((value[left] - value[right]) ** 2).sum(axis=1)
-
-    def divided(sums: _Sums) -> Array:
-        return _ratio(sums.n[left] * sums.n[right], sums.n[left] + sums.n[right])
-
-    within = sum(divided(sums) for sums in after.groups) / after.weight.sum()
-    whole = divided(before.total) / before.weight.sum()
-    shares = [np.bincount(group, squared_distance * each, len(grouping.names)) for each in (within, whole)]
-    return np.asarray(shares[0] < HARDLY * shares[1])
+    parts = before.divided, _ratio(n[left] * n[right], n[left] + n[right])
+    within, whole = (np.bincount(group, squared_distance * part, len(grouping.names)) for part in parts)
+    return np.asarray(within < HARDLY * whole)
 
 
 def _scores(ensemble: TreeEnsemble, grouping: Grouping, n: Array, s: Array, squared: bool = False) -> Array:
