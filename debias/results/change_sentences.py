@@ -21,6 +21,7 @@ REPEATED = 0.01
 """A share of repeated rows that is larger by less than this is not mentioned."""
 MOST_NAMED = 5
 """A sentence names at most this many features."""
+LARGE_SHIFT = 0.5
 FAR_BELOW = 4
 """Standard errors by which the recent score is below 0 if the response is said to go the other way."""
 
@@ -30,17 +31,17 @@ def summary(changes: Changes) -> list[str]:
     if not changes.compared:
         return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes)]
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
-    shifted = changes.figures["shifted"].any()
+    far = (changes.figures["shifted"] & (changes.figures["shift"] >= LARGE_SHIFT)).any()
     return [
         *_faults_of_rows(changes),
         *_means(changes),
         *_not_tested(changes),
-        *([_shifted(changes)] if shifted else []),
+        *([_shifted(changes)] if far else []),
         _changed(changes),
         *_faded(changes),
         *_reversed(changes),
         *_undetected(changes),
-        *([] if shifted else [_shifted(changes)]),
+        *([] if far else [_shifted(changes)]),
         *_windows(changes),
         _tests(changes),
     ]

@@ -140,8 +140,8 @@ def _biased(changes: Changes) -> Result:
     rule, wanted = "must_not_be_biased", "same mean residual"
     if not changes.compared:
         return _not_compared(rule, changes, wanted)
-    (mean,) = (each for each in changes.means if each.of == "residual")
-    if np.isnan(mean.p_value):
+    mean = next((each for each in changes.means if each.of == "residual"), None)
+    if mean is None or np.isnan(mean.p_value):
         few = counted(changes.reference.n_periods, "period")
         return Result(rule, "not judged", "none", wanted, f"{few} to compare with do not show how much means vary")
     reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g})"
