@@ -823,7 +823,8 @@ def _above(figure: Array, limit: Array, error: Array, freedom: Array) -> Array:
 def _largest(grouping: Grouping, share: Array) -> Array:
     """Return the largest share of the columns of each group."""
     largest = np.zeros(len(grouping.names))
-    np.maximum.at(largest, grouping.index, share)
+    with np.errstate(invalid="ignore"):  # NaN, which stays
+        np.maximum.at(largest, grouping.index, share)
     return largest
 
 

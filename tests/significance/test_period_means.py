@@ -43,7 +43,9 @@ def test_means_are_those_of_the_rows(kind):
 
 def means(values, weight=None):
     values = np.asarray(values, dtype=float)
-    return PeriodMeans(np.ones(len(values)) if weight is None else np.asarray(weight), np.stack([values] * 3, 1)[..., None])
+    return PeriodMeans(
+        np.ones(len(values)) if weight is None else np.asarray(weight), np.stack([values] * 3, 1)[..., None]
+    )
 
 
 def test_the_test_is_that_of_its_definition():
@@ -75,7 +77,5 @@ def test_few_periods_to_compare_with_are_not_tested():
 
 def test_the_error_rate_is_the_level():
     rng = np.random.default_rng(3)
-    found = [
-        compare_means(means(rng.normal(size=20)), means(rng.normal(size=7)), 0.05).changed[0] for _ in range(1000)
-    ]
+    found = [compare_means(means(rng.normal(size=20)), means(rng.normal(size=7)), 0.05).changed[0] for _ in range(1000)]
     assert 0.02 < np.mean(found) < 0.064  # 5 %, and 2 standard errors; Bonferroni's bound is below
