@@ -384,8 +384,8 @@ class History:
             The periods to compare with. "first 30d" are the first ones of the model. A window such as "30d" ends with
             the last period before the recent one, also if there is a gap between them, so it moves along: a lasting
             fault comes into it and is not found any more. By default the first 60 days of the model before the recent
-            window, or 60 periods if they have no dates. From day 31 on, they end a week before the first week that
-            differs from the first 30 days.
+            window, or 60 periods if they have no dates. Of these, a week after day 30 is used when the week after it
+            does not differ from the first 30 days either.
         alpha : float
             Family-wise error rate of each test, of all `looks` comparisons together.
         looks : int

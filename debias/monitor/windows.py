@@ -129,9 +129,9 @@ def parsed(window: Any, name: str) -> Window | tuple[Any, Any]:
 def pinned(periods: list[Period], end: int, differs: Callable[[range, range], bool]) -> range:
     """Return the positions of the reference that is used by default: it begins with the first period, and never rolls.
 
-    It has the first 60 days (or 60 periods without dates; 8 periods at least). From day 31 on they are examined week by
-    week: if a week differs from the first 30 days, the reference ends a week before it. So a fault that began in these
-    weeks is not in the reference, where it would hide itself.
+    It has the first 60 days (or 60 periods without dates; 8 periods at least). From day 31 on, they are examined week
+    by week. A week comes into the reference when the week after it does not differ from the first 30 days either: a
+    week with the first days of a fault may not differ yet, and these days would hide the fault from then on.
 
     Parameters
     ----------
@@ -146,17 +146,17 @@ def pinned(periods: list[Period], end: int, differs: Callable[[range, range], bo
         return range(0)
     dated = periods[0].kind in (LOCAL, ZONED)
     longest, settled = (
-        min(end, max(LEAST_PINNED, _end_of_first(periods, window if dated else Window(count=number))))
+        max(LEAST_PINNED, _end_of_first(periods, window if dated else Window(count=number)))
         for window, number in ((PINNED, PINNED_PERIODS), (SETTLED, SETTLED_PERIODS))
     )
     keys = [period.key for period in periods]
     begin = before = settled
-    while begin < longest:
-        step = range(begin, min(longest, _after(keys, begin, periods[0].kind)))
-        if differs(range(settled), step):
-            return range(before)
-        begin, before = step.stop, begin
-    return range(longest)
+    while before < longest and begin < end:
+        after = _after(keys, begin, periods[0].kind)
+        if after > end or differs(range(settled), range(begin, after)):
+            break
+        begin, before = after, begin
+    return range(min(before, longest, end))
 
 
 def _end_of_first(periods: list[Period], window: Window) -> int:

@@ -23,9 +23,16 @@ def never(before, after):
 
 @pytest.mark.parametrize(
     ("periods", "end", "length"),
-    [(DAILY, 0, 0), (DAILY, 5, 5), (DAILY, 59, 59), (DAILY, 60, 60), (DAILY, 150, 60), (NUMBERED, 90, 60)],
+    [
+        *((DAILY, end, end) for end in (0, 5, 30)),
+        *((DAILY, end, 30) for end in (31, 37, 43)),
+        *((DAILY, end, length) for end, length in ((44, 37), (50, 37), (51, 44), (64, 51), (65, 58), (71, 58))),
+        *((DAILY, end, 60) for end in (72, 150)),
+        *((NUMBERED, end, length) for end, length in ((30, 30), (43, 30), (44, 37), (65, 58), (72, 60), (90, 60))),
+    ],
 )
 def test_the_reference_is_pinned_to_the_first_sixty_days(periods, end, length):
+    """A week comes into it when the week after it is complete, too."""
     assert pinned(periods, end, never) == range(length)
 
 
@@ -42,7 +49,8 @@ def test_long_periods_are_eight_at_least():
 
 @pytest.mark.parametrize("periods", [DAILY, NUMBERED])
 @pytest.mark.parametrize(
-    ("first_bad", "end"), [(30, 30), (36, 30), (37, 30), (43, 30), (44, 37), (50, 37), (58, 51), (59, 51), (60, 60)]
+    ("first_bad", "end"),
+    [(30, 30), (36, 30), (37, 30), (43, 30), (44, 37), (50, 37), (58, 51), (64, 51), (65, 58), (71, 58), (72, 60)],
 )
 def test_a_week_that_differs_ends_the_reference_a_week_before_it(periods, first_bad, end):
     seen = []
@@ -56,6 +64,16 @@ def test_a_week_that_differs_ends_the_reference_a_week_before_it(periods, first_
     steps = [after for _, after in seen]
     assert steps[0].start == 30
     assert all(one.stop == other.start for one, other in zip(steps, steps[1:], strict=False))
+
+
+@pytest.mark.parametrize("fault", range(30, 61))
+@pytest.mark.parametrize("needed", range(1, 8))
+def test_no_day_of_a_lasting_fault_comes_in_however_many_a_week_needs_to_differ(fault, needed):
+    def differs(before, after):
+        return sum(day >= fault for day in after) >= needed
+
+    for end in range(fault, 120):
+        assert pinned(DAILY, end, differs).stop <= fault
 
 
 def test_the_reference_never_rolls():
