@@ -288,7 +288,8 @@ def _day(
     elif fault == "category":
         shop = np.where(rng.random(n_rows) < 0.3, len(SHOPS), shop)
     kinds = [*SHOPS, "online"] if fault == "category" else list(SHOPS)
-    columns = (sensor, speed, twin, price, pd.Categorical.from_codes(shop, kinds), weekday, weather, luck)
+    shops = pd.Categorical(np.array(kinds)[shop], categories=kinds)
+    columns = (sensor, speed, twin, price, shops, weekday, weather, luck)
     X = pd.DataFrame(dict(zip(NAMES, columns, strict=True)))
     if fault == "repeated":
         twice = np.append(np.arange(n_rows), rng.choice(n_rows, n_rows // 3, replace=False))

@@ -136,7 +136,6 @@ class Store:
                     database.execute(f"PRAGMA application_id = {APPLICATION}")
                     database.execute(f"PRAGMA user_version = {VERSION}")
                 _refuse_other_files(database, self.path)
-                database.execute(f"PRAGMA user_version = {VERSION}")  # older versions of debias cannot read it now
                 yield Content(database, self.path)
                 database.execute("COMMIT")
             except BaseException:
@@ -250,7 +249,8 @@ class Content:
         return found[0]
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert a row, and return its id."""
+        """Insert a row, and return its id. The file has the present format then, which older versions cannot read."""
+        self._database.execute(f"PRAGMA user_version = {VERSION}")
         places = ", ".join("?" * len(values))
         command = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})"
         row = self._database.execute(command, tuple(values.values())).lastrowid

@@ -281,7 +281,7 @@ def compare_windows(
     level = alpha / looks
     found = _Figures.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
-    means = compare_means(*(window.means for window in windows), level)
+    means = compare_means(windows[0].means, windows[1].means, level)
     score_p = [holm(_one_sided(found.score[k], errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
     margin = least * np.abs(found.believed)
     of_periods = _of_periods(ensemble, grouping, windows[0])
