@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
 recent_options = (
     click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
-    click.option("--reference", metavar="WINDOW", help="Periods before these to compare with; all by default."),
+    click.option(
+        "--reference",
+        metavar="WINDOW",
+        help="Periods to compare with: 'first 30d', 2026-01-01..2026-01-30, or 30d for those before --recent.  "
+        "[default: that of the policy, or the first 60 days of the model]",
+    ),
     click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
     click.option(
         "--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate."
@@ -146,12 +151,12 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
 def refuse_other_windows(**given: str | None) -> None:
     """Refuse options for windows that are none."""
     from debias.errors import HistoryError
-    from debias.monitor.times import Window
+    from debias.monitor.windows import parsed
 
     for name, window in given.items():
         try:
             if window is not None:
-                Window.of(window, f"--{name}")
+                parsed(window, f"--{name}")
         except HistoryError as error:
             raise click.UsageError(str(error)) from None
 
@@ -226,6 +231,7 @@ def check(
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
+        windows["reference"] = rules.reference_or(windows["reference"])
         found = debias.History.open(history).changes(**windows)
         gate = found.check(rules)
         warn(gate.warnings)

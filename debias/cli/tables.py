@@ -254,7 +254,7 @@ def _read_arrow(path: str) -> pd.DataFrame:
     try:
         from pyarrow import feather, parquet
     except ImportError:
-        raise ImportError("reading Parquet and Feather needs pyarrow: pip install debias-trees[files]") from None
+        raise ImportError("reading Parquet and Feather needs pyarrow: pip install pyarrow") from None
     is_parquet = path.endswith((".parquet", ".pq"))
     table = parquet.read_table(path) if is_parquet else feather.read_table(path, memory_map=False)
     table.validate(full=True)

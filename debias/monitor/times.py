@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -171,17 +172,25 @@ class Window:
         HistoryError
             The window is a length of time, and the periods have no times.
         """
-        from bisect import bisect_right
-
         if self.count is not None:
             return max(0, end + 1 - self.count)
+        return bisect_right(keys, keys[end] - self._length(kind), 0, end + 1)
+
+    def end(self, keys: list[Any], begin: int, kind: str) -> int:
+        """Return the position after the window that begins with position `begin`; otherwise as :meth:`begin`."""
+        if self.count is not None:
+            return min(len(keys), begin + self.count)
+        return bisect_left(keys, keys[begin] + self._length(kind), begin)
+
+    def _length(self, kind: str) -> int:
+        """Return the length of time in microseconds."""
         if kind not in (LOCAL, ZONED):
             raise HistoryError(
                 f"a window of a length of time needs periods with times, and those of this history are "
                 f"{IN_WORDS[kind]}: pass a number of periods, such as 7"
             )
         assert self.span is not None
-        return bisect_right(keys, keys[end] - self.span // _MICROSECOND, 0, end + 1)
+        return self.span // _MICROSECOND
 
 
 def index_of(moments: list[Moment]) -> pd.Index[Any]:

@@ -238,7 +238,14 @@ def test_the_policy_of_the_page_is_one(run, tmp_path):
     (tmp_path / "page.toml").write_text(policy)
     done = run("check", "kept.history", "--policy", tmp_path / "page.toml", "--recent", "10d", "--format", "json")
     rules = [result["rule"] for result in json.loads(done.stdout)["results"]]
-    assert rules == ["min_rows", "must_not_fade: income", "max_shift"]
+    assert rules == [
+        "min_rows",
+        "max_unseen",
+        "max_repeated",
+        "must_not_be_biased",
+        "max_shift",
+        "must_not_fade: income",
+    ]
 
 
 def test_reports_are_written(run, tmp_path):

@@ -14,8 +14,8 @@ from debias.hooks.wrapping import Inner, Supervised, Unwrapped
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
-from debias_adapters.sklearn.supervised import supervised_in
 from debias_adapters.sklearn.known_labels import labels_before
+from debias_adapters.sklearn.supervised import supervised_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
