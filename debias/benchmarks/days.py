@@ -203,9 +203,9 @@ def outcome(fault: str | None, model: str, number: int) -> dict[str, list[Any]]:
         changes = comparison.of(RECENT)
         gate = changes.check(POLICY)
         failed = " ".join(result.reason for result in gate.failures)
-        results["gate"].append("passed" if gate.passed else "failed" if gate.failures else "not judged")
+        results["gate"].append(gate.status)
         results["gate first"].append(next(iter(re.findall(rf"\b({'|'.join(NAMES)})\b", failed)), None))
-        results["rules"].append([result.rule for result in gate.decisive])
+        results["rules"].append([result.rule for result in gate.failures or gate.not_judged])
         windows = [
             np.concatenate([day.X for day in days])
             for days in (stream.days[: changes.reference.n_periods], stream.days[-changes.recent.n_periods :])

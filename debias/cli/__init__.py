@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -9,6 +11,7 @@ import click
 from debias import __version__
 from debias.child_process import safe_path
 from debias.cli import audit, bench, check, demo, doctor, monitor, plugins, score
+from debias.cli.gate import not_finished
 from debias.cli.output import defused
 
 
@@ -18,7 +21,12 @@ class Group(click.Group):
     def main(self, *arguments: Any, **settings: Any) -> Any:
         """Run a command."""
         with defused():
+            not_finished(_given(*arguments, **settings))
             return super().main(*arguments, **settings)
+
+
+def _given(args: Sequence[str] | None = None, *_: Any, **__: Any) -> Sequence[str]:
+    return sys.argv[1:] if args is None else args
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})

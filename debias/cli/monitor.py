@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
+from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed, with_files_of_gate
 from debias.cli.inputs import Source
 from debias.cli.options import Command, format_option, load_option, na_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import shown
+from debias.results.policy import RULES_OF_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -209,6 +210,7 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the changes to this file."
 )
 @with_files_of_gate
+@with_allowed([rule for rule in RULES_OF_HISTORY if rule != "reference"])
 @format_option
 def check(
     history: str,
@@ -217,12 +219,13 @@ def check(
     json_file: str | None,
     junit: str | None,
     summary: str | None,
+    allowed: tuple[str, ...],
     **windows: Any,
 ) -> None:
-    """Check what changed in HISTORY against a policy; exit with 1 if a rule fails.
+    """Check what changed in HISTORY against a policy; exit with 0 only if all rules passed.
 
-    Exit codes: 0 all rules passed, 1 a rule failed or could not be judged, 2 wrong usage or policy, 3 an error while
-    reading or running.
+    Exit codes: 0 all rules passed, 1 a rule failed, 4 no rule failed but one could not be judged, 2 wrong usage or
+    policy, 3 an error while reading or running.
     """
     check_files({"HISTORY": history, "--policy": policy}, {"--json": json_file, "--junit": junit, "--summary": summary})
     with errors(), errors_in(junit):
@@ -233,7 +236,7 @@ def check(
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
         windows["reference"] = rules.reference_or(windows["reference"])
         found = debias.History.open(history).changes(**windows)
-        gate = found.check(rules)
+        gate = found.check(rules).allowing(*allowed)
         warn(gate.warnings)
         if json_file:
             found.to_json(json_file)

@@ -19,7 +19,7 @@ from debias.cli.wording import in_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-GATE_FAILED, COULD_NOT_RUN, INTERRUPTED, READER_GONE = 1, 3, 130, 141
+COULD_NOT_RUN, INTERRUPTED, READER_GONE = 3, 130, 141
 WIDE = 160
 """Columns of the output if standard output is not a terminal."""
 

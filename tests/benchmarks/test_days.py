@@ -26,7 +26,14 @@ def test_the_policy_and_the_options_are_those_of_the_recipe():
 
 
 def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    for name, value in (("FIRST_CHECK", 16), ("N_CHECKS", 2), ("BEGIN", 16), ("END", 18), ("N_ROWS", 30)):
+    for name, value in (
+        ("FIRST_CHECK", 16),
+        ("N_CHECKS", 2),
+        ("BEGIN", 16),
+        ("END", 18),
+        ("WITHIN", 1),
+        ("N_ROWS", 30),
+    ):
         monkeypatch.setattr(days, name, value)
     monkeypatch.setattr(days, "MODELS", ("LightGBM",))
     monkeypatch.setattr(days, "FAULTS", {name: days.FAULTS[name] for name in ("category", "repeated")})

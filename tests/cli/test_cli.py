@@ -52,7 +52,7 @@ def test_audit_prints_the_table_and_says_what_was_left_out(files, model):
     done = run("audit", files / model, files / "heldout.csv", "--target", "outcome", "--weight", "weight")
     assert done.exit_code == 0, done.output
     assert "debiased share" in done.stdout
-    assert "Scored on 100 held-out rows" in done.stdout
+    assert "Scored on 100 assumed held-out rows" in done.stdout
     assert "left out: spare" in done.stderr
 
 
