@@ -46,7 +46,10 @@ def test_a_run_writes_a_page_and_goes_on_where_it_stopped(tmp_path, monkeypatch)
     assert len(after.splitlines()) == 1 + 2 + 2
     assert (tmp_path / "days.md").read_text() == page
     assert "| LightGBM | 2 |" in page
-    assert "| a third of the rows come twice | LightGBM | 1 | 0 |" in page
+    (row,) = (
+        line for line in page.splitlines() if line.startswith("| a third of the rows come twice | LightGBM | 1 |")
+    )
+    assert "not found" not in row.split("|")[4], page
     figures = pd.read_csv(tmp_path / "days.csv")
     assert figures["fault"].tolist() == ["nothing", "nothing", "category", "repeated"]
     assert (figures[["gate failed", "gate not judged", "gate passed"]].sum(axis=1) == figures["checks"]).all()
