@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -39,7 +40,7 @@ def written(path: Any, text: str, end: str = "") -> str:
 
 def append_text(path: Any, text: str) -> None:
     """Append a text to a file. If that fails, the file is cut back to its old length."""
-    with open(path, "ab", buffering=0) as file:
+    with _named(path), open(path, "ab", buffering=0) as file:
         end = file.seek(0, os.SEEK_END) if file.seekable() else None
         rest = text.encode("utf-8", "backslashreplace")
         try:
@@ -56,28 +57,61 @@ def append_text(path: Any, text: str) -> None:
 def replacing(path: Any) -> Iterator[BinaryIO]:
     """Open a binary file that replaces `path` when everything is written.
 
-    The new file is written in the same folder under another name, flushed to the disk, and renamed. If an error is
-    raised before that, the old file stays as it was and the new one is removed. Links are followed. A terminal, a pipe
-    or /dev/stdout is written to directly.
+    The new file is written in the same folder, with the rights of the one it replaces, flushed to the disk, and
+    renamed. If an error is raised before that, the old file stays as it was and the new one is removed. On Linux the
+    new file has no name until it is complete, so none remains of a process that is killed. Links are followed. A
+    terminal, a pipe or /dev/stdout is written to directly.
     """
-    if not _is_regular_file(Path(path)):
-        with open(path, "wb") as file:
-            yield file
-        return
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            os.chmod(temporary, target.stat().st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException as error:
+    with _named(path):
+        if not _is_regular_file(Path(path)):
+            with open(path, "wb") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.part")
+        rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        try:
+            number = _without_name(target.parent)
+            has_name = number is None
+            if number is None:
+                number = os.open(
+                    temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666 if rights is None else 0o600
+                )
+            with open(number, "wb") as file:
+                if rights is not None and hasattr(os, "fchmod"):  # before anything is in it
+                    os.fchmod(file.fileno(), rights)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                if not has_name:
+                    os.link(f"/proc/self/fd/{file.fileno()}", temporary, src_dir_fd=file.fileno(), follow_symlinks=True)
+            os.replace(temporary, target)
+        except BaseException as error:
+            with suppress(OSError):
+                temporary.unlink()
+            if isinstance(error, OSError) and error.filename == str(temporary):  # name the file the user knows
+                raise type(error)(error.errno, error.strerror, str(path)) from None
+            raise
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _without_name(folder: Path) -> int | None:
+    """Return the descriptor of a new file that has no name yet; None where the system or the disk has no such files."""
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         with suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError) and error.filename == str(temporary):  # name the file the user knows
+            return os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
+    return None
+
+
+@contextmanager
+def _named(path: Any) -> Iterator[None]:
+    """Name the file in errors that have no name, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from None
         raise
 

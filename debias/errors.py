@@ -22,9 +22,14 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from debias.text import without_commands
+
 
 class DebiasError(Exception):
-    """The base class of all errors that debias raises on purpose."""
+    """The base class of all errors that debias raises on purpose. No name in a message is a command of a CI service."""
+
+    def __str__(self) -> str:
+        return without_commands(super().__str__())
 
 
 class UnsupportedModelError(DebiasError, TypeError):

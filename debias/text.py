@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -24,6 +25,9 @@ _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories without a visible character: control, format, surrogate, unassigned, line separators."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,]*(e[+-]?[0-9]+)?%?", re.IGNORECASE | re.ASCII)
+_HASH_COMMAND = re.compile(r"##(?=[\w.-]*\[)")
+_LINE_COMMAND = re.compile(r"(^|\s):(?=:)")
+_LINE_BEGIN = re.compile(r"(^\s*):(?=:)", re.MULTILINE)
 _FORMULA = re.compile(r"(^|[;,|])(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])")
 
 
@@ -49,9 +53,35 @@ def shown(text: str, keep: str = "") -> str:
     >>> print(shown("age\u202e\n"))
     age\u202e\n
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(c if c in keep or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(c if c in keep or unicodedata.category(c) not in _UNSEEN else _escaped(c) for c in text)
+    return without_commands(text)
+
+
+def without_commands(text: str) -> str:
+    r"""Return text in which nothing is a command of the CI service that reads the output of a job.
+
+    ``##vso[``, ``##teamcity[`` and ``##[`` are commands anywhere in a line, ``::`` is one where a line begins. A line
+    may begin at every word, because tables are wrapped. GitLab's marks of sections need control characters, which
+    :func:`shown` escapes.
+
+    Examples
+    --------
+    >>> from debias.text import without_commands
+    >>> print(without_commands("::error::a ##vso[task.complete] std::vector # 1"))
+    \x3a:error::a \x23#vso[task.complete] std::vector # 1
+    """
+    return _LINE_COMMAND.sub(r"\1\\x3a", _HASH_COMMAND.sub(r"\\x23#", text))
+
+
+def without_commands_in_lines(text: str) -> str:
+    """Return whole lines, as they are written to a stream, without commands: JSON stays JSON, as it has none."""
+    return _LINE_BEGIN.sub(r"\1\\x3a", _HASH_COMMAND.sub(r"\\x23#", text))
+
+
+def json_text(value: Any, indent: int | None = None, **how: Any) -> str:
+    """Return JSON of a value, in which no text is a command of a CI service. A reader gets the text unchanged."""
+    return _HASH_COMMAND.sub(r"\\u0023#", json.dumps(value, indent=indent, **how))
 
 
 def shortened(name: str, longest: int = LONGEST) -> str:

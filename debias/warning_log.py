@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from debias.errors import DebiasWarning
+from debias.text import without_commands
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 """The folder of the package `debias`: a warning points at the line outside it that called debias."""
@@ -41,7 +42,7 @@ class WarningLog:
         self.texts.append(text)
         if self._quiet:
             return
-        warnings.warn(text, DebiasWarning, stacklevel=_level_of_user())
+        warnings.warn(without_commands(text), DebiasWarning, stacklevel=_level_of_user())
 
 
 def _level_of_user() -> int:

@@ -44,8 +44,9 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(way, tmp_path, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as caught:
             WAYS[way](path)
+    assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
     WAYS[way](path)
@@ -127,3 +128,44 @@ def test_text_is_added_at_the_end(tmp_path):
     atomic_files.append_text(path, "one\n")
     atomic_files.append_text(path, "two \udc80\n")
     assert path.read_bytes() == b"one\ntwo \\udc80\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name are of Linux")
+def test_nothing_remains_of_a_process_that_is_killed(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    code = (
+        "import os, signal, sys\nfrom debias.atomic_files import replacing\n"
+        "with replacing(sys.argv[1]) as file:\n    file.write(b'half')\n    file.flush()\n"
+        "    os.kill(os.getpid(), signal.{})"
+    )
+    for number in ("SIGTERM", "SIGKILL"):
+        done = subprocess.run([sys.executable, "-c", code.format(number), str(path)])
+        assert done.returncode < 0
+        assert os.listdir(tmp_path) == ["file"]
+        assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_new_file_never_has_more_rights_than_the_old_one(tmp_path, monkeypatch, named):
+    if named:
+        monkeypatch.setattr(atomic_files, "_without_name", lambda folder: None)
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with atomic_files.replacing(path) as file:
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
+        assert len(os.listdir(tmp_path)) == (2 if named else 1) or not hasattr(os, "O_TMPFILE")
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no disk that is always full")
+    (tmp_path / "link").symlink_to("/dev/full")
+    for write in (atomic_files.write_text, atomic_files.append_text):
+        with pytest.raises(OSError, match="No space left") as caught:
+            write(tmp_path / "link", "text")
+        assert caught.value.filename == str(tmp_path / "link")

@@ -31,7 +31,8 @@ from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.performance import Performance
 from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE
-from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason
+from debias.results.sentences import enumerated
+from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.rows.performance import performance_of
 from debias.rows.request import Request
 from debias.rows.rows import SummedRows
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
 LEAST_BUDGET = 1e-3
 """Seconds for the test of dependence if the first test has used up the budget: one batch of permutations."""
 IN_BATCHES = "the rows came in batches, or as sums over them, and only rows in memory are predicted"
+NOT_DIVIDED = "none of its splits divides these rows"
+MOST_UNTESTED_NAMED = 5
+"""The warning names at most this many features that were not tested."""
 COLUMNS = {
     "feature",
     "reported",
@@ -296,6 +300,7 @@ def _audited(
         if procedure is not None and lacks_dependence and can_test_dependence(prepared):
             prepared.log.warn(f"dependence was not tested: it needs {missing_scorer(DEPENDENCE)}")
         of_main = _main_tested(prepared, scores[main_scorer.name], main_scorer, procedure, reason)
+        of_main = _without_untestable(prepared, of_main, kept.n_values)
         kept.near_duplicates = _near_duplicates(prepared, of_main)
         after_tests = {**scores, main_scorer.name: _with_strongest_alone(prepared, of_main)}
         if procedure is not None and of_dependence is not None and DEPENDENCE in scores:
@@ -329,6 +334,30 @@ def _main_tested(
     if prepared.rows.kind == "train":
         return with_reason(scores, TRAINING_ROWS)
     return with_reason(scores, reason) if procedure is None else prepared.test(scores, main_scorer, procedure)
+
+
+def _without_untestable(prepared: Prepared, scores: Scores, n_values: NDArray[np.int64] | None) -> Scores:
+    """Return tested scores without a verdict on the features at whose splits all rows take the same side.
+
+    Their scores are 0 with every response, so they say nothing about whether the feature matters. A feature without
+    splits is tested: the model does not use it.
+    """
+    if scores.selected is None:
+        return scores
+    ensemble, grouping = prepared.ensemble, prepared.grouping
+    divides = (prepared.rows.node_sums.n[ensemble.children] > 0).all(axis=1)
+    group = grouping.index[ensemble.feature[ensemble.splits]]
+    n_splits, n_dividing = (np.bincount(each, minlength=len(grouping.names)) for each in (group, group[divides]))
+    reasons = {}
+    for k in np.flatnonzero((n_splits > 0) & (n_dividing == 0) & (scores.values == 0)):
+        number = None if n_values is None else int(n_values[k])
+        known = {0: "all of its values are missing on these rows", 1: "it has only one value on these rows"}
+        reasons[grouping.names[k]] = known.get(number, NOT_DIVIDED) if number is not None else NOT_DIVIDED
+    if not reasons:
+        return scores
+    named = enumerated([f"{name} ({reason})" for name, reason in reasons.items()], MOST_UNTESTED_NAMED)
+    prepared.log.warn(f"not tested: {named}")
+    return replace(without(scores, reasons), warnings=tuple(dict.fromkeys([*scores.warnings, *prepared.log.texts])))
 
 
 def _dependence_tested(

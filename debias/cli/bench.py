@@ -37,6 +37,7 @@ MEASUREMENTS = (
     "rare-classes",
     "folds",
     "monitor",
+    "days",
     "rivals",
     "replicates",
 )
@@ -92,9 +93,10 @@ def command(
     The measurements: `speed` compares with the libraries' own calls, `replicates` with a plain loop of refits,
     `rivals` with shap and scikit-learn's permutation_importance. `significance` measures error rates, power and cost,
     `rare-classes` error rates on held-out rows of which few count, `folds` those over the folds of a
-    cross-validation, and `monitor` those of the comparison of two windows of a history. `power` (forests) and `aico` (a
-    boosted model) compare the power of our tests and of others; --scorers then takes names of tests. `citrees` compares
-    how well models predict from the features that scores put first.
+    cross-validation, and `monitor` those of the comparison of two windows of a history. `days` checks histories every
+    day by the recipe, with and without faults. `power` (forests) and `aico` (a boosted model) compare the power of our
+    tests and of others; --scorers then takes names of tests. `citrees` compares how well models predict from the
+    features that scores put first.
     """
     if more and not scorers:
         raise click.UsageError(f"unexpected arguments: {' '.join(more)}. Put scorers after --scorers")
@@ -105,6 +107,7 @@ def command(
         "rare-classes": {"repeats", "jobs", "out", "restart"},
         "folds": {"repeats", "jobs", "out", "restart"},
         "monitor": {"repeats", "jobs", "out", "restart"},
+        "days": {"repeats", "jobs", "out", "restart"},
         "power": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
         "aico": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
         "citrees": {"repeats", "jobs", "seed", "scorers", "out", "restart"},
@@ -119,8 +122,8 @@ def command(
 
     with errors():
         messages = Console(stderr=True)
-        if study in ("significance", "dependence", "rare-classes", "folds", "monitor"):
-            from debias.benchmarks import change, dependence, folds, rare_classes, significance
+        if study in ("significance", "dependence", "rare-classes", "folds", "monitor", "days"):
+            from debias.benchmarks import change, days, dependence, folds, rare_classes, significance
 
             simulate, usual = {
                 "significance": (significance.run, 500),
@@ -128,6 +131,7 @@ def command(
                 "rare-classes": (rare_classes.run, 10),
                 "folds": (folds.run, 200),
                 "monitor": (change.run, 200),
+                "days": (days.run, 8),
             }[study]
             page = simulate(Path(out), messages, repeats=repeats or usual, jobs=jobs, restart=restart)
             click.echo(page, nl=False)

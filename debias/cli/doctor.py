@@ -75,7 +75,9 @@ def command(form: str, check: bool) -> None:
             if form == "json":
                 listed = list(found)
                 report["libraries"] = [each.to_dict() for each in listed] if check else None
-                click.echo(json.dumps(report, indent=2))
+                from debias.text import json_text
+
+                click.echo(json_text(report, indent=2))
             else:
                 listed = []
                 _print_facts(report)

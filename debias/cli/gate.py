@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import click
 
-from debias.cli.output import GATE_FAILED, reader_is_gone, terminal, write
+from debias.cli.output import echo_command, reader_is_gone, terminal, write
 
 if TYPE_CHECKING:
     from debias.results.gate_outcome import Gate
 
 
+DID_NOT_FINISH = "the run did not finish, so nothing was judged; its output may say why"
 FILES = (
     click.option("--junit", type=click.Path(dir_okay=False, writable=True), help="Write JUnit XML to this file."),
     click.option(
@@ -33,6 +35,18 @@ def with_files_of_gate(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(FILES):
         function = option(function)
     return function
+
+
+def with_allowed(rules: Sequence[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the option for rules that need not be judged, as `allowed`."""
+    return click.option(
+        "--allow-not-judged",
+        "allowed",
+        multiple=True,
+        metavar="RULE",
+        type=click.Choice(list(rules)),
+        help="Pass although this rule could not be judged; can be repeated. It must not fail.",
+    )
 
 
 def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> None:
@@ -54,7 +68,7 @@ def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> Non
     if summary:
         write(summary, gate.to_markdown(), "a")
     if os.environ.get("GITHUB_ACTIONS") == "true" and (lines := gate.to_annotations()):
-        click.echo("\n".join(lines), err=True)
+        echo_command("\n".join(lines))
     if form == "table":
         print_gate(terminal(), gate)
     else:
@@ -62,19 +76,54 @@ def report(gate: Gate, form: str, junit: str | None, summary: str | None) -> Non
 
 
 def exit_unless_passed(gate: Gate) -> None:
-    """Exit with the code of a failed gate if a rule did not pass."""
+    """Exit with the code of the gate if it did not pass."""
     if not gate.passed:
-        sys.exit(GATE_FAILED)
+        sys.exit(gate.exit_code)
+
+
+def not_finished(arguments: Sequence[str]) -> None:
+    """Say in the JUnit file of a command line that the run did not finish, until the outcome replaces this.
+
+    The file of an earlier run may say that all rules passed, and nothing else can be written when this run is killed.
+    The arguments are not parsed yet, so a file is left alone if it is no JUnit file or another argument names it.
+    """
+    given = [part for argument in takewhile(lambda each: each != "--", arguments) for part in _parts(argument)]
+    paths = [path for name, path in pairwise(given) if name == "--junit"]
+    if not paths or not _may_replace(paths[-1], [os.path.realpath(each) for each in given if each != "--junit"]):
+        return
+    from debias.results.gate_outcome import junit_of_error
+
+    with suppress(OSError):  # the command says why it cannot be written
+        write(paths[-1], junit_of_error(DID_NOT_FINISH))
+
+
+def _parts(argument: str) -> list[str]:
+    return argument.split("=", 1) if argument.startswith("--") else [argument]
+
+
+def _may_replace(path: str, named: list[str]) -> bool:
+    """Return whether a path is a new file, an empty one or a JUnit file, and the arguments name it once."""
+    if named.count(os.path.realpath(path)) != 1 or (os.path.exists(path) and not os.path.isfile(path)):
+        return False
+    try:
+        with open(path, "rb") as file:
+            start = file.read(500)
+    except FileNotFoundError:
+        return os.path.isdir(os.path.dirname(os.path.realpath(path)))
+    except (OSError, ValueError):
+        return False
+    return not start or b"<testsuite" in start
 
 
 @contextmanager
 def errors_in(junit: str | None) -> Iterator[None]:
-    """Write an error to the JUnit file: the file of an earlier run may say that all rules passed."""
+    """Write what ends the run to the JUnit file, also if the outcome was written before."""
     try:
         yield
-    except Exception as error:
-        if junit is not None and not reader_is_gone(error):  # the file was written before anything was printed
+    except BaseException as error:
+        if junit is not None and not (isinstance(error, Exception) and reader_is_gone(error)):
             from debias.results.gate_outcome import junit_of_error
 
-            write(junit, junit_of_error(f"{type(error).__name__}: {error}"))
+            told = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else DID_NOT_FINISH
+            write(junit, junit_of_error(told))
         raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,11 @@ import click
 
 from debias.cli.fold_files import files_of_folds
 from debias.cli.output import warn
+from debias.cli.tables import DOUBTFUL, TableFile, listed_columns
 from debias.errors import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
-"""Other separators than a comma that tables in text have, and how they are written on the command line."""
-MODEL_FILES = (".ubj", ".pkl", ".pickle", ".joblib", ".json")
-ARCHIVE = b"PK\x03\x04"
-"""How a zip archive begins: a model with its parts, but no table."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +27,7 @@ class Source:
     data: str | None
     trust: tuple[str, ...]
     allow_pickle: bool
+    load_seconds: float | None
     params: str | None
     target: str
     weight: str | None
@@ -44,6 +38,7 @@ class Source:
     drop: tuple[str, ...]
     separator: str | None
     decimal: str
+    na: tuple[str, ...]
     rows: str
     train: str | None
     seed: int | None
@@ -61,7 +56,10 @@ class Source:
 
         What can be wrong with the tables is found before the model is loaded, which takes longer.
         """
-        X, y, of_rows = self._columns(self.model if self.data is None else self.data)
+        from debias.models.known_labels import known_labels
+
+        path = self.model if self.data is None else self.data
+        X, y, of_rows = self._columns(path)
         options: dict[str, Any] = {
             **of_rows,
             "groups": None if self.groups is None else read_mapping(self.groups, "groups of columns"),
@@ -73,14 +71,22 @@ class Source:
         if self.train is not None:
             train_X, train_y, of_training = self._columns(self.train, training=True)
             with_queries = () if self.qid is None else (None, of_training["qid"])
-            options["train"] = (train_X, train_y, *with_queries)
-        return None if self.data is None else self._load(self.model), X, y, options
+        if self.data is None:
+            self._file(path).refuse_doubtful(X.assign(**{self.target: y}), [*X.columns, self.target])
+            return None, X, y, options
+        model = self._load(self.model)
+        known = known_labels(model)
+        if self.train is not None:
+            options["train"] = (*self._file(self.train).as_known(train_X, train_y, known), *with_queries)
+        return model, *self._file(path).as_known(X, y, known), options
 
     def read_folds(self, column: str) -> tuple[Any, pd.DataFrame, pd.Series, pd.Series, dict[str, Any]]:
         """Return the models of folds, X, y, the label of each row's fold, and arguments of `audit_folds`.
 
         What can be wrong with the tables and the names of files is found before the models are loaded.
         """
+        from debias.models.known_labels import known_labels
+
         if self.rows not in ("auto", "held-out") or self.train is not None:
             wrong = "--train" if self.train is not None else f"--rows {self.rows}"
             raise click.UsageError(f"--folds says which rows each model has not seen: leave {wrong} out")
@@ -97,9 +103,11 @@ class Source:
         }
         path = Path(self.model)
         if not path.is_dir() or (path / "MLmodel").is_file():
-            return self._load(self.model), X, y, labels, options
-        files = files_of_folds(path, labels)
-        return {label: self._load(str(file)) for label, file in files.items()}, X, y, labels, options
+            models = self._load(self.model)
+        else:
+            files = files_of_folds(path, labels)
+            models = {label: self._load(str(file)) for label, file in files.items()}
+        return models, *self._file(self.data).as_known(X, y, known_labels(models)), labels, options
 
     def _load(self, path: str) -> Any:
         """Load a model in a child process, which may crash, and then in this process."""
@@ -111,7 +119,7 @@ class Source:
         params = None if self.params is None else read_mapping(self.params, "hyper-parameters")
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
-        check(path, self.trust, allow_pickle)
+        check(path, self.trust, allow_pickle, self.load_seconds)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model = load(Path(path), self.trust, allow_pickle, params, guard=False)
@@ -122,15 +130,19 @@ class Source:
         self, path: str, training: bool = False, folds: str | None = None
     ) -> tuple[pd.DataFrame, pd.Series, dict[str, pd.Series | None]]:
         """Return X, y, and weights, blocks, queries and folds of a table; training rows need queries only."""
-        frame = _read(path, self.separator, self.decimal)
+        frame = self._file(path).read()
         of_rows = {"sample_weight": self.weight, "blocks": self.blocks, "qid": self.qid}
         of_rows |= {} if folds is None else {"folds": folds}
         named = [self.target, *self.drop, *(column for column in of_rows.values() if column is not None)]
         needed = [column for column in (self.target, self.qid) if column is not None] if training else named
         _refuse_absent(path, frame, needed)
         X = frame.drop(columns=[column for column in dict.fromkeys(named) if column in frame.columns])
+        self._file(path).refuse_doubtful(frame, [column for column in of_rows.values() if column in needed])
         read = {name: column for name, column in of_rows.items() if column in needed}
         return X, frame[self.target], {name: frame[read[name]] if name in read else None for name in of_rows}
+
+    def _file(self, path: str) -> TableFile:
+        return TableFile(path, self.separator, self.decimal, self.na)
 
 
 def read_mapping(path: str, what: str) -> dict[str, Any]:
@@ -155,12 +167,12 @@ def _refuse_absent(path: str, frame: pd.DataFrame, columns: Iterable[str]) -> No
     for column in columns:
         if column not in frame.columns:
             hint = nearest(column, [str(name) for name in frame.columns])
-            raise click.UsageError(f"{path} has no column {column!r}; it has {_listed(frame.columns)}.{hint}")
+            raise click.UsageError(f"{path} has no column {column!r}; it has {listed_columns(frame.columns)}.{hint}")
 
 
 def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     """Return a table without the columns in `drop`. If `numeric`, other columns are left out too, with a note."""
-    frame = _read(path)
+    frame = TableFile(path, na=tuple(DOUBTFUL)).read()  # no model knows better than pandas
     _refuse_absent(path, frame, drop)
     frame = frame.drop(columns=list(drop))
     if not numeric:
@@ -168,79 +180,5 @@ def matrix(path: str, drop: tuple[str, ...], numeric: bool) -> pd.DataFrame:
     numbers = frame.select_dtypes("number")
     other = [str(name) for name in frame.columns if name not in numbers.columns]
     if other:
-        click.echo(f"note: columns of {path} that are not numeric are left out: {_listed(other)}", err=True)
+        click.echo(f"note: columns of {path} that are not numeric are left out: {listed_columns(other)}", err=True)
     return numbers
-
-
-def _read(path: str, separator: str | None = None, decimal: str = ".") -> pd.DataFrame:
-    ending = next((known for known in (".parquet", ".pq", ".feather", ".arrow") if path.endswith(known)), ".csv")
-    if separator is None:
-        separator = "\t" if path.endswith(".tsv") else ","
-    if path.endswith(MODEL_FILES) or _begins_with(path, ARCHIVE):
-        raise click.UsageError(f"{path} is no table: the model comes first, then a CSV, Parquet or Feather file")
-    if path.endswith((".csv", ".tsv", ".txt")):
-        _refuse_other_separator(path, separator)
-    import pandas as pd
-
-    from debias.text import message
-    from debias.trees.tested_versions import major_minor
-
-    try:
-        if ending == ".csv":
-            # Before pandas 3.1, the default may read a number one digit off the one that was written.
-            exact: dict[str, Any] = {} if major_minor(pd.__version__) >= (3, 1) else {"float_precision": "round_trip"}
-            frame = pd.read_csv(path, sep=separator, decimal=decimal, **exact)
-            if separator != "," and decimal == ".":
-                _note_decimal_commas(path, frame)
-            return frame
-        return _read_arrow(path, ending in (".parquet", ".pq"))
-    except ImportError:
-        raise
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{path} cannot be read as CSV: it is not UTF-8 text. Save it as UTF-8") from None
-    except Exception as error:  # each reader raises its own errors for a file of another format
-        raise click.UsageError(f"{path} cannot be read as {ending[1:].upper()}: {message(str(error))}") from None
-
-
-def _begins_with(path: str, begin: bytes) -> bool:
-    """Whether a file that can be read begins with some bytes."""
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(len(begin)) == begin
-    return False
-
-
-def _refuse_other_separator(path: str, separator: str) -> None:
-    """Refuse a text file whose first line has another separator, and would be read as one column."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        heading = file.readline()
-    other = next((known for known in SEPARATORS if known in heading), None)
-    if separator not in heading and other is not None:
-        raise click.UsageError(
-            f"the columns of {path} seem to be separated by {SEPARATORS[other]}: pass --separator {SEPARATORS[other]}"
-            " (and --decimal ',' if numbers are written like 1,5)"
-        )
-
-
-def _note_decimal_commas(path: str, frame: pd.DataFrame) -> None:
-    texts = (column for _, column in frame.items() if column.dtype.kind == "O" and column.notna().any())
-    found = [column.name for column in texts if column.dropna().astype(str).str.fullmatch(r"-?\d*,\d+").all()]
-    if found:
-        click.echo(f"note: columns of {path} have decimal commas, so pass --decimal ',': {_listed(found)}", err=True)
-
-
-def _read_arrow(path: str, is_parquet: bool) -> pd.DataFrame:
-    """Read a Parquet or Feather table and check it: with a damaged file pandas would read outside of its memory."""
-    try:
-        from pyarrow import feather, parquet
-    except ImportError:
-        raise ImportError("reading Parquet and Feather needs pyarrow: pip install pyarrow") from None
-    table = parquet.read_table(path) if is_parquet else feather.read_table(path, memory_map=False)
-    table.validate(full=True)
-    return table.to_pandas()
-
-
-def _listed(columns: Iterable[object]) -> str:
-    """Return the first column names as text; a table may have many columns, and names any characters."""
-    from debias.text import listed, shown
-
-    return shown(listed([str(name) for name in columns], 50))

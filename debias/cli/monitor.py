@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from debias.cli.gate import errors_in, exit_unless_passed, report, with_files_of_gate
+from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed, with_files_of_gate
 from debias.cli.inputs import Source
-from debias.cli.options import Command, format_option, separator, threads
+from debias.cli.options import Command, format_option, load_option, na_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import shown
+from debias.results.policy import RULES_OF_HISTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 history_argument = click.argument("history", type=click.Path(dir_okay=False))
 recent_options = (
     click.option("--recent", default="30d", show_default=True, metavar="WINDOW", help="Last periods: 30d, 12h, 4w, 7."),
-    click.option("--reference", metavar="WINDOW", help="Periods before these to compare with; all by default."),
+    click.option(
+        "--reference",
+        metavar="WINDOW",
+        help="Periods to compare with: 'first 30d', 2026-01-01..2026-01-30, or 30d for those before --recent.  "
+        "[default: that of the policy, or the first 60 days of the model]",
+    ),
     click.option("--series", metavar="LABEL", help="The model; the one with the latest period by default."),
     click.option(
         "--alpha", default=0.05, show_default=True, type=click.FloatRange(0, 1, True, True), help="Error rate."
@@ -67,6 +73,7 @@ def command() -> None:
 @click.option(
     "--decimal", type=click.Choice([".", ","]), default=".", show_default=True, help="Decimal sign of CSV files."
 )
+@na_option
 @click.option(
     "--rows",
     type=click.Choice(["auto", "held-out"]),
@@ -78,6 +85,7 @@ def command() -> None:
     "--trust-type", "trust", multiple=True, metavar="NAME", help="Type that a skops file may contain; can be repeated."
 )
 @click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file.")
+@load_option
 @click.option(
     "--params",
     type=click.Path(exists=True, dir_okay=False),
@@ -144,12 +152,12 @@ def show(history: str, window: str | None, html_file: str | None, form: str) -> 
 def refuse_other_windows(**given: str | None) -> None:
     """Refuse options for windows that are none."""
     from debias.errors import HistoryError
-    from debias.monitor.times import Window
+    from debias.monitor.windows import parsed
 
     for name, window in given.items():
         try:
             if window is not None:
-                Window.of(window, f"--{name}")
+                parsed(window, f"--{name}")
         except HistoryError as error:
             raise click.UsageError(str(error)) from None
 
@@ -202,6 +210,7 @@ def changes(history: str, form: str, html_file: str | None, **windows: Any) -> N
     "--json", "json_file", type=click.Path(dir_okay=False, writable=True), help="Write the changes to this file."
 )
 @with_files_of_gate
+@with_allowed([rule for rule in RULES_OF_HISTORY if rule != "reference"])
 @format_option
 def check(
     history: str,
@@ -210,12 +219,13 @@ def check(
     json_file: str | None,
     junit: str | None,
     summary: str | None,
+    allowed: tuple[str, ...],
     **windows: Any,
 ) -> None:
-    """Check what changed in HISTORY against a policy; exit with 1 if a rule fails.
+    """Check what changed in HISTORY against a policy; exit with 0 only if all rules passed.
 
-    Exit codes: 0 all rules passed, 1 a rule failed or could not be judged, 2 wrong usage or policy, 3 an error while
-    reading or running.
+    Exit codes: 0 all rules passed, 1 a rule failed, 4 no rule failed but one could not be judged, 2 wrong usage or
+    policy, 3 an error while reading or running.
     """
     check_files({"HISTORY": history, "--policy": policy}, {"--json": json_file, "--junit": junit, "--summary": summary})
     with errors(), errors_in(junit):
@@ -224,8 +234,9 @@ def check(
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
         refuse_other_windows(recent=windows["recent"], reference=windows["reference"])
+        windows["reference"] = rules.reference_or(windows["reference"])
         found = debias.History.open(history).changes(**windows)
-        gate = found.check(rules)
+        gate = found.check(rules).allowing(*allowed)
         warn(gate.warnings)
         if json_file:
             found.to_json(json_file)

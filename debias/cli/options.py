@@ -48,6 +48,19 @@ def separator(context: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
+load_option = click.option(
+    "--load-seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Processor time for loading MODEL in a process of its own.  [default: 60, and 1 for each MB]",
+)
+na_option = click.option(
+    "--na",
+    multiple=True,
+    metavar="TEXT",
+    help="Text of CSV files that means a missing value, besides empty cells; can be repeated. --na '' says that only "
+    "empty cells are missing.",
+)
 format_option = click.option(
     "--format",
     "form",
@@ -78,6 +91,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 help="Type that a skops file may contain; can be repeated.",
             ),
             click.option("--allow-pickle", is_flag=True, help="Load pickles. A pickle runs code from its file."),
+            load_option,
             click.option(
                 "--params",
                 type=click.Path(exists=True, dir_okay=False),
@@ -121,6 +135,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
                 show_default=True,
                 help="Decimal sign of CSV files.",
             ),
+            na_option,
             click.option(
                 "--rows",
                 type=click.Choice(["auto", "oob", "held-out", "train"]),

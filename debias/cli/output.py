@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -9,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -18,9 +19,44 @@ from debias.cli.wording import in_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-GATE_FAILED, COULD_NOT_RUN, INTERRUPTED, READER_GONE = 1, 3, 130, 141
+COULD_NOT_RUN, INTERRUPTED, READER_GONE = 3, 130, 141
 WIDE = 160
 """Columns of the output if standard output is not a terminal."""
+
+
+class Defused:
+    """A stream on which nothing is a command of the CI service that reads the output, whoever writes it.
+
+    What the results write has none (see :func:`debias.text.shown`). This is for messages of libraries and of click.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: Any) -> Any:
+        """Write text; bytes are refused by the stream."""
+        from debias.text import without_commands_in_lines
+
+        return self.stream.write(without_commands_in_lines(text) if isinstance(text, str) else text)
+
+
+@contextmanager
+def defused() -> Iterator[None]:
+    """Let nothing that is written to standard output and standard error be a command of a CI service."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (stream and cast("TextIO", Defused(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def echo_command(text: str) -> None:
+    """Write lines that are meant as commands of GitHub to standard error."""
+    click.echo(text, file=getattr(sys.stderr, "stream", sys.stderr))
 
 
 @contextmanager
@@ -42,7 +78,9 @@ def errors() -> Iterator[None]:
             if reader_is_gone(error):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it when it ends
                 sys.exit(READER_GONE)
-            click.echo(f"error: {message(in_options(str(error)))}", err=True)
+            full = isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
+            where = "standard output: " if full else ""  # errors of files name them
+            click.echo(f"error: {where}{message(in_options(str(error)))}", err=True)
             sys.exit(COULD_NOT_RUN)
         except (click.ClickException, click.exceptions.Exit, click.Abort, GeneratorExit):
             raise

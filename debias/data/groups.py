@@ -54,7 +54,7 @@ class Grouping:
                     raise RowsError(f"column {member!r} is in the groups {group_of[str(member)]!r} and {group!r}")
                 group_of[str(member)] = str(group)
         labels = [group_of.get(name, name) for name in feature_names]
-        clash = sorted(set(group_of.values()) & {name for name in feature_names if name not in group_of})
+        clash = sorted(group for group in set(group_of.values()) & known if group_of.get(group) != group)
         if clash:
             raise RowsError(f"group {clash[0]!r} has the name of a column that is not in it; rename the group")
         names = tuple(dict.fromkeys(labels))

@@ -16,7 +16,7 @@ import numpy as np
 from debias.data.spark_rows import is_spark, refuse_spark
 from debias.errors import RowsError, nearest, with_article
 from debias.parallel import over_parts
-from debias.text import listed
+from debias.text import listed, percent
 from debias.trees.routing import route, row_blocks
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Table:
         self._order: list[int] | None = None
         self._codes: dict[int, NDArray[np.float64]] = {}
         self.special_labels: dict[tuple[int, Any], int] = {}
+        self.unseen: dict[int, int] = {}
         self._frame: Any = None
         self._array: NDArray[Any] | None = None
         self._given: Any = None
@@ -106,7 +107,7 @@ class Table:
             raise RowsError(
                 f"X is a sparse matrix, which {with_article(ensemble.source)} does not take: pass X.toarray()"
             )
-        table.special_labels = {}
+        table.special_labels, table.unseen = {}, {}
         table._codes = {
             k: table._encode(k, labels, ensemble, log) for k, labels in (ensemble.category_labels or {}).items()
         }
@@ -317,10 +318,12 @@ class Table:
                     "not their codes"
                 )
         if unknown:
+            self.unseen[k] = int(np.isin(number, [j for j, value in enumerate(distinct) if value not in code]).sum())
             seen_as = "missing" if np.isnan(ensemble.unknown_label) else "one category, that of unknown values"
+            examples, share = listed([repr(value) for value in unknown]), percent(self.unseen[k] / self.n_rows)
             log.warn(
-                f"column {ensemble.feature_names[k]!r} has values that the model never saw "
-                f"({listed([repr(value) for value in unknown])}); the model treats them as {seen_as}"
+                f"column {ensemble.feature_names[k]!r} has values that the model never saw ({examples}, in {share} of "
+                f"the rows); the model treats them as {seen_as}"
             )
         encoded: NDArray[np.float64] = np.where(number < 0, np.nan, np.append(codes, np.nan)[number])
         if None in code:  # scikit-learn treats None as a category like others, if it was there in training

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Columns = NDArray[np.int64] | Sequence[tuple[int, ...]]
+    Labels = Mapping[int, list[Any] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +78,11 @@ class Inner:
     supervised : callable, optional
         Called with X and y as the outer model sees them, which may be None. Returns what the steps of the outer model
         before this one have seen of y, a :class:`Supervised`; None if they have seen nothing.
+    labels : callable, optional
+        Called with the labels of categories that this model knows: by the position of each of its columns of
+        categories a list, or None if it does not keep them. Returns the same of the columns of the outer model: those
+        that `transform` knows as categories, and those that it passes on unchanged. Tables in text are read by these
+        labels. Without it nothing is known of the columns that are transformed.
     """
 
     model: Any
@@ -90,6 +96,7 @@ class Inner:
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
     supervised: Callable[[Any, Any], Supervised | None] | None = None
+    labels: Callable[[Labels], Labels] | None = None
 
 
 class RefitInputs(NamedTuple):
@@ -138,3 +145,13 @@ class Unwrapped:
     rewrap: Callable[[RefitInputs], Any] | None = None
     named: bool = True
     unseen: Callable[[Any, Any], Sequence[NDArray[np.int64]]] | None = None
+
+
+def together(parts: Sequence[Labels]) -> Labels:
+    """Return the labels of columns that several models or transformers take."""
+    labels: dict[int, list[Any] | None] = {}
+    for part in parts:
+        for k, more in part.items():
+            before = labels.get(k, [])
+            labels[k] = None if before is None or more is None else [*before, *more]
+    return labels

@@ -24,7 +24,7 @@ LARGEST = 1 << 20
 """Largest size of an MLmodel file in bytes; real ones have a few thousand."""
 DEEPEST = 50
 """Deepest nesting of an MLmodel file."""
-KEYS = {"sklearn": "pickled_model", "xgboost": "data", "lightgbm": "data"}
+KEYS = {"sklearn": "pickled_model", "xgboost": "data", "lightgbm": "data", "catboost": "data"}
 """Flavours of MLflow models, and the key with which each names its file."""
 PICKLES = (".pkl", ".pickle", ".joblib", ".cloudpickle")
 _VERSIONS = re.compile(r"from version (\S+) when using version (\S+?)\.?(?:\s|$)")
@@ -84,6 +84,7 @@ def load(
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
+    sandbox.refuse_devices(path)
     if (path / DESCRIPTION).is_file():
         path = model_file(path)
     with warnings.catch_warnings(record=True) as caught:

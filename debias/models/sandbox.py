@@ -7,20 +7,27 @@ is the file loaded in this process.
 
 from __future__ import annotations
 
+import os
 import signal
+import stat
 import subprocess
+import tempfile
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO
 
 from debias import errors
 from debias.child_process import command
 
-if TYPE_CHECKING:
-    pass
-
 SECONDS, SECONDS_A_MEGABYTE = 60.0, 1.0
-"""Time limit of a child by default; a walk through damaged trees with cycles never ends."""
+"""Limit of a child's processor time by default; a walk through damaged trees with cycles never ends."""
+WAIT = 20
+"""Times this limit that a child may take by the clock: other processes may have the processors."""
+MEGABYTES, TIMES_THE_FILE, LEAST = 300, 20, 600
+"""Limit of a child's memory: 300 MB, which the libraries need, and 20 times the file; but at least 600 MB."""
+PAUSE = 0.02
 REFUSED = 3
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def check(
@@ -35,36 +42,105 @@ def check(
     allow_pickle : bool
         As for :func:`debias.load_model`.
     seconds : float, optional
-        Time limit of the child; by default 60, plus one second per megabyte of the file.
+        Limit of the child's processor time; by default 60, plus one second per megabyte of the file. By the clock it
+        may take 20 times as long, because the machine may be busy.
 
     Raises
     ------
     DebiasError
         The error that :func:`debias.load_model` raised in the child.
     UnsupportedModelError
-        The child crashed, or did not finish in time.
+        The child crashed, did not finish in time, or needed more memory than 300 MB and 20 times
+        the file (at least 600 MB); or the path is no regular file, and no directory of regular files.
     """
+    refuse_devices(Path(path))
     file = Path(path).absolute()
-    seconds = SECONDS + SECONDS_A_MEGABYTE * file_size(file) / 1e6 if seconds is None else seconds
-    flags = [*(f"--trust={name}" for name in trust), *(["--allow-pickle"] if allow_pickle else [])]
+    size = file_size(file) / 1e6
+    seconds = SECONDS + SECONDS_A_MEGABYTE * size if seconds is None else seconds
+    flags = [
+        f"--seconds={seconds}",
+        *(f"--trust={name}" for name in trust),
+        *(["--allow-pickle"] if allow_pickle else []),
+    ]
     words = command("from debias.models.trial import main; sys.exit(main(sys.argv[1:]))", *flags, "--", str(file))
-    try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=seconds, errors="replace", stdin=subprocess.DEVNULL
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as problems:
+        child = subprocess.Popen(
+            words, stdout=told, stderr=problems, stdin=subprocess.DEVNULL, env=os.environ | _ONE_THREAD
         )
-    except subprocess.TimeoutExpired:
-        raise errors.UnsupportedModelError(f"{path} did not load within {seconds:.3g} s; it is damaged") from None
-    if done.returncode == REFUSED:
-        kind, _, message = done.stdout.rpartition(MARK)[2].partition("\n")
+        try:
+            _watch(child, path, seconds, max(LEAST, MEGABYTES + TIMES_THE_FILE * size))
+        finally:
+            child.kill()
+            child.wait()
+        output, last = (_text_of(stream) for stream in (told, problems))
+    if child.returncode == REFUSED:
+        kind, _, message = output.rpartition(MARK)[2].partition("\n")
         raise getattr(errors, kind, errors.UnsupportedModelError)(message.strip())
-    if done.returncode:
-        how = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit code {done.returncode}"
-        last = done.stderr.strip().splitlines()[-1:] or [""]
-        raise errors.UnsupportedModelError(f"{path} is damaged: loading it ended the process ({how}) {last[0]}".strip())
+    if child.returncode == -getattr(signal, "SIGXCPU", 0):
+        raise errors.UnsupportedModelError(
+            f"{path} did not finish within {seconds:.3g} s of processor time while it was loaded: it is damaged, or "
+            "very large. For a file that you know, allow more (--load-seconds, seconds=)"
+        )
+    if child.returncode:
+        how = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit code {child.returncode}"
+        end = (last.strip().splitlines() or [""])[-1]
+        raise errors.UnsupportedModelError(f"{path} is damaged: loading it ended the process ({how}) {end}".strip())
 
 
+def _watch(child: subprocess.Popen[bytes], path: str | Path, seconds: float, megabytes: float) -> None:
+    """Wait until a child ends, or its time or memory is used up."""
+    end = time.monotonic() + WAIT * seconds
+    while True:
+        try:
+            child.wait(PAUSE)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+        if time.monotonic() > end:
+            raise errors.UnsupportedModelError(
+                f"{path} did not finish within {WAIT * seconds:.3g} s while it was loaded. The machine may be busy: "
+                "try again, or allow more (--load-seconds, seconds=)"
+            )
+        used = _megabytes(child.pid)
+        if used > megabytes:
+            raise errors.UnsupportedModelError(
+                f"{path} needed more than {megabytes:,.0f} MB of memory while it was loaded, too much for its size: it "
+                "is damaged, or not a model"
+            )
+
+
+def _megabytes(pid: int) -> float:
+    """Return the memory that a process uses; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except (OSError, IndexError, ValueError):  # it has ended
+        return 0.0
+
+
+def _text_of(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read(LONGEST).decode("utf-8", "replace")
+
+
+LONGEST = 10**6
+"""Bytes of a child's output that are read."""
 MARK = "debias.models.sandbox refused: "
 """Marks where the name of the error begins: libraries may have printed other lines before."""
+
+
+def refuse_devices(path: Path) -> None:
+    """Raise an UnsupportedModelError if a path is no regular file and no directory of these, also through links."""
+    for each in (path, *(path.rglob("*") if path.is_dir() else ())):
+        try:
+            mode = each.stat().st_mode
+        except FileNotFoundError:  # the reader says so, with its own words; a link without a target is not read
+            continue
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise errors.UnsupportedModelError(
+                f"{each} is no regular file, but a device, a pipe or a socket, or a link to one: a model is a file or "
+                "a directory of files"
+            )
 
 
 def file_size(path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,10 @@ features there are fewer rows: at most this many numbers."""
 def main(arguments: list[str]) -> int:
     """Run the child's task, and return its exit code."""
     path = Path(arguments[-1])
-    _limit_memory(path)
     flags = arguments[:-1]
+    _limit(
+        path, next((float(flag.removeprefix("--seconds=")) for flag in flags if flag.startswith("--seconds=")), None)
+    )
     trust = tuple(flag.removeprefix("--trust=") for flag in flags if flag.startswith("--trust="))
     try:
         load_and_predict(path, trust, "--allow-pickle" in arguments[:-2])
@@ -101,13 +104,18 @@ def _rows(n_features: int, dtype: Any) -> Iterator[tuple[str, Any]]:
     yield "random", np.random.default_rng(0).normal(scale=100, size=(n_rows, n_features)).astype(dtype)
 
 
-def _limit_memory(path: Path) -> None:
-    """Limit the memory of the process: enough for libraries and a real model, not for sizes that a bad file states."""
+def _limit(path: Path, seconds: float | None) -> None:
+    """Limit processor time and memory: enough for libraries and a real model, not for sizes that a bad file states.
+
+    Libraries reserve address space that they never use, so its limit is wide; the parent watches what is used.
+    """
     try:
         import resource
     except ImportError:  # not there on Windows
         return
-    limit = BYTES + TIMES_THE_FILE * file_size(path)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # crashes are expected here and should leave no core file
+    limits = [(resource.RLIMIT_AS, BYTES + TIMES_THE_FILE * file_size(path)), (resource.RLIMIT_CORE, 0)]
+    if seconds is not None:
+        limits.append((resource.RLIMIT_CPU, math.ceil(seconds)))
+    for kind, limit in limits:
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

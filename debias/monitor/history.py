@@ -18,8 +18,7 @@ from debias.monitor.merging import merged
 from debias.monitor.reading import OwnModel
 from debias.monitor.records import Records, StoredTrees, packed_trees
 from debias.monitor.store import Store
-from debias.monitor.times import Moment, Window, index_of, shown_time
-from debias.monitor.windows import positions_of
+from debias.monitor.times import Moment, Window, index_of, refuse_far_future, shown_time
 from debias.significance.change import LEAST
 from debias.text import counted, shown
 from debias.warning_log import WarningLog
@@ -211,6 +210,7 @@ class History:
         if self._own is None:
             raise HistoryError("this history was opened without a model: open it with debias.History(model, path)")
         moment, part = Moment.of(at), "" if part is None else _name("part", part)
+        refuse_far_future(moment)
         sums, notes = self._own.read(X, y, sample_weight, rows, base_margin)
         state, digest = sums.state(), self._own.digest
         with self._writing() as records:
@@ -378,11 +378,15 @@ class History:
         Parameters
         ----------
         recent : int, str, timedelta, or (first, last)
-            The last periods: a window as for :meth:`scores`. Or the first and last period of a window. A date is its
-            midnight: of hourly periods, ("2026-03-02", "2026-03-03") has only the first one of March 3.
+            The last periods: a window as for :meth:`scores`. Or the first and last period of a window, also as text:
+            "2026-03-02..2026-03-08". A date is its midnight: of hourly periods, ("2026-03-02", "2026-03-03") has only
+            the first one of March 3.
         reference : int, str, timedelta, or (first, last), optional
-            The periods to compare with. A window ends with the last period before the recent one, also if there is a
-            gap between them. All earlier periods by default.
+            The periods to compare with. "first 30d" are the first ones of the model. A window such as "30d" ends with
+            the last period before the recent one, also if there is a gap between them, so it moves along: a lasting
+            fault comes into it and is not found any more. By default the first 60 days of the model before the recent
+            window, or 60 periods if they have no dates. Of these, a week after day 30 is used when the week after it
+            does not differ from the first 30 days either.
         alpha : float
             Family-wise error rate of each test, of all `looks` comparisons together.
         looks : int
@@ -397,7 +401,9 @@ class History:
         Returns
         -------
         Changes
-            If there is nothing to compare, such as too few periods, it says so, and no feature has a verdict.
+            If there is nothing to compare, such as too few periods, it says so, and no feature has a verdict. If the
+            last periods are too few to judge a feature, ``longer`` has up to three comparisons with windows of twice,
+            four and eight times as many.
 
         Raises
         ------
@@ -408,18 +414,7 @@ class History:
         """
         with self._reading() as records:
             chosen = self._chosen(records, series)
-            periods = records.content.periods(chosen.id)
-            after = positions_of(periods, recent, "recent", len(periods) - 1)
-            before = range(after.start)
-            if reference is not None:
-                before = positions_of(periods, reference, "reference", after.start - 1)
-            if before.stop > after.start and after.stop > before.start and len(before) and len(after):
-                raise HistoryError("reference= and recent= have periods in common: pass windows that do not overlap")
-            if len(before) and len(after) and before.start >= after.stop:
-                raise HistoryError("reference= is after recent=: exchange them, so that a change is one over time")
-            n_others = len(records.content.series()) - 1
-            settings: dict[str, Any] = {"alpha": alpha, "least": least, "looks": looks, "n_other_series": n_others}
-            return comparison_of(records, chosen, periods, before, after, **settings)
+            return comparison_of(records, chosen, recent, reference, alpha=alpha, least=least, looks=looks)
 
     def check(
         self,
@@ -440,7 +435,7 @@ class History:
             The rules are the parameters of :class:`debias.results.policy.HistoryPolicy`, such as
             ``{"must_not_fade": ["income"]}``.
         recent, reference, alpha, looks, least, series
-            As for :meth:`changes`.
+            As for :meth:`changes`. The reference of the policy is used if none is passed here.
 
         Returns
         -------
@@ -457,7 +452,7 @@ class History:
 
         rules = HistoryPolicy.of(policy)  # before the periods are read, which takes longer
         settings: dict[str, Any] = {"alpha": alpha, "looks": looks, "least": least, "series": series}
-        return self.changes(recent, reference, **settings).check(rules)
+        return self.changes(recent, rules.reference_or(reference), **settings).check(rules)
 
     def plot(
         self, window: Any = None, *, kind: str = "lines", most: int | None = None, changes: Changes | None = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 OF_ROWS = ("totals", "n", "s")
 """Arrays of a state that are equal, up to rounding errors, if the rows are."""
-NOT_NEGATIVE = ("n", "totals", "weights")
+NOT_NEGATIVE = ("n", "totals", "weights", "unseen", "repeated")
 AGREE = 1e-9
 """Sums over the same rows agree to this relative error, whatever the order of the rows."""
 BEFORE_ROUNDING = (5**0.5 - 1) / 2
@@ -124,6 +124,7 @@ class Records:
             notes = facts.pop("notes", None)
             if facts != _facts(series, period.moment, part.part, part.n_rows):
                 raise Damage("stored sums belong to another period or part")
+            state = _with_counts(state, self.trees(series))
             if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
                 raise Damage("the warnings of a part are not texts")
             _refuse_other_arrays(state, self.trees(series), part.n_rows)
@@ -337,6 +338,11 @@ def _refuse_other_arrays(state: State, trees: StoredTrees, n_rows: int) -> None:
     start = trees.first_leaves
     if (np.abs(np.add.reduceat(state["n"], start) - state["totals"][1]) > 1e-6 * state["totals"][1]).any():
         raise Damage("the weights in the leaves do not add up to that of the rows")
+
+
+def _with_counts(state: State, trees: StoredTrees) -> State:
+    """Return sums of format 1 with arrays that say that nothing was counted; others unchanged."""
+    return {name: np.zeros_like(trees.forms[name]) for name in ("unseen", "repeated") if name not in state} | state
 
 
 def _other_rows(moment: Moment, part: str, there: list[Part], n_rows: int, source: Path | None) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from debias.monitor.times import shown_index
 from debias.results.cells import cells
-from debias.text import counted, shown, to_csv
+from debias.text import counted, json_text, shown, to_csv
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +71,7 @@ def as_json(history: History, window: Any = None) -> str:
             )
         ],
     }
-    return json.dumps(plain, indent=2, allow_nan=False)
+    return json_text(plain, indent=2, allow_nan=False)
 
 
 def as_csv(history: History, window: Any = None) -> str:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64627368
 """What marks the SQLite file as a history of debias."""
-VERSION = 1
+VERSION = 2
+"""Format that is written. Format 1 has no counts of unseen categories and repeated rows; it is read and continued."""
+READ = (1, VERSION)
 PAGE = 16384
 """Bytes of a page: sums of hundreds of kB are read several times as fast as from SQLite's pages of 4096 bytes."""
 _SCHEMA = (
@@ -167,6 +169,11 @@ class Store:
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the lower byte is the kind of error
             raise HistoryError(f"{self.path} {self._in_words(code, error)}") from None
+        except UnicodeDecodeError:  # in its schema, which SQLite quotes in its error
+            raise HistoryError(
+                f"{self.path} is damaged: it has text that is not UTF-8. Restore a copy of it, or delete it and add "
+                "its periods again"
+            ) from None
         except OverflowError as error:
             raise HistoryError(f"{self.path} does not take a number of this size: {error}") from None
 
@@ -247,7 +254,8 @@ class Content:
         return found[0]
 
     def insert(self, table: str, **values: Any) -> int:
-        """Insert a row, and return its id."""
+        """Insert a row, and return its id. The file has the present format then, which older versions cannot read."""
+        self._database.execute(f"PRAGMA user_version = {VERSION}")
         places = ", ".join("?" * len(values))
         command = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places})"
         row = self._database.execute(command, tuple(values.values())).lastrowid
@@ -297,5 +305,5 @@ def _refuse_other_files(database: sqlite3.Connection, path: Path) -> None:
         )
     # A view or a trigger would run SQL of whoever made the file.
     tables = database.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 10").fetchall()
-    if version != VERSION or {sql for (sql,) in tables} != set(_SCHEMA):
+    if version not in READ or {sql for (sql,) in tables} != set(_SCHEMA):
         raise HistoryError(f"{path} is damaged: it has other tables than a history. Restore a copy of it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ IN_WORDS = {
     LABEL: "labels",
 }
 LONGEST = 200
+FAR = timedelta(days=3653)
+"""How far ahead of the clock the date of a period may be."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].+)?")
 _LIKE_DATE = re.compile(r"([0-9]{1,4}([-/])[0-9]{1,2}\2[0-9]{1,4}|[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4})([T ]+[0-9].*)?")
 """What is meant as a date: as a label it would be sorted by when it came. 1.2.3 may be a version."""
@@ -110,6 +113,16 @@ class Moment:
         return Moment(self.kind, None, self.text)
 
 
+def refuse_far_future(moment: Moment, now: datetime | None = None) -> None:
+    """Raise a HistoryError for a date more than ten years ahead: a typing error would stay the last period for good."""
+    at, now = moment.as_datetime, now or datetime.now(UTC)
+    if at is not None and at.replace(tzinfo=UTC) - now > FAR:
+        raise HistoryError(
+            f"at={moment.text} is more than ten years ahead of the clock of this machine ({now:%Y-%m-%d}): all real "
+            "periods would come before it. Check the year, or pass a number or a label for simulated time"
+        )
+
+
 @dataclass(frozen=True)
 class Window:
     """The last periods up to some period: a number of them, or those of a length of time."""
@@ -159,17 +172,25 @@ class Window:
         HistoryError
             The window is a length of time, and the periods have no times.
         """
-        from bisect import bisect_right
-
         if self.count is not None:
             return max(0, end + 1 - self.count)
+        return bisect_right(keys, keys[end] - self._length(kind), 0, end + 1)
+
+    def end(self, keys: list[Any], begin: int, kind: str) -> int:
+        """Return the position after the window that begins with position `begin`; otherwise as :meth:`begin`."""
+        if self.count is not None:
+            return min(len(keys), begin + self.count)
+        return bisect_left(keys, keys[begin] + self._length(kind), begin)
+
+    def _length(self, kind: str) -> int:
+        """Return the length of time in microseconds."""
         if kind not in (LOCAL, ZONED):
             raise HistoryError(
                 f"a window of a length of time needs periods with times, and those of this history are "
                 f"{IN_WORDS[kind]}: pass a number of periods, such as 7"
             )
         assert self.span is not None
-        return bisect_right(keys, keys[end] - self.span // _MICROSECOND, 0, end + 1)
+        return self.span // _MICROSECOND
 
 
 def index_of(moments: list[Moment]) -> pd.Index[Any]:

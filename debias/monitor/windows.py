@@ -1,12 +1,13 @@
-"""Windows of periods: which periods are in them, and sums over moving windows."""
+"""Windows of periods: which periods are in them, what the pinned reference is, and sums over moving windows."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from debias.errors import HistoryError
-from debias.monitor.times import Moment, Window
+from debias.monitor.times import LOCAL, ZONED, Moment, Window
 from debias.rows.node_sums import added
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
     from debias.monitor.store import Period
 
     State = dict[str, NDArray[Any]]
+
+FIRST, BETWEEN = "first ", ".."
+"""How a text says that a window is at the beginning ("first 30d"), or between two periods (a date, "..", a date)."""
+PINNED, SETTLED, STEP = Window(span=timedelta(days=60)), Window(span=timedelta(days=30)), Window(span=timedelta(days=7))
+"""The reference by default; its part that is taken as it is; and the steps in which the rest is examined."""
+PINNED_PERIODS, SETTLED_PERIODS, STEP_PERIODS = 60, 30, 7
+"""The same for periods without dates."""
+LEAST_PINNED = 8
+"""The pinned reference has so many periods if there are, however long they are."""
 
 
 def moving_sums(state_of: Callable[[int], State], begins: Sequence[int]) -> Iterator[State]:
@@ -57,13 +67,14 @@ def _ends(items: list[State]) -> list[State]:
 
 
 def positions_of(periods: list[Period], window: Any, name: str, last: int) -> range:
-    """Return the positions of the periods in a window that ends at a position, or between two times.
+    """Return the positions of the periods in a window that ends at a position, or that is at another place.
 
     Parameters
     ----------
     periods : list of Period
         Sorted by time.
     window : int, str, timedelta, or (first, last)
+        Also "first 30d", for the first periods up to `last`, and "2026-01-01..2026-01-30", for those between two times.
     name : str
         What errors call the window.
     last : int
@@ -74,18 +85,90 @@ def positions_of(periods: list[Period], window: Any, name: str, last: int) -> ra
     HistoryError
         This is no window, or its times are of another kind than those of the periods.
     """
-    if isinstance(window, (tuple, list)):
-        if len(window) != 2:
-            raise HistoryError(f"{name}={window!r} is not a window: pass the first and the last period, or a length")
-        first, end = (_key(periods, at, name) for at in window)
+    chosen = parsed(window, name)
+    if isinstance(chosen, tuple):
+        first, end = (_key(periods, at, name) for at in chosen)
         if first > end:
             raise HistoryError(f"{name}={window!r} is not a window: its first period comes after its last")
         keys = [period.key for period in periods]
         return range(bisect_left(keys, first), bisect_right(keys, end))
-    size = Window.of(window, name)
     if last < 0:
         return range(0)
-    return range(size.begin([period.key for period in periods], last, periods[last].kind), last + 1)
+    if isinstance(window, str) and window.strip().startswith(FIRST):
+        return range(min(_end_of_first(periods, chosen), last + 1))
+    return range(chosen.begin([period.key for period in periods], last, periods[last].kind), last + 1)
+
+
+def parsed(window: Any, name: str) -> Window | tuple[Any, Any]:
+    """Return the length of a window, or the first and last period that it names.
+
+    Raises
+    ------
+    HistoryError
+        It is no window.
+    """
+    if isinstance(window, str) and BETWEEN in window:
+        window = tuple(at.strip() for at in window.split(BETWEEN))
+    if isinstance(window, (tuple, list)):
+        if len(window) != 2 or "" in window:
+            raise HistoryError(f"{name}={window!r} is not a window: pass the first and the last period, or a length")
+        return window[0], window[1]
+    length = window
+    if isinstance(window, str) and window.strip().startswith(FIRST):
+        length = window.strip().removeprefix(FIRST)
+    try:
+        return Window.of(length, name)
+    except HistoryError:
+        raise HistoryError(
+            f"{name}={window!r} is not a window: pass a number of periods, such as 7, a length of time, such as '30d', "
+            "'12h' or '4w', the first periods, such as 'first 30d', or a first and a last period, such as "
+            "'2026-01-01..2026-01-30'"
+        ) from None
+
+
+def pinned(periods: list[Period], end: int, differs: Callable[[range, range], bool]) -> range:
+    """Return the positions of the reference that is used by default: it begins with the first period, and never rolls.
+
+    It has the first 60 days (or 60 periods without dates; 8 periods at least). From day 31 on, they are examined week
+    by week. A week comes into the reference when the week after it does not differ from the first 30 days either: a
+    week with the first days of a fault may not differ yet, and these days would hide the fault from then on.
+
+    Parameters
+    ----------
+    periods : list of Period
+        Sorted by time.
+    end : int
+        Position after the last period that may be in it.
+    differs : callable
+        Returns whether the periods of the second range differ from those of the first.
+    """
+    if not end:
+        return range(0)
+    dated = periods[0].kind in (LOCAL, ZONED)
+    longest, settled = (
+        max(LEAST_PINNED, _end_of_first(periods, window if dated else Window(count=number)))
+        for window, number in ((PINNED, PINNED_PERIODS), (SETTLED, SETTLED_PERIODS))
+    )
+    keys = [period.key for period in periods]
+    begin = before = settled
+    while before < longest and begin < end:
+        after = _after(keys, begin, periods[0].kind)
+        if after > end or differs(range(settled), range(begin, after)):
+            break
+        begin, before = after, begin
+    return range(min(before, longest, end))
+
+
+def _end_of_first(periods: list[Period], window: Window) -> int:
+    """Return the position after the first periods: a number of them, or those within a length of time."""
+    if window.count is not None:
+        return window.count
+    return window.end([period.key for period in periods], 0, periods[0].kind)
+
+
+def _after(keys: list[Any], begin: int, kind: str) -> int:
+    """Return the position after the week that begins at a position."""
+    return STEP.end(keys, begin, kind) if kind in (LOCAL, ZONED) else begin + STEP_PERIODS
 
 
 def _key(periods: list[Period], at: Any, name: str) -> int | float:

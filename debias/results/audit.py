@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from debias.results import sentences, short_text, untested
 from debias.results import stored as stored_results
 from debias.results.scores import DEPENDENCE, Scores
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import feature_index, shown, to_csv
+from debias.text import feature_index, json_text, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +113,19 @@ class Audit:
         """One verdict per feature: "informative", "indistinguishable" (from noise, on these rows) or "untested"."""
         if self.main.selected is None:
             return ["untested"] * self.share.size
-        return ["informative" if selected else "indistinguishable" for selected in self.main.selected]
+        words = ["informative" if selected else "indistinguishable" for selected in self.main.selected]
+        return [
+            "untested" if name in self.untested_features else word
+            for name, word in zip(self.main.feature_names, words, strict=True)
+        ]
+
+    @property
+    def untested_features(self) -> dict[str, str]:
+        """Features that a test of the others could not test, with the reason: these rows differ at none of its splits.
+
+        Their columns are empty or constant, or no row reaches their splits. Such a score is 0 whatever the response is.
+        """
+        return dict(self.main.details.get(untested.FEATURES, {})) if self.tested else {}
 
     @property
     def dependence(self) -> list[str] | None:
@@ -135,11 +146,20 @@ class Audit:
         """Share of the reported importance that belongs to features indistinguishable from noise.
 
         It gets smaller with more rows, so read it together with ``main.n_rows`` and the minimum detectable z,
-        ``main.threshold``. None if no feature was tested or no importance is reported.
+        ``main.threshold``. Features that could not be tested are not part of it. None if no feature was tested or no
+        importance is reported.
         """
         if self.reported is None or self.main.selected is None:
             return None
-        return float(self.reported[~self.main.selected].sum())
+        return self._reported_by("indistinguishable")
+
+    @property
+    def untested_share(self) -> float:
+        """Share of the reported importance that belongs to features that were not tested."""
+        return self._reported_by("untested")
+
+    def _reported_by(self, verdict: str) -> float:
+        return 0.0 if self.reported is None else float(self.reported[np.array(self.verdict) == verdict].sum())
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -168,8 +188,9 @@ class Audit:
 
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
         ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and
-        ``verdict``. Without a test there is also ``untested_because``, and for held-out rows that may contain training
-        rows ``unproven_because``. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too.
+        ``verdict``. ``untested_because`` is there if a feature was not tested, and ``unproven_because`` for held-out
+        rows that may contain training rows. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was
+        tested too.
         Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
@@ -185,6 +206,8 @@ class Audit:
             columns["unproven_because"] = self.main.unproven_because
         if not self.tested:
             columns["untested_because"] = self.untested_because
+        elif self.untested_features:
+            columns["untested_because"] = [self.untested_features.get(name, "") for name in self.main.feature_names]
         if self.dependence is not None:
             p_adjusted = self.scores[DEPENDENCE].p_adjusted
             columns["dependence_p_adjusted"] = np.full(self.share.size, np.nan) if p_adjusted is None else p_adjusted
@@ -241,7 +264,7 @@ class Audit:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the audit as JSON, and write it to `path` if that is not None."""
-        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     def to_html(self, path: Any = None, title: str | None = None) -> str:
         """Return the audit as one self-contained HTML page, and write it to `path` if that is not None.

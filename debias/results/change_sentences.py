@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 
     from debias.results.changes import Changes, WindowOfPeriods
 
+REPEATED = 0.01
+"""A share of repeated rows that is larger by less than this is not mentioned."""
 MOST_NAMED = 5
 """A sentence names at most this many features."""
+LARGE_SHIFT = 0.5
 FAR_BELOW = 4
 """Standard errors by which the recent score is below 0 if the response is said to go the other way."""
 
@@ -27,15 +30,60 @@ def summary(changes: Changes) -> list[str]:
     """Return the sentences of ``Changes.summary``."""
     if not changes.compared:
         return [f"Nothing was compared: {changes.not_compared_because}.", *_windows(changes)]
+    # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
+    far = (changes.figures["shifted"] & (changes.figures["shift"] >= LARGE_SHIFT)).any()
     return [
+        *_faults_of_rows(changes),
+        *_means(changes),
         *_not_tested(changes),
+        *([_shifted(changes)] if far else []),
         _changed(changes),
         *_faded(changes),
         *_reversed(changes),
         *_undetected(changes),
-        _shifted(changes),
+        *([] if far else [_shifted(changes)]),
         *_windows(changes),
         _tests(changes),
+    ]
+
+
+def _faults_of_rows(changes: Changes) -> list[str]:
+    """Return sentences about categories that the model never saw, and about repeated rows."""
+    sentences = []
+    before, after = changes.figures["unseen_before"], changes.figures["unseen_after"]
+    found = sorted(_where(after > 0), key=lambda k: -after[k])
+    if found:
+
+        def in_words(k: int) -> str:
+            known = "" if np.isnan(before[k]) else f"; before, {percent(before[k])}"
+            return f"{_name(changes, k)} ({percent(after[k])} of the recent rows{known})"
+
+        sentences.append(f"Categories that the model never saw: {_named(changes, found, in_words)}.")
+    old, new = changes.repeated
+    if new > REPEATED and not new <= old + REPEATED:
+        known = "" if np.isnan(old) else f" (before, {percent(old)})"
+        sentences.append(
+            f"Repeated rows: {percent(new)} of the recent rows are equal to another row of the same period{known}. A "
+            "join that finds several partners makes such rows."
+        )
+    return sentences
+
+
+def _means(changes: Changes) -> list[str]:
+    """Return a sentence about the mean residual, if it changed, and whether response or predictions moved too."""
+    found = {mean.of: mean for mean in changes.means}
+    if not found or not found["residual"].changed:
+        return []
+    residual = found["residual"]
+    moved = [
+        f"the mean {of} by {found[of].after - found[of].before:+.3g}"
+        for of in ("response", "prediction")
+        if found[of].changed
+    ]
+    also = f" {' and '.join(moved).capitalize()} moved too." if moved else ""
+    return [
+        f"The mean residual changed, for whatever reason: {residual.before:.3g} before, {residual.after:.3g} recently; "
+        f"{shown(residual.most)} deviates most.{also}"
     ]
 
 
@@ -147,10 +195,11 @@ def _shifted(changes: Changes) -> str:
 
 def _windows(changes: Changes) -> list[str]:
     sentences = []
+    reference = f" Reference: {shown(changes.reference_given)}." if changes.reference_given else ""
     if changes.reference.n_periods and changes.recent.n_periods:
         sentences.append(
             f"Compared: {_in_words(changes.recent)} with {_in_words(changes.reference)}, of {shown(changes.series)} "
-            f"({shown(changes.model)})."
+            f"({shown(changes.model)}).{reference}"
         )
     if changes.n_other_series:
         others = "1 other model" if changes.n_other_series == 1 else f"{changes.n_other_series:,} other models"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
+from math import nan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from debias.atomic_files import written
 from debias.results import change_sentences, short_text
-from debias.text import feature_index, to_csv
+from debias.results.policy import SMALLEST_SHIFT
+from debias.text import feature_index, json_text, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,32 @@ class WindowOfPeriods:
     last: str | None
     n_periods: int
     n_rows: int
+
+
+@dataclass(frozen=True)
+class MeanOfPeriods:
+    """The mean of the response, the prediction or the residual of the periods of two windows.
+
+    Parameters
+    ----------
+    of : {"response", "prediction", "residual"}
+        For boosted trees, the mean of the response and of the prediction is less a constant.
+    before, after : float
+    p_value : float
+        Test that the periods of the recent window have the same mean, together and each alone; NaN with fewer than 8
+        periods in the reference window.
+    changed : bool
+        It is at most alpha / looks.
+    most : str
+        The recent period that deviates most.
+    """
+
+    of: str
+    before: float
+    after: float
+    p_value: float
+    changed: bool
+    most: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,6 +103,14 @@ class Changes:
         Number of other models in the history, whose periods were not used.
     last_period : datetime or None
         Time of the last period of the model, in a window or not; None if periods have numbers or labels.
+    reference_given : str
+        How the reference was chosen: as it was passed, or what it is by default.
+    repeated : tuple of float
+        Share of the rows of each window that repeat another row of the same period; NaN if that was not counted.
+    means : tuple of MeanOfPeriods
+        The response, the prediction and the residual: their means in both windows. None if nothing was compared.
+    longer : tuple of Changes
+        The same comparison with longer recent windows, for features that the recent window is too short to judge.
 
     Notes
     -----
@@ -101,6 +136,10 @@ class Changes:
         "informative_after",
         "faded",
         "undetected",
+        "comparable",
+        "kept",
+        "unseen_before",
+        "unseen_after",
         "shift",
         "shift_p_adjusted",
         "shifted",
@@ -123,6 +162,10 @@ class Changes:
     warnings: tuple[str, ...] = ()
     n_other_series: int = 0
     last_period: datetime | None = None
+    reference_given: str = ""
+    repeated: tuple[float, float] = (nan, nan)
+    means: tuple[MeanOfPeriods, ...] = ()
+    longer: tuple[Changes, ...] = ()
 
     def __repr__(self) -> str:
         return short_text.of_changes(self)
@@ -138,6 +181,18 @@ class Changes:
         if not self.compared:
             return np.zeros(len(self.feature_names), dtype=bool)
         return np.isfinite(self.figures["response_error"]) & np.isfinite(self.figures["p_adjusted"])
+
+    @property
+    def undecided(self) -> NDArray[np.bool_]:
+        """For each feature whether a longer recent window may tell what this one does not.
+
+        It is not known whether an informative feature lost its effect, or the rows at the splits differ by an amount
+        that may be chance. Rows that cannot be compared, because all values are others than before, are no reason.
+        """
+        figures = self.figures
+        faded = figures["informative_before"] & ~figures["changed"] & ~figures["kept"] & figures["comparable"]
+        size = figures["shift"]
+        return np.asarray(faded | np.isnan(size) | (size >= SMALLEST_SHIFT) & ~figures["shifted"])
 
     @cached_property
     def verdict(self) -> list[str]:
@@ -175,8 +230,9 @@ class Changes:
         feature as the model believes, 0 if it does not follow them; NaN if the model believes in no effect);
         ``response_error``, ``p_value``, ``p_adjusted`` (Holm) of ``response_change``; ``informative_before``,
         ``informative_after``; ``shift`` (effect size w of the difference between the rows of the windows at the splits
-        on the feature), ``shift_p_adjusted``, ``shifted``; and ``verdict``. If nothing was compared, only ``verdict``
-        and ``not_compared_because``.
+        on the feature), ``shift_p_adjusted``, ``shifted``; ``unseen_before``, ``unseen_after`` (share of the rows with
+        a category that the model never saw); and ``verdict``. If nothing was compared, only ``verdict`` and
+        ``not_compared_because``.
         """
         import pandas as pd
 
@@ -184,7 +240,7 @@ class Changes:
         if not self.compared:
             columns = {"verdict": self.verdict, "not_compared_because": self.not_compared_because}
             return pd.DataFrame(columns, index=index)
-        shown = ("changed", "faded", "undetected", "left_before", "left_after")
+        shown = ("changed", "faded", "undetected", "comparable", "kept", "left_before", "left_after")
         frame = pd.DataFrame({name: self.figures[name] for name in self.FIGURES if name not in shown}, index=index)
         frame["verdict"] = self.verdict
         size = -np.abs(self.figures["response_change"])
@@ -216,6 +272,13 @@ class Changes:
             "not_compared_because": self.not_compared_because,
             "n_other_series": self.n_other_series,
             "last_period": None if self.last_period is None else self.last_period.isoformat(),
+            "reference_given": self.reference_given,
+            "repeated": [None if np.isnan(share) else share for share in self.repeated],
+            "means": [asdict(mean) | {"p_value": _plain(np.array([mean.p_value]))[0]} for mean in self.means],
+            "longer": [
+                {"recent": asdict(each.recent), "reference": asdict(each.reference), "verdict": each.verdict}
+                for each in self.longer
+            ],
             "feature_names": list(self.feature_names),
             "verdict": self.verdict,
             "figures": {name: _plain(values) for name, values in self.figures.items()},
@@ -226,7 +289,7 @@ class Changes:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the changes as JSON, and write it to `path` if that is not None."""
-        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     def to_csv(self, path: Any = None) -> str:
         """Return the table as CSV that is safe to open in a spreadsheet, and write it to `path` if that is not None."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError
+from debias.results.untested import FEATURES
 
 if TYPE_CHECKING:
     from debias.results.audit import Audit
@@ -101,8 +102,20 @@ def _check_test(main: Scores, at: str) -> None:
         raise DebiasError(f"{at}.details.test.alpha is not an error rate: {alpha!r}")
     if test.get("error") not in (None, "fwer", "fdr", "fdr_by"):
         raise DebiasError(f"{at}.details.test.error is not a kind of error rate: {test['error']!r}")
+    _check_untested(main, at)
     if not np.array_equal(main.selected, main.p_adjusted <= alpha):  # type: ignore[operator]
         raise DebiasError(f"{at}.selected contradicts p_adjusted at alpha={alpha:g}")
+
+
+def _check_untested(main: Scores, at: str) -> None:
+    """Raise unless the features that were not tested exist, have a reason, and have scores of 0."""
+    reasons = main.details.get(FEATURES, {})
+    if not isinstance(reasons, dict) or not all(isinstance(reason, str) for reason in reasons.values()):
+        raise DebiasError(f"{at}.details.{FEATURES} does not give a reason for each feature")
+    position = {name: k for k, name in enumerate(main.feature_names)}
+    for name in reasons:
+        if name not in position or main.values[position[name]] != 0:
+            raise DebiasError(f"{at}.details.{FEATURES} has {name!r}, which is no feature with a score of 0")
 
 
 def _check_near_duplicates(audit: Audit) -> None:

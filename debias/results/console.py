@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from debias.results.audit import Audit
     from debias.results.changes import Changes
     from debias.results.folds_audit import FoldsAudit
-    from debias.results.gate_outcome import Gate
+    from debias.results.gate_outcome import Gate, Result
     from debias.results.scores import Scores
 
 
@@ -181,9 +181,17 @@ def print_gate(console: Console, gate: Gate) -> None:
         console.print(_plain("Changes from the baseline:"))
     for change in gate.changes:
         console.print(_plain(f"  {change.in_words()}"))
-    outcome = "passed" if gate.passed else "failed" if gate.failures else "did not pass, because rules are not judged"
-    rules = "" if gate.passed else f": {', '.join(result.rule for result in gate.decisive)}"
-    console.print(_plain(f"The gate {outcome}{rules}."))
+    outcome = {"passed": "passed", "failed": "failed", "not judged": "was not judged"}[gate.status]
+    rules = gate.failures or gate.not_judged
+    console.print(_plain(f"The gate {outcome}{': ' if rules else ''}{_rules(rules)}."))
+    if gate.failures and gate.not_judged:
+        console.print(_plain(f"Not judged: {_rules(gate.not_judged)}."))
+    if gate.allowed_not_judged:
+        console.print(_plain(f"Not judged, which is allowed: {_rules(gate.allowed_not_judged)}."))
+
+
+def _rules(results: tuple[Result, ...]) -> str:
+    return ", ".join(result.rule for result in results)
 
 
 def _print_left_out(console: Console, n_left: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -15,7 +14,7 @@ from debias.errors import DebiasError
 from debias.results import fold_sentences, short_text, stored_folds
 from debias.results.audit import Audit
 from debias.results.untested import tell_nothing
-from debias.text import feature_index, listed, shown, to_csv
+from debias.text import feature_index, json_text, listed, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -242,7 +241,7 @@ class FoldsAudit:
 
     def to_json(self, path: Any = None, indent: int | None = 2) -> str:
         """Return the audits and what they tell together as JSON, and write it to `path` if that is not None."""
-        return written(path, json.dumps(self.to_dict(), indent=indent, allow_nan=False), end="\n")
+        return written(path, json_text(self.to_dict(), indent=indent, allow_nan=False), end="\n")
 
     @classmethod
     def from_json(cls, text: str | bytes) -> FoldsAudit:

@@ -128,13 +128,22 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
     if rules.min_informative is not None:
         count, limit = audit.verdict.count("informative"), rules.min_informative
         reason = f"{count} of {audit.share.size} features are informative" if no_verdicts is None else no_verdicts
-        yield _result("min_informative", no_verdicts is None and count >= limit, str(count), f">= {limit}", reason)
+        met = no_verdicts is None and count >= limit
+        result = _result("min_informative", met, str(count), f">= {limit}", reason)
+        may_be_met = no_verdicts is None and count + len(audit.untested_features) >= limit
+        yield _unjudged(result, audit) if not met and may_be_met else result
     for feature in rules.must_be_informative or ():
         yield _named("must_be_informative", feature, "informative", audit)
     for feature in rules.must_not_matter or ():
         result = _named("must_not_matter", feature, "indistinguishable", audit)
         if result.value == "indistinguishable" and result.status == "passed" and not enough:
             reason = f"with fewer than {rules.min_rows} rows the test may miss a feature that matters"
+            result = Result(result.rule, "not judged", result.value, result.limit, reason)
+        elif result.value == "indistinguishable" and result.status == "passed" and _fails_to_predict(audit):
+            reason = (
+                "the model predicts these rows no better than a constant, so the test may miss a feature that matters. "
+                "Check that the response is right"
+            )
             result = Result(result.rule, "not judged", result.value, result.limit, reason)
         yield result
     if rules.max_inflation is not None:
@@ -213,6 +222,17 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
     return _result(rule, wanted is True or performance.skill >= wanted, value, limit, skill)
 
 
+def _fails_to_predict(audit: Audit) -> bool:
+    return audit.performance is not None and audit.performance.better_than_constant is False
+
+
+def _unjudged(result: Result, *audits: Audit) -> Result:
+    """Return the result of a rule that cannot be judged, because of features that were not tested."""
+    reasons = {name: reason for audit in audits for name, reason in audit.untested_features.items()}
+    named = _first([f"{name} ({reason})" for name, reason in reasons.items()])
+    return Result(result.rule, "not judged", result.value, result.limit, f"not tested: {named}")
+
+
 def _first(texts: list[str]) -> str:
     """Return the first few texts as a list in one line, and how many more there are."""
     rest = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
@@ -233,7 +253,8 @@ def _unsupported(audit: Audit, limit: float, rows_missing: int | None) -> Result
     reason = f"{len(noise)} of {audit.share.size} features are indistinguishable from noise" + (
         f"; the largest shares: {names}" if names else ""
     )
-    return _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
+    result = _result(rule, share <= limit, f"{share:.1%}", f"<= {limit:.1%}", reason)
+    return _unjudged(result, audit) if share <= limit < share + audit.untested_share else result
 
 
 _NOT_REPORTED = "the library reports no importance for any feature of this model"
@@ -246,6 +267,8 @@ def _named(rule: str, feature: Feature, wanted: str, audit: Audit) -> Result:
     if name in names:
         k = names.index(name)
         no_verdicts = _no_verdicts(audit)
+        if name in audit.untested_features:
+            return Result(rule, "not judged", "untested", wanted, audit.untested_features[name])
         evidence = _evidence(audit, k) if no_verdicts is None else no_verdicts
         return _result(rule, no_verdicts is None and audit.verdict[k] == wanted, audit.verdict[k], wanted, evidence)
     near = [repr(other) for other in like(name, names)]
@@ -266,10 +289,13 @@ def _inflation(audit: Audit, limit: float) -> Result:
     if not reports_anything(audit):
         return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
     assert audit.reported is not None
+    tested = np.array([name not in audit.untested_features for name in audit.main.feature_names])
     excess = audit.reported - audit.share
-    k = int(np.argmax(excess))
+    k = int(np.argmax(np.where(tested, excess, -np.inf)))
     reason = f"{audit.main.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
-    return _result("max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason)
+    result = _result("max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason)
+    unknown = result.status == "passed" and bool((audit.reported[~tested] > limit).any())
+    return _unjudged(result, audit) if unknown else result
 
 
 def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
@@ -283,7 +309,20 @@ def _standing(audit: Audit) -> dict[str, tuple[int, float, str]]:
 
 def _moved(before: tuple[int, float, str], after: tuple[int, float, str]) -> int:
     """Return by how many ranks a feature moved. A feature that is noise in both audits did not move."""
+    if "untested" in (before[2], after[2]):  # not known
+        return 0
     return 0 if before[2] == after[2] == "indistinguishable" else abs(after[0] - before[0])
+
+
+def _unless_untested(result: Result, audit: Audit, baseline: Audit) -> Result:
+    """Return a comparison as not judged if one of the audits could not test a feature that both models have.
+
+    Such a feature has no rank and no share, so those of the others move. Verdicts that changed count all the same.
+    """
+    both = set(audit.main.feature_names) & set(baseline.main.feature_names)
+    untested = both & (audit.untested_features.keys() | baseline.untested_features.keys())
+    decided = result.status == "failed" and result.rule == "max_verdict_changes"
+    return _unjudged(result, audit, baseline) if untested and not decided else result
 
 
 def _changes(audit: Audit, baseline: Audit) -> tuple[Change, ...]:
@@ -305,18 +344,24 @@ def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:
     reason = f"ranks changed: {_first(changes)}" if over else _compared(len(moved))
     problem = _not_comparable(before, after)
     passed, largest = problem is None and not over, max(moved.values(), default=0)
-    return _result("max_rank_change", passed, str(largest), f"<= {limit}", problem or reason)
+    result = _result("max_rank_change", passed, str(largest), f"<= {limit}", problem or reason)
+    return _unless_untested(result, audit, baseline)
 
 
 def _verdict_changes(audit: Audit, baseline: Audit, limit: int) -> Result:
     before, after = _standing(baseline), _standing(audit)
     both = [name for name in after if name in before]
-    changed = [name for name in both if before[name][2] != after[name][2]]
+    changed = [
+        name
+        for name in both
+        if before[name][2] != after[name][2] and "untested" not in (before[name][2], after[name][2])
+    ]
     changes = [f"{name} from {before[name][2]} to {after[name][2]}" for name in changed]
     reason = f"verdicts changed: {_first(changes)}" if changed else _compared(len(both))
     problem = _not_comparable(before, after)
     passed = problem is None and len(changed) <= limit
-    return _result("max_verdict_changes", passed, str(len(changed)), f"<= {limit}", problem or reason)
+    result = _result("max_verdict_changes", passed, str(len(changed)), f"<= {limit}", problem or reason)
+    return _unless_untested(result, audit, baseline)
 
 
 def _compared(n_features: int) -> str:
@@ -339,7 +384,8 @@ def _share_change(audit: Audit, baseline: Audit, limit: float) -> Result:
     name = max(shares, key=lambda feature: abs(shares[feature][1] - shares[feature][0]))
     change = abs(shares[name][1] - shares[name][0])
     reason = f"{name}: from {shares[name][0]:.1%} to {shares[name][1]:.1%}"
-    return _result("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
+    result = _result("max_share_change", change <= limit, f"{change:.1%}", f"<= {limit:.1%}", reason)
+    return _unless_untested(result, audit, baseline)
 
 
 def _warnings(audit: Audit, rules: Policy, baseline: Audit | None, results: tuple[Result, ...]) -> Iterator[str]:

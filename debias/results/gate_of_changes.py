@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from debias.results.changes import FADED, NOT_COMPARED, UNDETECTED, WEAKER
+from debias.errors import PolicyError
+from debias.results.changes import FADED, NOT_COMPARED, STRONGER, UNCHANGED, WEAKER
 from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Gate, Result
 from debias.results.policy import ALL, HistoryPolicy
-from debias.text import counted, listed, shown
+from debias.text import counted, listed, percent, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from debias.results.changes import Changes
     from debias.results.policy import Feature
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 NAMED = 5
 """A reason names at most this many features."""
 NO_ROWS = "no split has enough rows to compare"
+LONGER_WINDOW = "judged in the last"
+NOT_COUNTED = "were not counted in all periods: an earlier version of debias added some of them"
 AHEAD = timedelta(days=1)
 """A period may begin this much after now, because the clocks of machines and the zones of dates differ."""
 
@@ -47,6 +50,11 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
         The policy is wrong, or has rules for an audit.
     """
     rules = HistoryPolicy.of(policy)
+    if rules.reference is not None and str(rules.reference) != changes.reference_given:
+        raise PolicyError(
+            f"the policy compares with reference = {rules.reference!r}, and these changes with "
+            f"{changes.reference_given or 'another one'}: pass reference= to History.changes, or use History.check"
+        )
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status == "failed"), None)
     others = [_unless_too_few(result, too_few) for result in _others(changes, rules)]
@@ -85,12 +93,61 @@ def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
 
 
 def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
-    if rules.must_not_fade is not None:
-        yield from _named("must_not_fade", rules.must_not_fade, changes)
-    if rules.must_not_shift is not None:
-        yield from _named("must_not_shift", rules.must_not_shift, changes)
+    if rules.max_unseen is not None:
+        yield _unseen(changes, rules.max_unseen)
+    if rules.max_repeated is not None:
+        yield _repeated(changes, rules.max_repeated)
+    if rules.must_not_be_biased:
+        yield _biased(changes)
     if rules.max_shift is not None:
         yield _largest_shift(changes, rules.max_shift)
+    if rules.must_not_shift is not None:
+        yield from _named("must_not_shift", rules.must_not_shift, changes)
+    if rules.must_not_fade is not None:
+        yield from _named("must_not_fade", rules.must_not_fade, changes)
+
+
+def _unseen(changes: Changes, limit: float) -> Result:
+    rule, allowed = "max_unseen", f"<= {limit:g}"
+    if not changes.compared:
+        return _not_compared(rule, changes, allowed)
+    share = changes.figures["unseen_after"]
+    if np.isnan(share).any():
+        return Result(rule, "not judged", "none", allowed, f"categories that the model never saw {NOT_COUNTED}")
+    found = [int(k) for k in np.argsort(-share, kind="stable") if share[k] > 0]
+    reason = "no category was found that the model never saw"
+    if found:
+        named = listed([f"{shown(changes.feature_names[k])} {percent(share[k])}" for k in found], NAMED)
+        reason = f"recent rows with a category that the model never saw: {named}"
+    largest = float(share.max(initial=0.0))
+    return Result(rule, _status(largest <= limit), f"{largest:.3g}", allowed, reason)
+
+
+def _repeated(changes: Changes, limit: float) -> Result:
+    rule, allowed = "max_repeated", f"<= {limit:g}"
+    if not changes.compared:
+        return _not_compared(rule, changes, allowed)
+    before, recent = changes.repeated
+    if np.isnan(recent):
+        return Result(rule, "not judged", "none", allowed, f"rows that repeat another row {NOT_COUNTED}")
+    known = "" if np.isnan(before) else f"; before, {percent(before)}"
+    reason = f"{percent(recent)} of the recent rows repeat another row of the same period{known}"
+    return Result(rule, _status(recent <= limit), f"{recent:.3g}", allowed, reason)
+
+
+def _biased(changes: Changes) -> Result:
+    """Check whether the mean residual of the recent periods is that of the reference."""
+    rule, wanted = "must_not_be_biased", "same mean residual"
+    if not changes.compared:
+        return _not_compared(rule, changes, wanted)
+    mean = next((each for each in changes.means if each.of == "residual"), None)
+    if mean is None or np.isnan(mean.p_value):
+        few = counted(changes.reference.n_periods, "period")
+        return Result(rule, "not judged", "none", wanted, f"{few} to compare with do not show how much means vary")
+    reason = f"mean residual {mean.before:.3g} before, {mean.after:.3g} recently (p = {mean.p_value:.3g})"
+    if mean.changed:
+        return Result(rule, "failed", "changed", wanted, f"{reason}; {shown(mean.most)} deviates most")
+    return Result(rule, "passed", "no change detected", wanted, reason)
 
 
 def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> Iterator[Result]:
@@ -100,7 +157,7 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
     if not changes.compared:
         names = [rule] if isinstance(features, str) else [f"{rule}: {feature.name}" for feature in features]
         for name in names:
-            yield Result(name, "failed", NOT_COMPARED, wanted, str(changes.not_compared_because))
+            yield _not_compared(name, changes, wanted)
         return
     if isinstance(features, str):
         yield _all(rule, wanted, changes)
@@ -120,75 +177,115 @@ def _named(rule: str, features: str | tuple[Feature, ...], changes: Changes) -> 
 def _all(rule: str, wanted: str, changes: Changes) -> Result:
     """Check a rule for all features: those that can fade are the ones that were informative."""
     fades = rule == "must_not_fade"
-    judged = np.flatnonzero(changes.figures["informative_before"] if fades else np.isfinite(changes.figures["shift"]))
-    results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in judged}
-    by_status = {
-        status: [k for k in results if results[k][0] == status] for status in ("failed", "not judged", "passed")
-    }
+    number = np.flatnonzero(changes.figures["informative_before"]) if fades else np.arange(len(changes.feature_names))
+    results = {int(k): (_fades if fades else _shifts)(changes, int(k)) for k in number}
     if not results:
         nothing = "no feature was distinguishable from noise in the reference window, so none can fade"
-        return Result(rule, "failed", "none", wanted, nothing if fades else NO_ROWS)
-    status = next(status for status in by_status if by_status[status])
-    n_not = len(results) - len(by_status["passed"])
+        return Result(rule, "not judged", "none", wanted, nothing)
+    status = _worst(results)
+    n_not = sum(result[0] != "passed" for result in results.values())
+    reason = _reasons(changes, results, status)
     if status == "passed":
-        reason = f"compared {counted(len(results), 'informative feature' if fades else 'feature')}"
-        reason += "" if fades else _not_told(changes)
-    else:
-        reason = listed([f"{shown(changes.feature_names[k])}: {results[k][2]}" for k in by_status[status]], NAMED)
+        reason = f"compared {counted(len(results), 'informative feature' if fades else 'feature')}{reason}"
     return Result(rule, status, f"{n_not:,} of {len(results):,}", f"0 ({wanted})", reason)
-
-
-def _fades(changes: Changes, k: int) -> tuple[str, str, str]:
-    """Return status, value and reason for whether a feature became weaker."""
-    figures, verdict = changes.figures, changes.verdict[k]
-    evidence = (
-        f"score {figures['before'][k]:.3g} before, {figures['after'][k]:.3g} recently; change of the response "
-        f"{figures['response_change'][k]:.3g}, adjusted p = {figures['p_adjusted'][k]:.3g}"
-    )
-    if verdict == NOT_COMPARED:
-        return "failed", verdict, "its change could not be tested"
-    if verdict in (FADED, WEAKER):
-        return "failed", verdict, evidence
-    if not figures["informative_before"][k]:
-        return "failed", verdict, f"it was not distinguishable from noise before, so it cannot fade; {evidence}"
-    if verdict == UNDETECTED:
-        return "not judged", verdict, f"the recent window may have too few rows to show it; {evidence}"
-    return "passed", verdict, evidence
-
-
-def _shifts(changes: Changes, k: int) -> tuple[str, str, str]:
-    """Return status, value and reason for whether the rows shifted at the splits on a feature."""
-    size, p_adjusted = changes.figures["shift"][k], changes.figures["shift_p_adjusted"][k]
-    if np.isnan(size) or np.isnan(p_adjusted):
-        return "failed", "none", NO_ROWS
-    reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"
-    if changes.figures["shifted"][k]:
-        split = f"; the split that differs most is {shown(changes.splits[k])}" if changes.splits[k] else ""
-        return "failed", "shifted", reason + split
-    return "passed", "no shift detected", reason
 
 
 def _largest_shift(changes: Changes, limit: float) -> Result:
     rule, allowed = "max_shift", f"<= {limit:g}"
     if not changes.compared:
-        return Result(rule, "failed", NOT_COMPARED, allowed, str(changes.not_compared_because))
-    size, shifted = changes.figures["shift"], changes.figures["shifted"]
-    if np.isnan(size).all():
-        return Result(rule, "failed", "none", allowed, NO_ROWS)
-    # As in an audit, a difference that may be chance is none.
-    beyond_chance = np.where(shifted, size, 0.0)
-    k = int(np.argmax(beyond_chance))
-    reason = f"the splits divide the rows of both windows alike, within chance{_not_told(changes)}"
-    if shifted.any():
-        names = [shown(changes.feature_names[j]) for j in np.argsort(-beyond_chance) if shifted[j]]
-        reason = f"splits on {listed(names, NAMED)} divide the recent rows differently (effect size w)"
-    return Result(rule, _status(beyond_chance[k] <= limit), f"{beyond_chance[k]:.2f}", allowed, reason)
+        return _not_compared(rule, changes, allowed)
+    results = {k: _shifts(changes, k, limit) for k in range(len(changes.feature_names))}
+    status = _worst(results)
+    reason, size = _reasons(changes, results, status), np.where(changes.figures["shifted"], changes.figures["shift"], 0)
+    if status == "not judged":
+        return Result(rule, status, "none", allowed, reason)
+    if status == "passed":
+        shifted = [shown(changes.feature_names[k]) for k in np.argsort(-size, kind="stable") if size[k] > 0]
+        alike = "the splits divide the rows of both windows alike, within chance"
+        reason = (f"the largest shift is that of {listed(shifted, NAMED)}" if shifted else alike) + reason
+    value = max([float(size.max()), *(float(result[1]) for result in results.values() if result[0] == "failed")])
+    return Result(rule, status, f"{value:.2f}", allowed, reason)
 
 
-def _not_told(changes: Changes) -> str:
-    """Return a clause about features that were not compared."""
-    names = [shown(changes.feature_names[k]) for k in np.flatnonzero(np.isnan(changes.figures["shift"]))]
-    return f"; too few rows at the splits on {listed(names, NAMED)} to compare" if names else ""
+def _fades(changes: Changes, k: int) -> tuple[str, str, str]:
+    """Return status, value and reason for whether a feature became weaker, from the shortest window that can tell."""
+    return _from_shortest(changes, k, _fades_here)
+
+
+def _shifts(changes: Changes, k: int, limit: float | None = None) -> tuple[str, str, str]:
+    """Return the same for whether the rows shifted at the splits on a feature, by more than a limit."""
+    return _from_shortest(changes, k, lambda each, k: _shifts_here(each, k, limit))
+
+
+def _from_shortest(
+    changes: Changes, k: int, judge: Callable[[Changes, int], tuple[str, str, str]]
+) -> tuple[str, str, str]:
+    """Return what the shortest window tells in which a feature can be judged, and which window that is."""
+    first = judge(changes, k)
+    if first[0] != "not judged":
+        return first
+    for each in changes.longer:
+        status, value, reason = judge(each, k)
+        if status != "not judged":
+            window = f"{counted(each.recent.n_periods, 'period')} from {shown(str(each.recent.first))}"
+            return status, value, f"{reason} ({LONGER_WINDOW} {window}: fewer do not tell)"
+    return first
+
+
+def _fades_here(changes: Changes, k: int) -> tuple[str, str, str]:
+    figures, verdict = changes.figures, changes.verdict[k]
+    evidence = (
+        f"score {figures['before'][k]:.3g} before, {figures['after'][k]:.3g} recently; change of the response "
+        f"{figures['response_change'][k]:.3g}, adjusted p = {figures['p_adjusted'][k]:.3g}"
+    )
+    if not figures["comparable"][k] and figures["informative_before"][k]:
+        reason = "hardly any of the recent rows at its splits can be compared with those before"
+        return "failed", verdict, f"{reason}: the column may be stuck, empty, or in another unit"
+    if verdict == NOT_COMPARED:
+        return "not judged", verdict, "its change could not be tested"
+    if verdict in (FADED, WEAKER):
+        return "failed", verdict, evidence
+    if verdict == STRONGER:
+        return "passed", verdict, evidence
+    if figures["kept"][k]:
+        # That the score alone is not distinguishable, at a stricter level, is no verdict on a feature that kept it.
+        return "passed", UNCHANGED, evidence
+    if not figures["informative_before"][k]:
+        reason = "it was not distinguishable from noise before, so it cannot fade"
+        return "not judged", verdict, f"{reason}; {evidence}"
+    return "not judged", verdict, f"too few rows to exclude that it became weaker; {evidence}"
+
+
+def _shifts_here(changes: Changes, k: int, limit: float | None) -> tuple[str, str, str]:
+    size, p_adjusted = changes.figures["shift"][k], changes.figures["shift_p_adjusted"][k]
+    if np.isnan(size) or np.isnan(p_adjusted):
+        return "not judged", "none", NO_ROWS
+    reason = f"effect size {size:.2f}, adjusted p = {p_adjusted:.3g}"
+    if changes.figures["shifted"][k] and (limit is None or size > limit):
+        split = f"; the split that differs most is {shown(changes.splits[k])}" if changes.splits[k] else ""
+        return "failed", "shifted" if limit is None else f"{size:.2f}", reason + split
+    if limit is not None and size > limit:
+        return "not judged", "none", f"{reason}, so it may be chance"
+    return "passed", "no shift detected", reason
+
+
+def _worst(results: dict[int, tuple[str, str, str]]) -> str:
+    """Return the status of a rule that is checked for several features."""
+    found = {status for status, _, _ in results.values()}
+    return next((status for status in ("failed", "not judged") if status in found), "passed")
+
+
+def _reasons(changes: Changes, results: dict[int, tuple[str, str, str]], status: str) -> str:
+    """Return why features have the status of the rule; if it passed, which of them a longer window judged."""
+    names = {k: shown(changes.feature_names[k]) for k in results}
+    if status == "passed":
+        longer = [names[k] for k in results if LONGER_WINDOW in results[k][2]]
+        return f"; {listed(longer, NAMED)} in a longer window" if longer else ""
+    return listed([f"{names[k]}: {results[k][2]}" for k in results if results[k][0] == status], NAMED)
+
+
+def _not_compared(rule: str, changes: Changes, wanted: str) -> Result:
+    return Result(rule, "not judged", NOT_COMPARED, wanted, str(changes.not_compared_because))
 
 
 def _unless_too_few(result: Result, too_few: str | None) -> Result:

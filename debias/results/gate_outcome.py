@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 from xml.etree import ElementTree
 
 from debias.results import short_text
-from debias.text import counted, shown, to_csv
+from debias.text import counted, json_text, shown, to_csv
+
+EXIT_CODES = {"passed": 0, "failed": 1, "not judged": 4}
+"""The exit code of a command for each status of a gate."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +75,51 @@ class Gate:
         Features whose rank or verdict differs from the baseline, with the largest change of share first.
     warnings : tuple of str
         What a reader must know about the audit and the policy, although it fails no rule.
+    allowed : frozenset of str
+        Names of rules that need not be judged: see :meth:`allowing`.
 
     Notes
     -----
-    A gate is true if it passed, so ``assert audit.check(policy)`` raises if a rule fails.
+    A gate is true if it passed, so ``assert audit.check(policy)`` raises if a rule failed or was not judged.
     """
 
     results: tuple[Result, ...]
     changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()
+    allowed: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return short_text.of_gate(self)
 
+    def allowing(self, *rules: str) -> Gate:
+        """Return the gate that also passes if these rules are not judged. They must not fail.
+
+        Parameters
+        ----------
+        *rules : str
+            Names of rules, such as "must_not_fade", without the name of a feature.
+        """
+        return replace(self, allowed=self.allowed | set(rules))
+
+    @property
+    def status(self) -> str:
+        """The outcome: "failed" if a rule failed, else "not judged" if a rule was not judged, else "passed".
+
+        A gate without results is not judged. Rules that are allowed not to be judged do not count.
+        """
+        if self.failures:
+            return "failed"
+        return "not judged" if self.not_judged or not self.results else "passed"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of ``debias check`` and ``debias monitor check``: 0 passed, 1 failed, 4 not judged."""
+        return EXIT_CODES[self.status]
+
     @property
     def passed(self) -> bool:
-        """Whether every rule passed. A rule that is not judged, because there are too few rows, does not pass."""
-        return bool(self.results) and all(result.status == "passed" for result in self.results)
+        """Whether every rule passed. A rule that is not judged does not pass, unless this is allowed."""
+        return self.status == "passed"
 
     def __bool__(self) -> bool:
         return self.passed
@@ -100,14 +130,29 @@ class Gate:
         return tuple(result for result in self.results if result.status == "failed")
 
     @property
-    def decisive(self) -> tuple[Result, ...]:
-        """The rules for which the gate does not pass: those that failed or, if none did, those that are not judged."""
-        return self.failures or tuple(result for result in self.results if result.status != "passed")
+    def not_judged(self) -> tuple[Result, ...]:
+        """The rules that could not be judged, without those for which this is allowed."""
+        return tuple(result for result in self._unjudged if not self._allows(result))
+
+    @property
+    def allowed_not_judged(self) -> tuple[Result, ...]:
+        """The rules that could not be judged and for which this is allowed."""
+        return tuple(result for result in self._unjudged if self._allows(result))
+
+    @property
+    def _unjudged(self) -> tuple[Result, ...]:
+        return tuple(result for result in self.results if result.status == "not judged")
+
+    def _allows(self, result: Result) -> bool:
+        return result.rule.split(":")[0] in self.allowed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain Python values."""
         return {
             "passed": self.passed,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "allowed_not_judged": sorted(self.allowed),
             "results": [asdict(result) for result in self.results],
             "changes": [
                 {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(change).items()}
@@ -118,7 +163,7 @@ class Gate:
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return the outcome as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        return json_text(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_csv(self) -> str:
         """Return the results as CSV, one line per rule. A spreadsheet runs nothing in it."""
@@ -129,29 +174,36 @@ class Gate:
     def to_junit(self) -> str:
         """Return the outcome as JUnit XML, one test case per rule. Warnings are the error output of the suite.
 
-        A rule that is not judged is skipped if another one failed. Otherwise it is a failure, because the gate did not
-        pass.
+        A rule that failed is a failure. A rule that is not judged is an error, or is skipped if this is allowed.
         """
-        decisive = self.decisive
-        n_skipped = sum(result.status != "passed" for result in self.results) - len(decisive)
-        totals = {"tests": str(len(self.results)), "failures": str(len(decisive)), "errors": "0"}
+        kinds = {"failure": self.failures, "error": self.not_judged, "skipped": self.allowed_not_judged}
+        totals = {"tests": str(len(self.results)), "failures": str(len(self.failures))}
+        totals["errors"] = str(len(self.not_judged))
         root = ElementTree.Element("testsuites", totals)
-        suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped=str(n_skipped))
+        n_skipped = str(len(self.allowed_not_judged))
+        suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped=n_skipped)
         for result in self.results:
             case = ElementTree.SubElement(suite, "testcase", classname="debias.check", name=_for_xml(result.rule))
-            if result.status != "passed":
-                kind = "failure" if result in decisive else "skipped"
-                ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
+            for kind, those in kinds.items():
+                if result in those:
+                    ElementTree.SubElement(case, kind, message=_for_xml(_in_line(result)))
         if self.warnings:
             ElementTree.SubElement(suite, "system-err").text = _for_xml("\n".join(self.warnings))
         return _in_full(root)
 
     def to_markdown(self) -> str:
         """Return the outcome as Markdown, for the summary of a GitHub job."""
-        mark = {"passed": "✅ passed", "failed": "❌ failed", "not judged": "⚪ not judged"}
-        rules = counted(len(self.decisive), "rule")
-        not_passed = f"failed ({rules})" if self.failures else f"not passed ({rules} not judged)"
-        title = "passed" if self.passed else not_passed
+        mark = {"passed": "✅ passed", "failed": "❌ failed", "not judged": "⚠️ not judged"}
+        counts = [
+            f"{counted(len(those), 'rule')} {what}"
+            for those, what in (
+                (self.failures, "failed"),
+                (self.not_judged, "not judged"),
+                (self.allowed_not_judged, "not judged, which is allowed"),
+            )
+            if those
+        ]
+        title = f"{self.status} ({', '.join(counts)})" if counts else self.status
         lines = [f"## debias check: {title}", "", "| rule | result | value | limit | reason |", "|---|---|---|---|---|"]
         for result in self.results:
             cells = (result.rule, mark[result.status], result.value, result.limit, result.reason)
@@ -164,16 +216,17 @@ class Gate:
         return "\n".join(lines) + "\n"
 
     def to_annotations(self) -> list[str]:
-        """Return GitHub workflow commands: an error for each rule that failed (`decisive`), then the warnings.
+        """Return GitHub workflow commands: an error for each rule that failed, a warning for each not judged, warnings.
 
         No name can end a command or begin another.
         """
-        errors = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.decisive]
-        return errors + [f"::warning title=debias check::{_for_command(text)}" for text in self.warnings]
+        errors = [f"::error title=debias check::{_for_command(_in_line(result))}" for result in self.failures]
+        warnings = [*map(_in_line, (*self.not_judged, *self.allowed_not_judged)), *self.warnings]
+        return errors + [f"::warning title=debias check::{_for_command(text)}" for text in warnings]
 
 
 def junit_of_error(text: str) -> str:
-    """Return JUnit XML for a gate that could not run: one test case with an error."""
+    """Return JUnit XML for a gate that could not run, or did not finish: one test case with an error."""
     totals = {"tests": "1", "failures": "0", "errors": "1"}
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", totals, name="debias check", skipped="0")

@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Any, cast
 
@@ -99,8 +98,7 @@ class Policy:
             if kind == "names":
                 object.__setattr__(self, name, _features(name, value))
             elif kind == "share":
-                if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                    raise PolicyError(f"{name} must be a share from 0 to 1, not {value!r}")
+                _refuse_no_share(name, value)
             elif kind == "effect":
                 _refuse_no_effect(name, value)
             elif kind == "count":
@@ -169,9 +167,20 @@ class HistoryPolicy:
     min_rows : int
         Smallest number of rows in the recent window. With fewer rows or periods these rules fail, and other rules that
         would pass are not judged.
+    max_unseen : float
+        Largest share of the rows of the recent window that may have a category that the model never saw, in any one
+        column.
+    max_repeated : float
+        Largest share of the rows of the recent window that may repeat another row of the same period in all features,
+        the response and the weight, as after a join that found several partners.
+    must_not_be_biased : bool
+        Whether the mean residual of the recent periods must be that of the reference, within chance. A residual is the
+        response minus the prediction.
     max_age_days : float
         Largest age of the last period in days, so that a job that no longer adds periods is noticed. The age counts
         from the time of the period, which for a date is its midnight. Times without a zone are local times.
+    reference : int or str
+        No rule, but the periods to compare with, as for ``History.changes``: "first 30d", "2026-01-01..2026-01-30".
 
     Raises
     ------
@@ -185,7 +194,11 @@ class HistoryPolicy:
     min_periods: int | None = None
     min_reference_periods: int | None = None
     min_rows: int | None = None
+    max_unseen: float | None = None
+    max_repeated: float | None = None
+    must_not_be_biased: bool | None = None
     max_age_days: float | None = None
+    reference: int | str | None = None
 
     def __post_init__(self) -> None:
         limits = _limits(self, RULES_OF_HISTORY)
@@ -194,12 +207,37 @@ class HistoryPolicy:
                 object.__setattr__(self, name, _features(name, limits[name]))
         if self.max_shift is not None:
             _refuse_no_effect("max_shift", self.max_shift)
+        for name in ("max_unseen", "max_repeated"):
+            if name in limits:
+                _refuse_no_share(name, limits[name])
+        if self.must_not_be_biased not in (None, True):
+            raise PolicyError(f"must_not_be_biased must be true, or left out, not {self.must_not_be_biased!r}")
+        given = self.reference
+        if given is not None and (isinstance(given, bool) or not isinstance(given, (int, str)) or not given):
+            raise PolicyError(f"reference must be periods, such as 'first 30d', not {given!r}")
         for name in ("min_periods", "min_reference_periods", "min_rows"):
             if name in limits:
                 _refuse_no_count(name, limits[name])
         age = self.max_age_days
-        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age < inf):
-            raise PolicyError(f"max_age_days must be a number of days above 0, not {age!r}")
+        if age is not None and (isinstance(age, bool) or not isinstance(age, (int, float)) or not 0 < age <= LARGEST):
+            raise PolicyError(
+                f"max_age_days must be a number of days above 0, up to {LARGEST:,}, not {_shortened(age)}"
+            )
+
+    def reference_or(self, given: Any) -> Any:
+        """Return the periods to compare with: those given, or else those of the policy.
+
+        Raises
+        ------
+        PolicyError
+            Both are there and differ.
+        """
+        if given is not None and self.reference is not None and str(given) != str(self.reference):
+            raise PolicyError(
+                f"the policy compares with reference = {self.reference!r}, and reference={given!r} was passed: leave "
+                "one of them out"
+            )
+        return self.reference if given is None else given
 
     @classmethod
     def of(cls, policy: HistoryPolicy | Mapping[str, Any] | str | Path) -> HistoryPolicy:
@@ -237,6 +275,8 @@ class HistoryPolicy:
 _COMPARING = ("max_verdict_changes", "max_rank_change", "max_share_change")
 RULES = tuple(field.name for field in fields(Policy))
 RULES_OF_HISTORY = tuple(field.name for field in fields(HistoryPolicy))
+LARGEST = 10**9
+"""Largest number of rows, periods, days, ranks or verdicts in a rule; larger ones are mistakes."""
 HISTORY, ALL = "history", "all"
 """The table with the rules for a history, and what stands for all features in them."""
 _KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
@@ -299,7 +339,7 @@ def _no_rule(name: str, value: Any, known: tuple[str, ...]) -> str:
 def _limits(policy: Policy | HistoryPolicy, known: tuple[str, ...]) -> dict[str, Any]:
     """Return the rules that are set; raise a PolicyError if there are none."""
     limits = {name: getattr(policy, name) for name in known if getattr(policy, name) is not None}
-    if not limits:
+    if not limits.keys() - {"reference"}:
         raise PolicyError(f"a policy without rules would pass everything; rules are {', '.join(known)}")
     return limits
 
@@ -309,9 +349,20 @@ def _refuse_no_effect(name: str, value: Any) -> None:
         raise PolicyError(f"{name} must be an effect size from 0 to 2 (0.5 is large), not {value!r}")
 
 
+def _refuse_no_share(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise PolicyError(f"{name} must be a share from 0 to 1, not {value!r}")
+
+
 def _refuse_no_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise PolicyError(f"{name} must be a whole number of at least 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise PolicyError(f"{name} must be a whole number from 0 to {LARGEST:,}, not {_shortened(value)}")
+
+
+def _shortened(value: Any) -> str:
+    """Return a value for a message; a number may have thousands of digits."""
+    text = f"a number of {value.bit_length():,} bits" if isinstance(value, int) and abs(value) > 10**20 else repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from debias.atomic_files import written
 from debias.errors import DebiasError
 from debias.results import stored as stored_results
 from debias.results.stored import SCHEMA_VERSION
-from debias.text import ROWS, feature_index, shown, to_csv
+from debias.text import ROWS, feature_index, json_text, shown, to_csv
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +245,7 @@ class Scores:
 
     def to_json(self, indent: int | None = None) -> str:
         """Return JSON that ``Scores.from_json`` reads without loss."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+        return json_text(self.to_dict(), indent=indent, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Scores:

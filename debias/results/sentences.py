@@ -55,7 +55,14 @@ def summary(audit: Audit) -> list[str]:
         return [*doubt, test_summary(audit), *rows, nothing]
     if audit.main.rows == "train" or not audit.tested:
         return [*doubt, test_summary(audit), *of_stopping(audit), *rows, *_too_high(audit)]
-    what_matters = [*doubt, *of_stopping(audit), headline(audit), *_leak(audit), *_near_duplicates(audit)]
+    what_matters = [
+        *doubt,
+        *of_stopping(audit),
+        headline(audit),
+        *_not_tested(audit),
+        *_leak(audit),
+        *_near_duplicates(audit),
+    ]
     of_features = [*what_matters, *_too_high(audit), *_before_a_selection(audit)]
     return [*of_features, test_summary(audit), *_dependence(audit), *rows]
 
@@ -96,10 +103,11 @@ def verdict_count(audit: Audit, verdict: str = "indistinguishable from noise") -
     If all have the other verdict, the sentence says that.
     """
     n_noise, n_features = audit.verdict.count("indistinguishable"), audit.share.size
-    if n_noise in (0, n_features):
+    n_informative = audit.verdict.count("informative")
+    if n_features in (n_noise, n_informative):
         verdict = "indistinguishable from noise" if n_noise else "informative"
         return f"{all_are(n_features, 'feature')} {verdict}"
-    count = n_features - n_noise if verdict == "informative" else n_noise
+    count = n_informative if verdict == "informative" else n_noise
     return f"{count:,} of {n_features:,} features {_is(count)} {verdict}"
 
 
@@ -186,6 +194,14 @@ def headline(audit: Audit) -> str:
     if len(strongest_first) == 1:
         return f"{verdict_count(audit, 'informative')}{held_if}: {named}."
     return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."
+
+
+def _not_tested(audit: Audit) -> list[str]:
+    """Return which features could not be tested on these rows, and why."""
+    reasons = [f"{name} ({reason})" for name, reason in audit.untested_features.items()]
+    if not reasons:
+        return []
+    return [f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}. Audit rows on which these columns vary."]
 
 
 def possible_leak(audit: Audit) -> int | None:

@@ -105,7 +105,7 @@ def of_gate(gate: Gate) -> str:
         for status in ("failed", "not judged", "passed")
         if (number := sum(result.status == status for result in results))
     ]
-    line = f"Gate {'passed' if gate.passed else 'not passed'}: {counted(len(results), 'rule')} ({', '.join(counts)})"
+    line = f"Gate {gate.status}: {counted(len(results), 'rule')} ({', '.join(counts)})"
     columns = {
         heading: [shortened(getattr(result, attribute), LONGEST_VALUE) for result in results[:MOST]]
         for heading, attribute in (("result", "status"), ("value", "value"), ("limit", "limit"))

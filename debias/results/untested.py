@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from debias.results.scores import Scores
 
 NOT_ASKED = "no test was requested (test=None). Audit again with test='auto', the default"
@@ -15,6 +17,10 @@ TRAINING_ROWS = (
 )
 UNKNOWN = "the scores were computed without a test. Audit the model with debias.audit, or score it with test='auto'"
 NO_VERDICT = "the test gave no verdict on these rows. Audit other rows that the model has not seen"
+
+
+FEATURES = "untested_features"
+"""In `details` of tested scores: features that these rows could not test, with the reason."""
 
 
 def with_reason(scores: Scores, reason: str, *, tell_nothing: bool = False) -> Scores:
@@ -41,6 +47,18 @@ def unless_tested(scores: Scores, warnings: list[str]) -> Scores:
     if scores.selected is not None or "untested_because" in scores.details:
         return scores
     return with_reason(scores, "; ".join(warnings) or NO_VERDICT)
+
+
+def without(scores: Scores, reasons: Mapping[str, str]) -> Scores:
+    """Return tested scores in which some features were not tested, whose scores are 0 whatever the response is.
+
+    Parameters
+    ----------
+    scores : Scores
+    reasons : mapping of str to str
+        A clause for each of these features.
+    """
+    return replace(scores, details={**scores.details, FEATURES: dict(reasons)})
 
 
 def reason_of(scores: Scores) -> str | None:

@@ -17,6 +17,7 @@ from debias.parallel import allowed
 from debias.rows.node_sums import NodeSums
 from debias.rows.provenance import without_bags
 from debias.rows.recognition import recognised
+from debias.rows.unordered_digest import hashes_of
 from debias.trees.routing import Router, raw_output, row_blocks
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class PeriodSums(NodeSums):
         self._variances = np.zeros((5, self.ensemble.n_features))
         self._weights = np.zeros(2)  # of rows with variances; sum of squares of all
         self._batches = np.zeros((4, 2 * self.ensemble.n_outputs))  # see _add_batch
+        self._unseen = np.zeros(self.ensemble.n_features)
+        self._repeated = np.zeros(2)  # rows that were examined; those that repeat another one
 
     def add_rows(self, rows: Rows) -> None:
         """Add held-out rows that are encoded already."""
@@ -110,6 +113,7 @@ class PeriodSums(NodeSums):
         self._add_batch(total, squares, float(rows.weight.sum()))
         self._weights = self._weights + [0.0, (rows.weight**2).sum()]
         self._add_totals(rows)
+        self._add_faults(rows)
         self._summed_up = False
 
     def refuse_training_rows(self, rows: str, log: WarningLog) -> None:
@@ -162,11 +166,13 @@ class PeriodSums(NodeSums):
         dict of str to array
             ``n`` of shape (n_leaves,), ``s`` and ``residual`` of shape (n_leaves, width): sums at the leaves.
             ``variances`` of shape (5, n_features): those of the sums of terms, their squares over the degrees of
-            freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``names``: the
+            freedom, and the covariance. ``totals`` and ``weights``: numbers of rows, sums of weights. ``unseen`` of
+            shape (n_features,) and ``repeated`` of shape (2,): see :attr:`unseen` and :attr:`repeated`. ``names``: the
             features. Leaf counts and sums over batches, until :meth:`refuse_training_rows` was called.
         """
         leaf = self.ensemble.left < 0
         own = {"residual": self._e[leaf], "variances": self._variances, "weights": self._weights}
+        own |= {"unseen": self._unseen, "repeated": self._repeated}
         return super().state() | own | ({"batches": self._batches} if self._batches.any() else {})
 
     def merge(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -178,6 +184,8 @@ class PeriodSums(NodeSums):
         self._variances = self._variances + state["variances"]
         self._weights = self._weights + state["weights"]
         self._batches = self._batches + state.get("batches", 0.0)
+        self._unseen = self._unseen + state["unseen"]
+        self._repeated = self._repeated + state["repeated"]
 
     def empty(self) -> PeriodSums:
         """Return sums over no rows of the same model."""
@@ -185,6 +193,7 @@ class PeriodSums(NodeSums):
         assert isinstance(sums, PeriodSums)
         sums._e, sums._variances = np.zeros_like(self._e), np.zeros_like(self._variances)
         sums._weights, sums._batches = np.zeros(2), np.zeros_like(self._batches)
+        sums._unseen, sums._repeated = np.zeros_like(self._unseen), np.zeros(2)
         return sums
 
     @property
@@ -205,6 +214,26 @@ class PeriodSums(NodeSums):
     def total_squared_weight(self) -> float:
         """Sum of the squared weights of the rows."""
         return float(self._weights[1])
+
+    @property
+    def unseen(self) -> NDArray[np.float64]:
+        """Number of rows with a category that the model never saw, of each feature; NaN if that was not counted.
+
+        Sums that an earlier version of debias stored have no counts.
+        """
+        return self._unseen if self._counted else np.full_like(self._unseen, np.nan)
+
+    @property
+    def repeated(self) -> float:
+        """Number of rows that repeat another row in all features, the response and the weight; NaN as above.
+
+        Only rows that were added together are compared. Of two equal rows, one is counted.
+        """
+        return float(self._repeated[1]) if self._counted else np.nan
+
+    @property
+    def _counted(self) -> bool:
+        return self._repeated[0] == self.n_rows
 
     def variances(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return variances of the scores by the jackknife within the period, and their degrees of freedom.
@@ -290,6 +319,14 @@ class PeriodSums(NodeSums):
         covariance = (of_both - of_score - of_residual) / 2
         self._variances = self._variances + np.stack([of_score, of_residual, *squares, covariance])
         self._weights = self._weights + [weight, 0.0]
+
+    def _add_faults(self, rows: Rows) -> None:
+        """Count rows with categories that the model never saw, and rows that repeat other rows."""
+        unseen = np.zeros_like(self._unseen)
+        for k, number in rows.table.unseen.items():
+            unseen[k] = number
+        self._unseen = self._unseen + unseen
+        self._repeated = self._repeated + [rows.n_rows, rows.n_rows - np.unique(hashes_of(rows)).size]
 
     def _add_batch(self, total: NDArray[np.float64], squares: NDArray[np.float64], weight: float) -> None:
         """Add the weighted sums of responses and residuals of rows that were added together, and of their squares.

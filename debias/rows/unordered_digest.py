@@ -1,4 +1,4 @@
-"""A digest of rows that does not depend on their order: workers that read the rows twice see whether they changed."""
+"""Hashes of rows. Their sum does not depend on the order, so workers that read rows twice see whether they changed."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ def unordered_digest(rows: Rows) -> NDArray[np.uint64]:
         The sum of the hashes is modulo 2^64. The hash of a row is that of its features as the trees see them, its
         response and its weight.
     """
+    total = np.sum(hashes_of(rows), dtype=np.uint64)
+    return np.array([rows.n_rows, total], dtype=np.uint64)
+
+
+def hashes_of(rows: Rows) -> NDArray[np.uint64]:
+    """Return a hash of each row: of its features as the trees see them, its response and its weight."""
     response, ensemble = rows.response, rows.ensemble
     arrays = [response.codes, response.values, response.target, rows.weight]
     about_rows = np.column_stack([array.astype(np.float64) for array in arrays if array is not None]).view(np.uint64)
     n_columns = ensemble.n_features + about_rows.shape[1]
     factors = np.random.default_rng(SEED).integers(0, 2**64, n_columns, dtype=np.uint64) | np.uint64(1)
-    total = np.uint64(0)
+    hashes = np.zeros(rows.n_rows, dtype=np.uint64)
     for part in row_blocks(rows.n_rows, ensemble.n_features):
         matrix = rows.table.matrix(ensemble, part)
         bits = matrix.view(f"u{matrix.itemsize}").astype(np.uint64)
-        hashes = bits @ factors[: ensemble.n_features] + about_rows[part] @ factors[ensemble.n_features :]
-        total += np.sum(mixed(hashes), dtype=np.uint64)
-    return np.array([rows.n_rows, total], dtype=np.uint64)
+        hashes[part] = bits @ factors[: ensemble.n_features] + about_rows[part] @ factors[ensemble.n_features :]
+    return mixed(hashes)
 
 
 def mixed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -37,6 +37,7 @@ from debias.p_values import holm
 from debias.results.policy import SMALLEST_SHIFT
 from debias.rows.period_sums import group_variance
 from debias.rows.shift import compare_shares, in_words
+from debias.significance.period_means import MeansComparison, PeriodMeans, compare_means, means_of
 from debias.text import counted, listed, shown
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ deviation and nothing else, slopes moved by up to about 0.2 (docs/results/monito
 LITTLE_OVERLAP = 0.5
 LITTLE_COVERED = 0.1
 """No change in a smaller share of what the splits on a feature tell is not called none."""
+HARDLY = 0.2
+"""The splits on a column hardly divide the rows within periods if less than this share of the variance that they make
+is there."""
 MOST_NAMED = 5
 """A warning names at most this many features."""
 ROUNDING = 1e-9
@@ -109,6 +113,17 @@ class WindowComparison:
         The feature was informative, is not any more, and its response changed significantly downwards.
     undetected : array of bool
         The feature was informative and is not any more. This may be for lack of rows: it is weaker than `faded`.
+    comparable : array of bool
+        Enough of what the splits on the feature tell is in rows that can be compared, or a change was found in them.
+        False if the column is stuck, empty or in another unit. True for columns that are the same for all rows of a
+        period, because a few periods may have other values by chance.
+    kept : array of bool
+        The feature is shown not to have faded, at the level alpha: a loss of more than `least` of the slope is
+        excluded, or the score after is above 0 (Holm), and no change downwards was found. `looks` do not count here:
+        they keep false alarms rare, and this is no alarm.
+    unseen_before, unseen_after : array of float64
+        Share of the rows with a category that the model never saw, in the column of the group with most; NaN if that
+        was not counted.
     shift : array of float64
         Effect size w of the shift of rows at the splits on the feature, see :mod:`debias.rows.shift`. NaN if no split
         on it has enough rows; 0 if the model has none.
@@ -120,6 +135,10 @@ class WindowComparison:
         The split on the feature at which the shares differ most; "" if there is none with enough rows.
     left_before, left_after : array of float64
         Share of the rows that reach this split and go left; NaN if there is none.
+    repeated : tuple of float
+        Share of the rows of each window that repeat another row of the same period; NaN if that was not counted.
+    means : MeansComparison
+        Whether the means of the response, of the prediction and of the residual differ.
     method : {"between periods", "between periods of one window", "within periods"}
         Where standard errors are from: see :func:`compare_windows`.
     degrees_of_freedom : array of float64
@@ -163,6 +182,10 @@ class WindowComparison:
     informative_after: Flags
     faded: Flags
     undetected: Flags
+    comparable: Flags
+    kept: Flags
+    unseen_before: Array
+    unseen_after: Array
     shift: Array
     shift_p_value: Array
     shift_p_adjusted: Array
@@ -170,6 +193,8 @@ class WindowComparison:
     shift_split: tuple[str, ...]
     left_before: Array
     left_after: Array
+    repeated: tuple[float, float]
+    means: MeansComparison
     method: str
     degrees_of_freedom: Array
     n_periods: tuple[int, int]
@@ -189,7 +214,6 @@ def compare_windows(
     alpha: float = 0.05,
     least: float = LEAST,
     looks: int = 1,
-    n_periods: tuple[int, int] | None = None,
 ) -> WindowComparison:
     """Compare two windows of periods.
 
@@ -207,8 +231,6 @@ def compare_windows(
     looks : int
         Number of comparisons that are planned, for example 365 for one a day. Each then has the level alpha / looks
         (Bonferroni), so that alpha covers all of them.
-    n_periods : tuple of int, optional
-        Numbers of periods in the two windows, if the items of `before` and `after` are sums of several.
 
     Returns
     -------
@@ -252,26 +274,31 @@ def compare_windows(
     ([False, True, False], [False, True, False])
     """
     _check(alpha, least, looks)
-    n_before, n_after = (len(before), len(after)) if n_periods is None else n_periods
-    windows = (_Window.of(before, "before", n_before), _Window.of(after, "after", n_after))
+    windows = (_Window.of(before, "before"), _Window.of(after, "after"))
     ensemble = windows[0].ensemble
     if windows[0].trees_digest != windows[1].trees_digest:
         raise RowsError("the two windows are of different models. Compare periods of one model")
     level = alpha / looks
     found = _Figures.of(ensemble, grouping, *(window.total for window in windows))
     errors = _errors(ensemble, grouping, windows, found)
+    means = compare_means(windows[0].means, windows[1].means, level)
     score_p = [holm(_one_sided(found.score[k], errors.score[k], errors.score_freedom[k])) for k in (0, 1)]
     margin = least * np.abs(found.believed)
-    p_value = _beyond(found.response_change, margin, errors.response, errors.freedom)
+    of_periods = _of_periods(ensemble, grouping, windows[0])
+    # A single period whose mean residual moved, for whatever reason, would look like a change of such a column.
+    alike = of_periods & (not windows[1].has_enough)
+    p_value = _beyond(found.response_change, margin, np.where(alike, np.nan, errors.response), errors.freedom)
     p_adjusted = holm(p_value)
     informative = [p <= level for p in score_p]
     changed = p_adjusted <= level
     # That nothing was found in a few of the rows says nothing about the others.
-    unseen = (_covered(ensemble, grouping, windows, found.overlap) < LITTLE_COVERED) & ~changed
-    response_error = np.where(unseen, np.nan, errors.response)
+    little = (_covered(ensemble, grouping, windows, found.overlap) < LITTLE_COVERED) & ~changed
+    response_error = np.where(little | alike, np.nan, errors.response)
     untested = np.isnan(response_error)
     change = found.score[1] - found.score[0]
     undetected = informative[0] & ~informative[1]
+    excluded = _above(found.response_change, -margin, response_error, errors.freedom) <= alpha
+    kept = (excluded | (score_p[1] <= alpha) & ~untested) & ~(changed & (found.response_change < 0))
     return WindowComparison(
         names=grouping.names,
         before=found.score[0],
@@ -295,6 +322,12 @@ def compare_windows(
         informative_after=informative[1],
         faded=undetected & changed & (found.response_change < 0),
         undetected=undetected,
+        comparable=~little | of_periods,
+        kept=kept,
+        unseen_before=_largest(grouping, windows[0].unseen),
+        unseen_after=_largest(grouping, windows[1].unseen),
+        repeated=(windows[0].repeated, windows[1].repeated),
+        means=means,
         **_shift(ensemble, grouping, windows, level),
         method=errors.method,
         degrees_of_freedom=errors.freedom,
@@ -304,7 +337,7 @@ def compare_windows(
         least=least,
         looks=looks,
         overlap=found.overlap,
-        warnings=tuple(_warnings(windows, errors, found, unseen, grouping.names, looks)),
+        warnings=tuple(_warnings(windows, errors, found, little, alike, grouping.names, looks)),
     )
 
 
@@ -339,13 +372,20 @@ class _Window:
     squared_weight: float
     n_periods: int
     n_rows: int
+    means: PeriodMeans
+    divided: Array
+    """At each split, the sum over periods of n_left n_right / n."""
+    unseen: Array
+    """Share of the rows with a category that the model never saw, of each feature."""
+    repeated: float
 
     @classmethod
-    def of(cls, periods: Sequence[PeriodSums], name: str, n_periods: int) -> _Window:
+    def of(cls, periods: Sequence[PeriodSums], name: str) -> _Window:
         group_of = np.arange(len(periods)) * min(MOST_GROUPS, len(periods)) // max(len(periods), 1)
         groups: dict[int, _Sums] = {}
         weight: dict[int, float] = {}
-        first, n_rows, squared_weight, varied = None, 0, 0.0, 0.0
+        first, n_rows, squared_weight, varied, repeated = None, 0, 0.0, 0.0, 0.0
+        weights, means = [], []
         for number, group in enumerate(group_of.tolist()):
             period = periods[number]
             if not period.total_weight > 0:
@@ -353,6 +393,9 @@ class _Window:
             if first is None:
                 first = period
                 of_sum, of_square = (np.zeros((k, period.ensemble.n_features)) for k in (3, 2))
+                unseen = np.zeros(period.ensemble.n_features)
+                left, right = period.ensemble.children.T
+                divided = np.zeros(left.size)
             elif period.ensemble is not first.ensemble and period.trees_digest != first.trees_digest:
                 raise RowsError(f"the periods of the window {name} are of different models. Compare those of one model")
             sums = _Sums(period.n, period.s, period.residual)
@@ -365,6 +408,10 @@ class _Window:
                 of_square += _ratio((variance[:2] * period.total_weight**2) ** 2, freedom)
             squared_weight += period.total_squared_weight
             n_rows += period.n_rows
+            weights.append(period.total_weight)
+            means.append(means_of(period))
+            divided += _ratio(period.n[left] * period.n[right], period.n[left] + period.n[right])
+            unseen, repeated = unseen + period.unseen, repeated + period.repeated
         if first is None:
             raise RowsError(f"the window {name} has no rows, so there is nothing to compare")
         in_all = sum(weight.values())
@@ -379,8 +426,12 @@ class _Window:
             of_sum / (in_all * varied) if varied else np.full_like(of_sum, np.nan),
             _ratio(of_sum[:2] ** 2, of_square),
             squared_weight,
-            n_periods,
+            len(periods),
             n_rows,
+            PeriodMeans(np.array(weights), np.array(means)),
+            divided,
+            unseen / n_rows,
+            repeated / n_rows,
         )
 
     @property
@@ -608,6 +659,16 @@ def _covered(ensemble: TreeEnsemble, grouping: Grouping, windows: tuple[_Window,
     return np.where(n_telling > 0, overlap * _ratio(compared, np.mean(own, axis=0)), np.nan)
 
 
+def _of_periods(ensemble: TreeEnsemble, grouping: Grouping, before: _Window) -> Flags:
+    """Return the groups of features that hardly divide the rows within a period, such as the weekday of a day."""
+    (left, right), n = ensemble.children.T, before.total.n
+    value, group = ensemble.centred_value, grouping.index[ensemble.feature[ensemble.splits]]
+    squared_distance = ((value[left] - value[right]) ** 2).sum(axis=1)
+    parts = before.divided, _ratio(n[left] * n[right], n[left] + n[right])
+    within, whole = (np.bincount(group, squared_distance * part, len(grouping.names)) for part in parts)
+    return np.asarray(within < HARDLY * whole)
+
+
 def _scores(ensemble: TreeEnsemble, grouping: Grouping, n: Array, s: Array, squared: bool = False) -> Array:
     """Return ``mdi_oob`` of several responses, shape (n_groups, n_responses).
 
@@ -752,6 +813,21 @@ def _beyond(change: Array, margin: Array, error: Array, freedom: Array) -> Array
     return np.where(error > 0, np.minimum(tails[0] + tails[1], 1.0), 1.0)
 
 
+def _above(figure: Array, limit: Array, error: Array, freedom: Array) -> Array:
+    """Return p-values of the hypothesis that a figure is at most a limit; 1 where the error is 0 or not known."""
+    from scipy.stats import t
+
+    return np.where(error > 0, t.sf(_ratio(figure - limit, error), freedom), 1.0)
+
+
+def _largest(grouping: Grouping, share: Array) -> Array:
+    """Return the largest share of the columns of each group."""
+    largest = np.zeros(len(grouping.names))
+    with np.errstate(invalid="ignore"):  # NaN, which stays
+        np.maximum.at(largest, grouping.index, share)
+    return largest
+
+
 def _ratio(numerator: Any, denominator: Any) -> Array:
     """Return a ratio, and 0 where the denominator is 0 or NaN."""
     numerator, denominator = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (numerator, denominator)))
@@ -772,18 +848,28 @@ def _warnings(
     windows: tuple[_Window, _Window],
     errors: _Errors,
     found: _Figures,
-    unseen: Flags,
+    little: Flags,
+    alike: Flags,
     names: tuple[str, ...],
     looks: int,
 ) -> list[str]:
     """Return what the tests do not cover."""
     texts = []
-    if unseen.any():
-        named = listed([shown(name) for name, is_unseen in zip(names, unseen, strict=True) if is_unseen], MOST_NAMED)
+    if little.any():
+        named = listed([shown(name) for name, is_little in zip(names, little, strict=True) if is_little], MOST_NAMED)
         texts.append(
             f"the change of {named} was not tested: less than {LITTLE_COVERED:.0%} of what the splits on "
-            f"{'it' if unseen.sum() == 1 else 'them'} tell is in rows that can be compared, those in leaves that rows "
+            f"{'it' if little.sum() == 1 else 'them'} tell is in rows that can be compared, those in leaves that rows "
             "of both windows reach"
+        )
+    of_periods = alike & ~little
+    if of_periods.any():
+        named = listed([shown(name) for name, is_one in zip(names, of_periods, strict=True) if is_one], MOST_NAMED)
+        texts.append(
+            f"the change of {named} was not tested: "
+            f"{'this column is' if of_periods.sum() == 1 else 'these columns are'} nearly the same for all rows of a "
+            f"period, and fewer than {ENOUGH_PERIODS} recent periods do not tell a change of "
+            f"{'it' if of_periods.sum() == 1 else 'them'} from one of whole periods"
         )
     if errors.method == "within periods":
         texts.append(

@@ -52,8 +52,8 @@ pd.DataFrame(
 # importance of LightGBM, the number of splits: most splits use columns that have no information when expenditure is
 # known.
 #
-# In a release pipeline, ``debias check`` does the same with exit code 1 and JUnit XML. The page :doc:`/gate` has the
-# commands. The two audits side by side:
+# In a release pipeline, ``debias check`` does the same with exit code 1 and JUnit XML (4 if no rule failed but one was
+# not judged). The page :doc:`/gate` has the commands. The two audits side by side:
 shares = pd.DataFrame({"version 1": old.table["share"], "version 2": new.table["share"]}).fillna(0.0)
 shares.sort_values("version 2").plot.barh(figsize=(7, 4), title="debiased share of the score", color=["grey", "C3"])
 plt.tight_layout()

@@ -69,7 +69,7 @@ def test_the_workflow_of_the_page_runs(home, tmp_path):
     command = "\n".join(line.removeprefix("          ") for line in check.splitlines())
     done = in_bash(command, cwd=home, environment={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summary)})
     assert done.returncode == 1
-    assert summary.read_text().startswith("before\n## debias check: failed (2 rules)")
+    assert summary.read_text().startswith("before\n## debias check: failed (2 rules failed)")
     assert "humidity" in summary.read_text()
     annotations = [line for line in done.stderr.splitlines() if line.startswith("::error")]
     assert len(annotations) == 2

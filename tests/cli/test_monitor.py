@@ -195,12 +195,13 @@ def test_check_has_the_exit_codes_of_the_gate(run, tmp_path):
     assert "failures=" in (tmp_path / "x.xml").read_text()
     assert json.loads((tmp_path / "x.json").read_text())["series"] == "model 1"
     assert "must\\_not\\_fade" in (tmp_path / "x.md").read_text()
-    unjudged = run("check", "kept.history", "--policy", "policy.toml", "--recent", "4")
-    assert unjudged.exit_code == 1
-    assert "not judged" in unjudged.stdout
-    too_few = run("check", "kept.history", "--policy", "policy.toml")
+    too_few = run("check", "kept.history", "--policy", "policy.toml", "--recent", "4")
     assert too_few.exit_code == 1
-    assert "no period is in the reference window" in " ".join(too_few.stdout.split())
+    assert "The gate failed: min_periods. Not judged: must_not_fade: bmi." in " ".join(too_few.stdout.split())
+    unjudged = run("check", "kept.history", "--policy", "policy.toml")
+    assert unjudged.exit_code == 4
+    assert "no period is in the reference window" in " ".join(unjudged.stdout.split())
+    assert "The gate was not judged: must_not_fade: bmi." in " ".join(unjudged.stdout.split())
 
 
 def test_check_refuses_rules_for_audits(run, tmp_path):
@@ -238,7 +239,14 @@ def test_the_policy_of_the_page_is_one(run, tmp_path):
     (tmp_path / "page.toml").write_text(policy)
     done = run("check", "kept.history", "--policy", tmp_path / "page.toml", "--recent", "10d", "--format", "json")
     rules = [result["rule"] for result in json.loads(done.stdout)["results"]]
-    assert rules == ["min_rows", "must_not_fade: income", "max_shift"]
+    assert rules == [
+        "min_rows",
+        "max_unseen",
+        "max_repeated",
+        "must_not_be_biased",
+        "max_shift",
+        "must_not_fade: income",
+    ]
 
 
 def test_reports_are_written(run, tmp_path):
@@ -259,3 +267,14 @@ def test_merge_makes_the_history_and_adds_what_is_missing(run, tmp_path):
     done = run("merge", path, other)
     assert (done.exit_code, done.stdout) == (0, f"{other}: 1 part added\n")
     assert "warning: period 2026-11-01, part 'two' has the same rows as period 2026-11-01" in done.stderr
+
+
+def test_a_rule_may_be_allowed_not_to_be_judged(run, tmp_path):
+    given = ("check", "kept.history", "--policy", "policy.toml", "--junit", tmp_path / "x.xml")
+    unjudged = run(*given)
+    assert (unjudged.exit_code, "<error" in (tmp_path / "x.xml").read_text()) == (4, True)
+    allowed = run(*given, "--allow-not-judged", "must_not_fade", "--format", "json")
+    assert allowed.exit_code == 0, allowed.output
+    assert json.loads(allowed.stdout)["allowed_not_judged"] == ["must_not_fade"]
+    assert "<skipped" in (tmp_path / "x.xml").read_text()
+    assert run(*given, "--allow-not-judged", "must_not_fde").exit_code == 2

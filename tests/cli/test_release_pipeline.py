@@ -1,6 +1,6 @@
 """Each way a gate could fail open, as a release pipeline runs it: files, the command line, an exit code.
 
-Exit codes: 0 passed, 1 a rule failed, 2 wrong usage or policy, 3 could not load or run.
+Exit codes: 0 passed, 1 a rule failed, 4 not judged, 2 wrong usage or policy, 3 could not load or run.
 """
 
 import json
@@ -333,6 +333,8 @@ def test_an_error_is_told_in_junit_where_an_earlier_run_passed(check, tmp_path):
     assert ElementTree.parse(junit).getroot().get("errors") == "0"
     for policy, more, code in (
         ("min_row = 5", [], 2),
+        ("min_rows = 5", ["--no-such-option"], 2),
+        ("min_rows = 5", ["--alpha", "much"], 2),
         ("min_rows = 5", ["--rows", "train"], 3),
         ("min_rows = 5", ["--rows", "oob"], 3),
         ("max_rank_change = 1", [], 2),

@@ -1,6 +1,7 @@
 """Model files of every format: whole ones are read, crafted ones refused, and no code of theirs is run."""
 
 import io
+import os
 import pickle
 import warnings
 import zipfile
@@ -172,9 +173,50 @@ def test_a_claim_of_memory_that_is_not_there_is_named(tmp_path, monkeypatch):
         debias.load_model(tmp_path / "model.pkl", allow_pickle=True)
 
 
-def test_a_file_that_is_walked_without_end_is_given_up(home, monkeypatch):
-    with pytest.raises(debias.UnsupportedModelError, match=r"model.txt did not load within 0.01 s"):
-        check(str(home / "model.txt"), seconds=0.01)
+class Run:
+    """Runs a statement when it is loaded."""
+
+    def __init__(self, statement):
+        self.statement = statement
+
+    def __reduce__(self):
+        return exec, (self.statement,)
+
+
+def test_a_file_that_is_walked_without_end_is_given_up(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(Run("while True: pass")))
+    with pytest.raises(debias.UnsupportedModelError, match=r"model.pkl did not finish within 1 s of processor time"):
+        check(path, allow_pickle=True, seconds=1)
+
+
+def test_a_model_is_not_called_damaged_because_the_machine_is_busy(home, monkeypatch):
+    """The guard waited 60 s by the clock, and then said that the file is damaged."""
+    monkeypatch.setattr("debias.models.sandbox.WAIT", 1e-6)
+    with pytest.raises(debias.UnsupportedModelError, match=r"did not finish within .* The machine may be busy") as told:
+        check(home / "model.txt")
+    assert "damaged" not in str(told.value)
+
+
+def test_a_file_that_needs_too_much_memory_for_its_size_is_given_up(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(Run("x = [bytearray(b'1' * 2**20) for _ in range(3000)]\nwhile True: pass")))
+    with pytest.raises(debias.UnsupportedModelError, match=r"model.pkl needed more than 600 MB of memory"):
+        check(path, allow_pickle=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_model_is_a_file_or_a_directory_of_files(home, tmp_path):
+    (tmp_path / "zero.ubj").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "data.pb")
+    for name in ("zero.ubj", "pipe.json", "folder"):
+        for load in (debias.load_model, check):
+            with pytest.raises(debias.UnsupportedModelError, match="is no regular file"):
+                load(tmp_path / name)
+    (tmp_path / "link.txt").symlink_to(home / "model.txt")
+    assert debias.load_model(tmp_path / "link.txt") is not None
 
 
 def test_errors_of_the_child_keep_their_kind(home, tmp_path):
@@ -437,3 +479,13 @@ def test_the_folder_of_an_autogluon_predictor_is_named(tmp_path):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(debias.UnsupportedModelError, match=r"folder of an AutoGluon predictor.*TabularPredictor\.load"):
         debias.load_model(tmp_path)
+
+
+@pytest.mark.integration
+def test_a_directory_of_mlflow_with_a_model_of_catboost_is_read(tmp_path):
+    catboost = pytest.importorskip("catboost")
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = catboost.CatBoostRegressor(iterations=3, depth=2, verbose=0, allow_writing_files=False).fit(X, X[:, 0])
+    model.save_model(tmp_path / "model.cb")
+    (tmp_path / "MLmodel").write_text("flavors:\n  catboost:\n    data: model.cb\n    model_type: CatBoostRegressor\n")
+    np.testing.assert_array_equal(debias.load_model(tmp_path).predict(X), model.predict(X))

@@ -26,7 +26,6 @@ from xgboost import XGBRegressor
 import debias
 from debias.data.groups import Grouping
 from debias.early_stopping import STOPPED_EARLY
-from debias.monitor import comparing
 from debias.monitor.packing import Damage
 from debias.monitor.stored_trees import from_arrays, to_arrays
 from debias.rows.period_sums import PeriodSums
@@ -697,7 +696,6 @@ def test_removing(model, retrained, path, days):
 def test_changes_are_those_of_the_windows(model, kept, days, groups, monkeypatch):
     history = debias.History.open(kept)
     monkeypatch.setattr(change, "MOST_GROUPS", groups)
-    monkeypatch.setattr(comparing, "MOST_GROUPS", groups)
     changes = history.changes("9d", alpha=0.1, looks=2, least=0.2)
     periods = []
     for number in range(25):

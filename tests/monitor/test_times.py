@@ -5,7 +5,18 @@ import pandas as pd
 import pytest
 
 from debias import HistoryError
-from debias.monitor.times import LABEL, LOCAL, NUMBER, ZONED, Moment, Window, index_of, shown_index, shown_time
+from debias.monitor.times import (
+    LABEL,
+    LOCAL,
+    NUMBER,
+    ZONED,
+    Moment,
+    Window,
+    index_of,
+    refuse_far_future,
+    shown_index,
+    shown_time,
+)
 
 NOON = datetime(2026, 11, 23, 12)
 DAY = 86_400_000_000
@@ -125,3 +136,12 @@ def test_a_window_of_a_day_has_two_midnights_with_a_zone_when_summer_time_begins
     plain = [Moment.of(f"2026-03-{day}") for day in (29, 30)]
     begins = [Window.of("1d").begin([each.key for each in days], 1, days[0].kind) for days in (zoned, plain)]
     assert begins == [0, 1]
+
+
+def test_a_date_in_the_far_future_is_refused_and_a_near_one_is_not():
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    for near in ("2026-11-24", "2036-11-20", "2036-11-20T10:00Z", "release 3000", 30000, date(2027, 1, 1)):
+        refuse_far_future(Moment.of(near), now)
+    for far in ("2062-11-23", "9999-12-31", "2062-11-23T10:00Z"):
+        with pytest.raises(HistoryError, match="more than ten years ahead of the clock of this machine .2026-11-23"):
+            refuse_far_future(Moment.of(far), now)

@@ -13,13 +13,15 @@ import pytest
 
 from debias import Changes, PolicyError
 from debias.cli.output import terminal
-from debias.results.changes import WindowOfPeriods
+from debias.results.changes import MeanOfPeriods, WindowOfPeriods
 from debias.results.console import print_gate
 from debias.results.gate_of_changes import check
 from debias.results.policy import HistoryPolicy, Policy
 
 NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
-FLAGS = ("changed", "informative_before", "informative_after", "faded", "undetected", "shifted")
+FLAGS = (
+    "changed", "informative_before", "informative_after", "faded", "undetected", "comparable", "kept", "shifted",
+)  # fmt: skip
 
 
 def changes(**given):
@@ -36,6 +38,7 @@ def changes(**given):
         "informative_after": np.array([False, True, False, False, False]),
         "faded": np.array([True, False, False, False, False]),
         "undetected": np.array([True, False, True, False, False]),
+        "comparable": np.ones(5, dtype=bool),
         "shift": np.array([0.0, 0.05, 0.4, 0.0, 0.0]),
         "shift_p_adjusted": np.array([1.0, 0.2, 1e-6, 1.0, 1.0]),
         "shifted": np.array([False, False, True, False, False]),
@@ -220,13 +223,14 @@ def test_rules_for_named_features():
         "must_not_fade: income": ("failed", "faded"),
         "must_not_fade: age": ("passed", "changed (stronger)"),
         "must_not_fade: city": ("not judged", "no longer distinguishable"),
-        "must_not_fade: noise": ("failed", "no change detected"),
+        "must_not_fade: noise": ("not judged", "no change detected"),
         "must_not_shift: age": ("passed", "no shift detected"),
         "must_not_shift: city": ("failed", "shifted"),
     }
     assert not gate.passed
-    assert "too few rows" in gate.results[2].reason
-    assert "cannot fade" in gate.results[3].reason
+    reasons = {result.rule: result.reason for result in gate.results}
+    assert "too few rows to exclude" in reasons["must_not_fade: city"]
+    assert "cannot fade" in reasons["must_not_fade: noise"]
     assert gate.warnings == ("mind this",)
 
 
@@ -235,37 +239,47 @@ def test_rules_for_all_features():
         "must_not_fade": ("failed", "2 of 3"),
         "must_not_shift": ("failed", "1 of 5"),
     }
-    calm = changes(figures={name: np.zeros(5, dtype=bool) for name in ("changed", "faded", "undetected", "shifted")})
+    none = {name: np.zeros(5, dtype=bool) for name in ("changed", "faded", "undetected", "shifted")}
+    calm = changes(figures=none | {"kept": np.ones(5, dtype=bool)})
     assert statuses(calm, {"must_not_fade": "all", "must_not_shift": "all"}) == {
         "must_not_fade": ("passed", "0 of 3"),
         "must_not_shift": ("passed", "0 of 5"),
     }
     assert calm.check({"must_not_fade": "all"})
     blind = changes(figures={"informative_before": np.zeros(5, dtype=bool)})
-    assert "none can fade" in blind.check({"must_not_fade": "all"}).failures[0].reason
+    (result,) = blind.check({"must_not_fade": "all"}).results
+    assert result.status == "not judged"
+    assert "none can fade" in result.reason
 
 
 def test_the_largest_shift():
     assert statuses(changes(), {"max_shift": 0.39}) == {"max_shift": ("failed", "0.40")}
     assert statuses(changes(), {"max_shift": 0.4}) == {"max_shift": ("passed", "0.40")}
     chance = changes(figures={"shifted": np.zeros(5, dtype=bool)})
-    assert statuses(chance, {"max_shift": 0}) == {"max_shift": ("passed", "0.00")}
+    assert statuses(chance, {"max_shift": 0.4}) == {"max_shift": ("passed", "0.00")}
+    # An effect above the limit that may be chance is no evidence that there is none.
+    assert statuses(chance, {"max_shift": 0.39}) == {"max_shift": ("not judged", "none")}
+    assert (
+        "city: effect size 0.40, adjusted p = 1e-06, so it may be" in chance.check({"max_shift": 0}).results[0].reason
+    )
     unknown = changes(figures={"shift": np.full(5, np.nan)})
     assert statuses(unknown, {"max_shift": 1, "must_not_shift": ["age"]}) == {
-        "must_not_shift: age": ("failed", "none"),
-        "max_shift": ("failed", "none"),
+        "must_not_shift: age": ("not judged", "none"),
+        "max_shift": ("not judged", "none"),
     }
     assert "max_shift = 2 sets no limit" in changes().check({"max_shift": 2}).warnings
 
 
 def test_features_whose_shift_is_not_told_are_named():
-    """Too few rows at their splits. Of single names this fails; a rule for all is about the others."""
+    """Too few rows at their splits: the rule is not judged, never passed, whether it names them or is for all."""
     calm = {"shift": np.array([np.nan, 0.0, 0.0, 0.0, np.nan]), "shifted": np.zeros(5, dtype=bool)}
     found = changes(figures=calm)
     gate = found.check({"must_not_shift": "all", "max_shift": 0.1})
-    assert gate.passed
-    assert all(r"too few rows at the splits on income, <b>id\u202e to compare" in each.reason for each in gate.results)
-    assert statuses(found, {"must_not_shift": ["income"]}) == {"must_not_shift: income": ("failed", "none")}
+    assert [result.status for result in gate.results] == ["not judged", "not judged"]
+    told = r"income: no split has enough rows to compare, <b>id\u202e: no split has enough rows to compare"
+    assert all(each.reason == told for each in gate.results)
+    assert not any("0.00" in each.value for each in gate.results)
+    assert statuses(found, {"must_not_shift": ["income"]}) == {"must_not_shift: income": ("not judged", "none")}
     sentence = next(text for text in found.summary() if "No shift" in text)
     assert "any feature with enough rows (effect size 0.1 or more)." in sentence
     assert r"Too few rows to tell at the splits on income, <b>id\u202e." in sentence
@@ -351,19 +365,102 @@ def test_a_gate_does_not_pass_if_nothing_failed_and_a_rule_is_not_judged(capsys)
     assert not gate.passed
     assert not gate.failures
     print_gate(terminal(), gate)
-    assert "The gate did not pass, because rules are not judged: must_not_fade: city." in capsys.readouterr().out
-    assert 'failures="1"' in gate.to_junit()
-    assert 'skipped="0"' in gate.to_junit()
-    assert gate.to_markdown().startswith("## debias check: not passed (1 rule not judged)")
-    assert gate.to_annotations()[0].startswith("::error title=debias check::must_not_fade: city not judged")
+    assert "The gate was not judged: must_not_fade: city." in capsys.readouterr().out
+    assert 'errors="1"' in gate.to_junit()
+    assert 'failures="0"' in gate.to_junit()
+    assert gate.to_markdown().startswith("## debias check: not judged (1 rule not judged)")
+    assert gate.to_annotations()[0].startswith("::warning title=debias check::must_not_fade: city not judged")
 
 
 def test_what_cannot_be_judged_fails_with_the_reason():
     gate = nothing().check({"must_not_fade": "all", "must_not_shift": ["age"], "max_shift": 1})
-    assert [result.status for result in gate.results] == ["failed"] * 3
+    assert [result.status for result in gate.results] == ["not judged"] * 3
+    assert not gate.passed
     assert {result.reason for result in gate.results} == {NOTHING["not_compared_because"]}
     untested = changes(figures={"response_error": np.full(5, np.nan)})
-    assert untested.check({"must_not_fade": ["city"]}).failures[0].reason == "its change could not be tested"
+    assert untested.check({"must_not_fade": ["city"]}).results[0].reason == "its change could not be tested"
+
+
+def test_a_column_that_cannot_be_compared_any_more_is_lost():
+    """Stuck, or in another unit: all its rows are where none were before."""
+    none = {"comparable": np.array([True, True, False, False, True]), "response_error": np.full(5, np.nan)}
+    gate = changes(figures=none | {"changed": np.zeros(5, dtype=bool)}).check({"must_not_fade": ["city", "noise"]})
+    assert [result.status for result in gate.results] == ["failed", "not judged"]  # noise had nothing to lose
+    assert "stuck, empty, or in another unit" in gate.results[0].reason
+
+
+def test_a_feature_whose_loss_is_excluded_passes_although_its_score_is_not_distinguishable():
+    kept = {"kept": np.array([False, False, True, False, False])}
+    (result,) = changes(figures=kept).check({"must_not_fade": ["city"]}).results
+    assert (result.status, result.value) == ("passed", "no change detected")
+
+
+def test_the_shortest_window_that_can_judge_a_feature_does():
+    two, four = (replace(changes(), recent=WindowOfPeriods(f"2026-01-{day}", "2026-01-21", n, 9)) for day, n in
+                 ((20, 2), (18, 4)))  # fmt: skip
+    kept = {"kept": np.array([False, False, True, False, False])}
+    nan = {"shift": np.array([0, 0, np.nan, 0, 0]), "shifted": np.zeros(5, dtype=bool)}
+    judged = replace(four, figures=four.figures | kept)
+    gate = changes(longer=(two, judged)).check({"must_not_fade": ["city"]})
+    assert gate.passed
+    assert gate.results[0].reason.endswith("(judged in the last 4 periods from 2026-01-18: fewer do not tell)")
+    gate = changes(longer=(two,)).check({"must_not_fade": ["city"]})
+    assert gate.results[0].status == "not judged"
+    shifted = changes(figures=nan, longer=(two, judged)).check({"max_shift": 0.3, "must_not_shift": ["city"]})
+    assert [(each.status, each.value) for each in shifted.results] == [("failed", "0.40"), ("failed", "shifted")]
+    assert all("judged in the last 2 periods" in each.reason for each in shifted.results)
+
+
+def test_unseen_categories_and_repeated_rows():
+    found = changes(figures={"unseen_after": np.array([0, 0, 0.3, 0, 0])}, repeated=(0.0, 0.25))
+    assert statuses(found, {"max_unseen": 0.3, "max_repeated": 0.25}) == {
+        "max_unseen": ("passed", "0.3"),
+        "max_repeated": ("passed", "0.25"),
+    }
+    gate = found.check({"max_unseen": 0.29, "max_repeated": 0.24})
+    assert [result.status for result in gate.results] == ["failed", "failed"]
+    assert "city 30.0%" in gate.results[0].reason
+    first, second, *_ = found.summary()
+    assert first.startswith("Categories that the model never saw: city (30.0% of the recent rows; before, 0%)")
+    assert second.startswith("Repeated rows: 25.0% of the recent rows")
+    old = changes(figures={"unseen_after": np.full(5, np.nan)})  # of a file that an earlier version wrote
+    assert {each.status for each in old.check({"max_unseen": 1, "max_repeated": 1}).results} == {"not judged"}
+    assert "Repeated" not in " ".join(old.summary())
+    assert {each.status for each in nothing().check({"max_unseen": 1, "max_repeated": 1}).results} == {"not judged"}
+
+
+def test_the_mean_residual_comes_first():
+    def of(p_value, changed):
+        named = ("response", "prediction", "residual")
+        return tuple(MeanOfPeriods(each, 0.0, 0.5, p_value, changed, "2026-01-21") for each in named)
+
+    moved = changes(means=of(1e-9, True))
+    assert moved.summary()[0].startswith("The mean residual changed, for whatever reason: 0 before, 0.5 recently")
+    assert "The mean response by +0.5 and the mean prediction by +0.5 moved too." in moved.summary()[0]
+    policy = {"must_not_be_biased": True}
+    assert statuses(moved, policy) == {"must_not_be_biased": ("failed", "changed")}
+    assert statuses(changes(means=of(0.3, False)), policy) == {"must_not_be_biased": ("passed", "no change detected")}
+    for none in (changes(means=of(np.nan, False)), changes(), nothing()):
+        assert none.check(policy).results[0].status == "not judged"
+    assert json.loads(changes(means=of(np.nan, False)).to_json())["means"][0]["p_value"] is None
+
+
+def test_a_large_shift_is_named_before_the_features_that_may_follow_it():
+    far = {"shift": np.array([0.0, 0.05, 0.8, 0.0, 0.0])}
+    assert "shifted" in changes(figures=far).summary()[0]
+    assert "shifted" not in changes().summary()[0]
+
+
+def test_the_reference_of_a_policy_is_that_of_the_changes():
+    rules = {"must_not_fade": "all", "reference": "first 30d"}
+    with pytest.raises(PolicyError, match="compares with reference = 'first 30d', and these changes with first 60"):
+        changes(reference_given="first 60").check(rules)
+    assert changes(reference_given="first 30d").check(rules).results
+    assert (
+        HistoryPolicy.of(rules).reference_or(None) == HistoryPolicy.of(rules).reference_or("first 30d") == "first 30d"
+    )
+    with pytest.raises(PolicyError, match="leave one of them out"):
+        HistoryPolicy.of(rules).reference_or("7d")
 
 
 def test_features_that_the_model_does_not_have():
@@ -395,6 +492,11 @@ def test_the_gate_has_all_its_outputs():
         ({"must_not_fade": "some"}, "must be a list of feature names"),
         ({"must_not_fade": []}, "must be a list of feature names"),
         ({"max_shift": 3}, "effect size from 0 to 2"),
+        ({"max_unseen": 3}, "share from 0 to 1"),
+        ({"max_repeated": True}, "share from 0 to 1"),
+        ({"must_not_be_biased": False}, "must be true, or left out"),
+        ({"reference": "first 30d"}, "without rules would pass everything"),
+        ({"max_shift": 1, "reference": ["a"]}, "reference must be periods"),
         ({"min_periods": 1.5}, "whole number"),
         ({"min_periods": None}, "is None"),
         ({"max_age_days": 0}, "number of days above 0"),

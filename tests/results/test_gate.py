@@ -350,10 +350,46 @@ def test_junit_has_a_case_a_rule_and_survives_any_name():
     root = ElementTree.fromstring(gate.to_junit())
     (suite,) = root
     counts = {key: suite.get(key) for key in ("tests", "failures", "skipped", "errors")}
-    assert counts == {"tests": "4", "failures": "2", "skipped": "1", "errors": "0"}
+    assert counts == {"tests": "4", "failures": "2", "skipped": "0", "errors": "1"}
     failed = {case.get("name"): case.find("failure") for case in suite}
     assert "indistinguishable" in failed["must_be_informative: age"].get("message")
     assert failed["max_unsupported_share"] is None
+    (unjudged,) = (case for case in suite if case.find("error") is not None)
+    assert unjudged.get("name") == "max_unsupported_share"
+    (suite,) = ElementTree.fromstring(gate.allowing("max_unsupported_share").to_junit())
+    assert (suite.get("skipped"), suite.get("errors"), suite.get("failures")) == ("1", "0", "2")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "allowed", "status", "code"),
+    [
+        (["passed", "passed"], [], "passed", 0),
+        (["passed", "not judged"], [], "not judged", 4),
+        (["not judged", "failed"], [], "failed", 1),
+        (["passed", "not judged"], ["b"], "passed", 0),
+        (["passed", "not judged"], ["a"], "not judged", 4),
+        (["passed", "failed"], ["b"], "failed", 1),
+        ([], [], "not judged", 4),
+    ],
+)
+def test_every_form_of_the_outcome_tells_the_same(statuses, allowed, status, code):
+    rules = [f"{name}: x" for name in "ab"]
+    gate = Gate(tuple(Result(rule, each, "v", "l", "r") for rule, each in zip(rules, statuses, strict=False)))
+    gate = gate.allowing(*allowed)
+    assert (gate.status, gate.exit_code, gate.passed, bool(gate)) == (status, code, code == 0, code == 0)
+    plain = json.loads(gate.to_json())
+    assert (plain["status"], plain["exit_code"], plain["passed"]) == (status, code, code == 0)
+    assert repr(gate).startswith(f"Gate {status}: ")
+    assert gate.to_markdown().startswith(f"## debias check: {status}")
+    root = ElementTree.fromstring(gate.to_junit())
+    n_failures, n_errors = int(root.get("failures")), int(root.get("errors"))
+    assert (n_failures > 0) == (status == "failed")
+    assert n_failures == len(root.findall(".//failure"))
+    assert n_errors == len(root.findall(".//error"))
+    assert (n_errors > 0) == ("not judged" in statuses and not allowed.count("b"))
+    lines = gate.to_annotations()
+    assert sum(line.startswith("::error") for line in lines) == n_failures
+    assert sum(line.startswith("::warning") for line in lines) == statuses.count("not judged")
 
 
 def test_markdown_and_annotations_cannot_be_broken_by_a_name():

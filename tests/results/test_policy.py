@@ -1,7 +1,7 @@
 import pytest
 
 import debias
-from debias.results.policy import RULES, Feature, Policy
+from debias.results.policy import RULES, Feature, HistoryPolicy, Policy
 
 
 def test_a_policy_is_read_from_its_own_file_and_from_pyproject(tmp_path):
@@ -77,3 +77,13 @@ def test_every_rule_is_documented():
 
     page = (Path(__file__).parents[2] / "docs/gate.md").read_text()
     assert [rule for rule in RULES if f"`{rule}" not in page] == []
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)], ids=["large", "negative"])
+def test_a_number_of_hundreds_of_digits_is_no_limit(value):
+    """max_age_days raised an OverflowError when the history was checked."""
+    wrong = [(Policy, name) for name in ("min_rows", "max_rank_change", "min_informative", "max_verdict_changes")]
+    wrong += [(HistoryPolicy, name) for name in ("min_rows", "max_age_days", "min_periods", "min_reference_periods")]
+    for rules, name in wrong:
+        with pytest.raises(debias.PolicyError, match=rf"{name} must be a .* 1,000,000,000, not a number of 1,329 bits"):
+            rules(**{name: value})

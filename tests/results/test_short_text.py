@@ -105,7 +105,7 @@ def test_a_gate_is_its_outcome_and_the_failures_first():
     gate = Gate((*results, Result("max_unsupported_share", "failed", "56.0%", "<= 10.0%", "because " * 50)))
     fits(repr(gate))
     above, heading, table, more = parts(repr(gate), "rule")
-    assert above == "Gate not passed: 13 rules (1 failed, 12 passed)"
+    assert above == "Gate failed: 13 rules (1 failed, 12 passed)"
     assert heading.split() == ["rule", "result", "value", "limit"]
     assert rows(table)[0] == ["max_unsupported_share", "failed", "56.0%", "<= 10.0%"]
     assert more == "... 3 more"

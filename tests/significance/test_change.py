@@ -293,19 +293,16 @@ def test_a_day_that_is_not_complete_is_no_change(n_before, n_after):
     assert n_noise <= 6
 
 
-def test_errors_of_single_periods_allow_for_joined_ones(forest):
-    """The periods of a long window come joined: a single day varies as a day does, and not as ten days together."""
+def test_a_single_day_varies_as_a_day_of_a_long_window(forest):
+    """The periods of a long window are joined to groups: a single day does not vary as a group does."""
     rng = np.random.default_rng(0)
     rows = [drawn([3, k], 60, 1 + 0.6 * rng.normal()) for k in range(120)]
     days = summed(forest, rows)
-    joined = [days[k] + days[k + 1] for k in range(0, 120, 2)]
     grouping = Grouping.of(None, days[0].ensemble.feature_names)
     after = summed(forest, [drawn(7, 60)])
-    apart = compare_windows(days, after, grouping)
-    together = compare_windows(joined, after, grouping, n_periods=(120, 1))
-    np.testing.assert_allclose(together.response_error, apart.response_error, rtol=1e-9)
-    assert (together.after_error > 3 * together.before_error).all()  # of one day, and of 120
-    assert together.n_periods == (120, 1)
+    comparison = compare_windows(days, after, grouping)
+    assert (comparison.after_error > 3 * comparison.before_error).all()  # of one day, and of 120
+    assert comparison.n_periods == (120, 1)
 
 
 def test_a_shift_is_not_told_if_no_split_has_enough_rows(forest):
@@ -401,7 +398,7 @@ def test_effective_rows_are_those_of_the_shares_of_each_row(forest, weight):
                 distance = abs(np.subtract(*nodes.value[[nodes.children_left[t], nodes.children_right[t]], 0, 0]))
                 of_rows = distance * (left * right.sum() + right * left.sum()) / (left | right).sum()
                 shares[nodes.feature[t]] += (of_rows**2).sum(), (of_rows**4).sum()
-    effective = change._effective_rows(ensemble, grouping, change._Window.of(sums, "before", len(sums)))
+    effective = change._effective_rows(ensemble, grouping, change._Window.of(sums, "before"))
     np.testing.assert_allclose(effective, shares[:, 0] ** 2 / shares[:, 1], rtol=1e-9)
 
 

@@ -44,7 +44,13 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
             "with one_hot_max_size= of at least the largest number of categories (up to 255)"
         )
     encoded = Encoded(model, encoding)
-    inner = Inner(encoded, f"trees of the {kind}", transform=partial(encoding.encode, model), columns=encoding.sources)
+    inner = Inner(
+        encoded,
+        f"trees of the {kind}",
+        transform=partial(encoding.encode, model),
+        columns=encoding.sources,
+        labels=lambda _: dict.fromkeys(encoding.categorical),  # CatBoost keeps numbers made of the texts
+    )
     return Unwrapped(
         kind,
         (inner,),

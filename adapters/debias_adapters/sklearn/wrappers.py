@@ -14,6 +14,7 @@ from debias.hooks.wrapping import Inner, Supervised, Unwrapped
 from debias_adapters.sklearn import folds, refit
 from debias_adapters.sklearn.column_names import names_out
 from debias_adapters.sklearn.columns import sources
+from debias_adapters.sklearn.known_labels import labels_before
 from debias_adapters.sklearn.supervised import supervised_in
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def _pipeline(model: Any) -> Unwrapped:
         resampled=resampled,
         feature_names=names_out(transformers, names),
         supervised=partial(supervised_in, transformers),
+        labels=partial(labels_before, transformers, len(names)),
     )
     return Unwrapped("Pipeline", (inner,), names, rewrap=rewrap, named=named)
 
@@ -103,6 +105,7 @@ def _elimination(model: Any) -> Unwrapped:
         columns=np.flatnonzero(model.support_),
         feature_names=names_out(model, names),
         supervised=lambda X, y: Supervised(f"this {type(model).__name__}"),
+        labels=partial(labels_before, model, len(names)),
     )
     rewrap = partial(refit.refit_whole, model)
     return Unwrapped(type(model).__name__, (inner,), names, rewrap=rewrap, named=named)

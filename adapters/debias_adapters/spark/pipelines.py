@@ -60,8 +60,25 @@ class SparkPipeline:
             response=None if labels is None else LabelsOf(labels, isinstance(stage.model, SparkTrees)),
             columns=np.array(features.layout.sources, dtype=np.int64),
             feature_names=names if len(set(names)) == len(names) else None,
+            labels=lambda _: self._indexed(features.columns),
         )
         return Unwrapped(self.kind, (inner,), features.columns, named=features.vector is None)
+
+    @property
+    def classes_(self) -> NDArray[Any] | None:
+        """Labels of the classes, if the pipeline keeps them."""
+        labels = self._labels()
+        return None if labels is None else np.array(labels, dtype=object)
+
+    def _indexed(self, columns: tuple[str, ...]) -> dict[int, list[Any] | None]:
+        """Return the labels of the user's columns of text."""
+        return {
+            columns.index(name): list(labels)
+            for stage in self.stages
+            if stage.kind == "StringIndexerModel"
+            for name, labels in zip(stage.inputs, stage.data["labelsArray"], strict=True)
+            if name in columns
+        }
 
     @cached_property
     def _position(self) -> int:

@@ -1,0 +1,119 @@
+"""Features that the rows of an audit cannot test: empty, constant, or without rows at their splits."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from xgboost import XGBRegressor
+
+import debias
+from debias.errors import DebiasError, RowsError
+
+POLICY = {"must_not_matter": ["leak"], "max_unsupported_share": 0.3, "min_informative": 1}
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A model with a leak that has most of its importance, and held-out rows."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1000, 3)), columns=["a", "b", "leak"])
+    y = X["a"] + 4 * X["leak"] + 0.1 * rng.normal(size=1000)
+    model = XGBRegressor(n_estimators=20, max_depth=3, importance_type="total_gain", n_jobs=1, random_state=0)
+    model.fit(X[:600], y[:600])
+    return model, X, y
+
+
+def audited(made, leak=None, rows=slice(600, None), **given):
+    model, X, y = made
+    X, y = X[rows], y[rows]
+    return debias.audit(model, X if leak is None else X.assign(leak=leak), y, seed=0, n_permutations=60, **given)
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+@pytest.mark.parametrize(
+    ("leak", "reason"),
+    [
+        (np.nan, "all of its values are missing on these rows"),
+        (0.0, "it has only one value on these rows"),
+        (np.linspace(90.0, 99.0, 400), "none of its splits divides these rows"),
+    ],
+)
+def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_judged(made, leak, reason):
+    assert audited(made).check({"must_not_matter": ["leak"]}).status == "failed"
+    audit = audited(made, leak)
+    assert any(text.startswith("not tested: ") and f"leak ({reason})" in text for text in audit.warnings)
+    verdict = dict(zip(audit.main.feature_names, audit.verdict, strict=True))
+    assert (verdict["a"], verdict["leak"]) == (
+        "informative",
+        "untested",
+    )  # splits on b may be where no row comes any more
+    assert audit.untested_features["leak"] == reason
+    assert audit.table.loc["leak", "untested_because"] == reason
+    assert audit.untested_share > 0.5
+    assert audit.unsupported_share < 0.05
+    assert any(line.startswith("Not tested: ") and f"leak ({reason})" in line for line in audit.summary())
+    gate = audit.check(POLICY)
+    assert (gate.status, gate.exit_code) == ("not judged", 4)
+    status = {result.rule: result.status for result in gate.results}
+    assert status["must_not_matter: leak"] == status["max_unsupported_share"] == "not judged"
+    assert status["min_informative"] == "passed"
+    assert audit.check({"must_be_informative": ["leak"]}).status == "not judged"
+    assert audit.check({"min_informative": 2}).status == "not judged"
+    assert audit.check({"min_informative": 4}).status == "failed"
+    assert "z = 0.00" not in gate.to_json() + audit.to_html()
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_what_was_not_tested_is_neither_changed_nor_unchanged(made):
+    before, now = audited(made), audited(made, np.nan)
+    for rule, limit in (("max_verdict_changes", 0), ("max_rank_change", 0), ("max_share_change", 1.0)):
+        for pair in ((now, before), (before, now), (now, now)):
+            assert pair[0].check({rule: limit}, pair[1]).status == "not judged", rule
+    assert before.check({"max_verdict_changes": 0}, before).status == "passed"
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_it_is_stored_and_a_forged_file_is_refused(made):
+    audit = audited(made, np.nan)
+    again = debias.Audit.from_json(audit.to_json())
+    assert (again.verdict, again.untested_features) == (audit.verdict, audit.untested_features)
+    plain = json.loads(audit.to_json())
+    plain["scores"]["mdi_oob"]["details"]["untested_features"] = {"a": "no reason"}
+    with pytest.raises(DebiasError, match="no feature with a score of 0"):
+        debias.Audit.from_json(json.dumps(plain))
+
+
+def test_a_feature_without_splits_is_tested_and_does_not_matter(made):
+    _, X, y = made
+    X = X.assign(unused=0.0)
+    model = XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1, random_state=0).fit(X[:600], y[:600])
+    audit = debias.audit(model, X[600:], y[600:], seed=0, n_permutations=60)
+    assert audit.untested_features == {}
+    assert audit.check({"must_not_matter": ["unused"]}).passed
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_rows_in_batches_tell_the_same(made):
+    model, X, y = made
+    batches = [(X[start : start + 100].assign(leak=np.nan), y[start : start + 100]) for start in range(600, 1000, 100)]
+    audit = debias.audit(model, batches, None, seed=0)
+    assert audit.untested_features == {"leak": "none of its splits divides these rows"}
+
+
+def test_a_group_with_the_name_of_a_column_outside_of_it_is_refused(made):
+    with pytest.raises(RowsError, match="group 'leak' has the name of a column that is not in it"):
+        audited(made, groups={"leak": ["b"], "others": ["leak", "a"]})
+    assert audited(made, groups={"leak": ["leak", "b"]}).main.feature_names == ("a", "leak")
+
+
+def test_a_response_that_the_model_does_not_predict_gives_no_feature_a_pass(made):
+    model, X, y = made
+    shuffled = np.random.default_rng(1).permutation(y[600:])
+    audit = debias.audit(model, X[600:], shuffled, seed=0, n_permutations=60)
+    gate = audit.check({"must_not_matter": ["leak"], "must_predict": True})
+    assert [(result.rule, result.status) for result in gate.results if result.rule != "min_provenance"] == [
+        ("must_predict", "failed"),
+        ("must_not_matter: leak", "not judged"),
+    ]
+    assert audit.check({"must_not_matter": ["leak"]}).exit_code == 4
