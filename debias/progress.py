@@ -7,6 +7,7 @@ there: the loops that they run are silent.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import sys
@@ -39,6 +40,8 @@ EVERY_LINE = 10.0
 """Seconds between two lines if stderr is a file or a pipe."""
 NOT_WATCHED = ("CI", "PYTEST_CURRENT_TEST")
 """Environment variables that mean that nobody watches the terminal."""
+SLOW = 10.0
+"""Seconds from which on the time of a call is logged, at the level INFO."""
 WORKING = "working"
 
 
@@ -172,8 +175,14 @@ def with_progress(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         progress: Any = kwargs.get("progress", "auto")
-        with shown(progress):
-            return function(*args, **kwargs)
+        began = perf_counter()
+        try:
+            with shown(progress):
+                return function(*args, **kwargs)
+        finally:
+            took = perf_counter() - began
+            if took >= SLOW:
+                logging.getLogger("debias").info("debias.%s took %.1f s", function.__name__, took)
 
     return called
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -14,6 +15,10 @@ from debias.text import without_commands
 
 _PACKAGE = str(Path(__file__).parent) + os.sep
 """The folder of the package `debias`: a warning points at the line outside it that called debias."""
+LOGGER = logging.getLogger("debias")
+"""Gets every warning, for services that collect logs. Without a handler of the user it is silent, because the user sees
+the Python warning."""
+LOGGER.addHandler(logging.NullHandler())
 
 
 class WarningLog:
@@ -36,12 +41,13 @@ class WarningLog:
         self.texts.append(text)
 
     def warn(self, text: str) -> None:
-        """Keep a text once, and issue it as a warning that points at the user's line that called debias."""
+        """Keep a text once, issue it as a warning that points at the user's line that called debias, and log it."""
         if text in self.texts:
             return
         self.texts.append(text)
         if self._quiet:
             return
+        LOGGER.warning("%s", without_commands(text))
         warnings.warn(without_commands(text), DebiasWarning, stacklevel=_level_of_user())
 
 

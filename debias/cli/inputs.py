@@ -112,6 +112,7 @@ class Source:
     def _load(self, path: str) -> Any:
         """Load a model in a child process, which may crash, and then in this process."""
         import debias
+        from debias.models.addresses import local_copy
         from debias.models.files import load
         from debias.models.sandbox import check
 
@@ -119,10 +120,11 @@ class Source:
         params = None if self.params is None else read_mapping(self.params, "hyper-parameters")
         if allow_pickle:
             click.echo(f"warning: --allow-pickle: if {path} is a pickle, it runs code from the file", err=True)
-        check(path, self.trust, allow_pickle, self.load_seconds)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            model = load(Path(path), self.trust, allow_pickle, params, guard=False)
+        with local_copy(path) as file:
+            check(file, self.trust, allow_pickle, self.load_seconds)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model = load(file, self.trust, allow_pickle, params, guard=False)
         warn(tuple(str(entry.message) for entry in caught if issubclass(entry.category, debias.DebiasWarning)))
         return model
 

@@ -32,6 +32,19 @@ class Command(click.Command):
         formatter.write("".join(f"  {line}\n" for line in lines))
 
 
+class _ModelPath(click.Path):
+    """An existing file or directory of a model, or its address in MLflow."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return an address as it is, and check a path."""
+        from debias.models.addresses import is_address
+
+        return value if is_address(value) else super().convert(value, param, ctx)
+
+
+MODEL = _ModelPath(exists=True)
+
+
 def threads(context: click.Context, parameter: click.Parameter, value: int) -> int:
     """Raise a BadParameter error if a number of threads is not valid."""
     if value < -1 or value == 0:
@@ -81,7 +94,7 @@ def input_options(data_required: bool = True) -> Callable[[Callable[..., None]],
             command(source, **options)
 
         options = [
-            click.argument("model", type=click.Path(exists=True)),
+            click.argument("model", type=MODEL),
             click.argument("data", type=click.Path(exists=True, dir_okay=False), required=data_required),
             click.option(
                 "--trust-type",

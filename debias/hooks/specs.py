@@ -309,6 +309,30 @@ def debias_refit(
 
 
 @hookspec(firstresult=True)
+def debias_download_model(address: str, folder: Path) -> Path | None:
+    """Copy a model that has an address, such as ``models:/name/1``, to a folder, without running code from it.
+
+    Parameters
+    ----------
+    address : str
+        What was passed instead of a path.
+    folder : Path
+        An empty folder, which is deleted when the model is loaded.
+
+    Returns
+    -------
+    Path or None
+        The file or directory of the model in `folder`, or None if the address is of another kind.
+
+    Raises
+    ------
+    UnsupportedModelError
+        There is no model at this address, or it cannot be reached.
+    """
+    ...
+
+
+@hookspec(firstresult=True)
 def debias_load_model(path: Path, trust: tuple[str, ...], try_apart: Callable[[], None]) -> Any | None:
     """Load a model from a file or directory in a format of this adapter, without running code from it.
 

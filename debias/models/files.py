@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from debias.errors import DebiasError, DebiasWarning, PluginError, UnsupportedModelError, UntrustedModelError
 from debias.hooks.registry import plugin_manager
 from debias.models import sandbox
+from debias.models.addresses import local_copy
 from debias.models.folds import models_in
 from debias.models.loaded import remember
 from debias.models.refitting import restored
@@ -39,7 +40,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     ----------
     path : str or Path
         A file of skops, XGBoost (JSON or UBJSON) or LightGBM (text), an MLflow model directory with such a file, or a
-        file or directory that another adapter reads.
+        file or directory that another adapter reads. With MLflow installed, also an address of it: ``models:/name/1``,
+        ``models:/name@alias`` or ``runs:/id/name``.
     trust : sequence of str
         Full names of types that a skops file may hold in addition to the types of tree models.
     allow_pickle : bool
@@ -72,7 +74,8 @@ def load_model(path: str | Path, *, trust: Sequence[str] = (), allow_pickle: boo
     Only CatBoost, YDF and treelite can read their files. Such a file is first loaded in a separate process, by
     ``debias.models.sandbox.check``, which takes some seconds. The command line does this with every file.
     """
-    return load(Path(path), tuple(trust), allow_pickle, params)
+    with local_copy(path) as file:
+        return load(file, tuple(trust), allow_pickle, params)
 
 
 def load(

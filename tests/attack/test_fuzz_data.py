@@ -12,7 +12,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
-from debias.cli.inputs import _read, read_mapping
+from debias.cli.inputs import read_mapping
+from debias.cli.tables import TableFile
 from debias.parallel import Engine
 from debias.results.policy import Policy
 from debias.retraining.replicates import replicate
@@ -199,7 +200,7 @@ def test_rows(ending, file, tmp_path):
     original = path.read_bytes()
 
     def target(data):
-        frame = _read(str(file(data, f"file.{ending}")))
+        frame = TableFile(str(file(data, f"file.{ending}"))).read()
         return [list(map(str, frame.columns)), [[str(value) for value in frame[name]] for name in frame.columns]]
 
     damage = damaged(original, COUNT // 2, 5) + damaged_lines(original, COUNT // 2, 6) if ending == "csv" else None

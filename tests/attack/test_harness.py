@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+import numpy as np
 import pytest
 
 from debias import DebiasError
@@ -40,6 +41,19 @@ def test_every_outcome_is_told_of_the_mutant_that_did_it():
     assert "SIGSEGV" in table.cases[4].detail
     assert len(table.bad) == 7
     with pytest.raises(AssertionError, match="mutant 3: raw: KeyError"):
+        table.require()
+
+
+def test_memory_that_is_out_of_proportion_is_told_even_if_it_is_given_back():
+    def target(data):
+        np.ones(int(data) * 10**6 // 8)  # freed at once
+        return 0
+
+    table = mutants.run([b"250", b"350", b"100"], target, original=b"1")
+    assert [case.outcome for case in table.cases] == ["same", "memory", "same"]
+    for case, used in zip(table.cases, (250, 350, 100), strict=True):
+        assert used - 20 < case.megabytes < used + 40
+    with pytest.raises(AssertionError, match="mutant 1: memory: 3[0-9]{2} MB for 3 bytes"):
         table.require()
 
 

@@ -390,6 +390,26 @@ def test_debias_load_model(plugin, forest, rows, tmp_path):
     np.testing.assert_array_equal(debias.load_model(path).predict(rows[0]), forest.predict(rows[0]))
 
 
+def test_debias_download_model(plugin, forest, rows, tmp_path):
+    made = []
+
+    def download(address, folder):
+        if not address.startswith("toys:/"):
+            return None
+        made.append(folder / "forest.toy")
+        made[-1].write_text(json.dumps([forest.n_trees, forest.depth, forest.seed]))
+        return made[-1]
+
+    def load(path):
+        return ToyForest(*json.loads(path.read_text())).fit(*rows) if path.suffix == ".toy" else None
+
+    plugin(**ADAPTER, debias_download_model=download, debias_load_model=load)
+    np.testing.assert_array_equal(debias.load_model("toys:/best").predict(rows[0]), forest.predict(rows[0]))
+    assert not made[0].parent.exists()  # the copy is deleted
+    with pytest.raises(debias.UnsupportedModelError, match="no plugin knows the address games:/best"):
+        debias.load_model("games:/best")
+
+
 def test_an_adapter_may_load_directories(plugin, forest, rows, tmp_path):
     folder = tmp_path / "forest"
     folder.mkdir()

@@ -10,6 +10,7 @@ numbers or texts. This happens in forked child processes, so that a crash ends o
 - raw: another exception;
 - crash: the child died;
 - hang: no answer in time;
+- memory: more memory than 300 MB and 20 times the file, beyond what the process had before;
 - code: a process, a pickle or a socket.
 
 The parent should not have used threads before it forks (``threadpool_limits(1)``). It should have called the target
@@ -37,8 +38,10 @@ import numpy as np
 
 from debias.errors import DebiasError
 
-OUTCOMES = ("clear", "same", "changed", "guarded", "raw", "crash", "hang", "code")
-BAD = ("raw", "crash", "hang", "code")
+OUTCOMES = ("clear", "same", "changed", "guarded", "raw", "crash", "hang", "memory", "code")
+BAD = ("raw", "crash", "hang", "memory", "code")
+MEGABYTES, TIMES_THE_FILE = 300, 20
+"""Memory that reading a mutant may take."""
 CODE = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect", "pickle.find_class")
 """Python's audit events that reading a file has no reason to raise."""
 EXTREMES = (0, 1, -1, 2, 127, 255, 32767, 65536, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**32, 2**63 - 1, -(2**63))
@@ -53,6 +56,7 @@ class Case:
     outcome: str
     detail: str
     seconds: float
+    megabytes: float = 0.0
 
 
 @dataclass
@@ -75,12 +79,13 @@ class Table:
 
     @staticmethod
     def heading():
-        return "| format | mutants | " + " | ".join(OUTCOMES) + " | slowest, s | all, s |"
+        return "| format | mutants | " + " | ".join(OUTCOMES) + " | slowest, s | all, s | most MB |"
 
     def __str__(self):
         numbers = " | ".join(str(self.counts[outcome]) for outcome in OUTCOMES)
         slowest = max((case.seconds for case in self.cases), default=0.0)
-        return f"| {self.name} | {len(self.cases)} | {numbers} | {slowest:.1f} | {self.seconds:.0f} |"
+        most = max((case.megabytes for case in self.cases), default=0.0)
+        return f"| {self.name} | {len(self.cases)} | {numbers} | {slowest:.1f} | {self.seconds:.0f} | {most:.0f} |"
 
     def require(self):
         """Fail if there are bad cases, and show the first of them; fail also if no mutant was refused."""
@@ -114,7 +119,7 @@ def run(mutants, target, *, original, name="", guard=None, seconds=10.0, memory=
     files, table, begin, first = [original, *mutants], Table(name), time.monotonic(), 0
     answer = None
     while first < len(files):
-        for number, outcome, detail, took in _child(files, first, target, guard, seconds, memory, refusals):
+        for number, outcome, detail, took, most in _child(files, first, target, guard, seconds, memory, refusals):
             first = number + 1
             if number == 0:
                 assert outcome == "read", f"{name}: the original is not read: {outcome}: {detail}"
@@ -122,7 +127,7 @@ def run(mutants, target, *, original, name="", guard=None, seconds=10.0, memory=
                 continue
             if outcome == "read":
                 outcome, detail = ("same", "") if detail == answer else ("changed", "")
-            table.cases.append(Case(number - 1, outcome, detail, took))
+            table.cases.append(Case(number - 1, outcome, detail, took, most))
     table.seconds = time.monotonic() - begin
     return table
 
@@ -147,25 +152,25 @@ def _child(files, first, target, guard, seconds, memory, refusals):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 child = None
-                yield at, "guarded" if in_guard else "hang", f"no answer in {seconds:g} s", seconds
+                yield at, "guarded" if in_guard else "hang", f"no answer in {seconds:g} s", seconds, 0.0
                 return
             rest += os.read(readable, 1 << 16)
             *lines, rest = rest.split(b"\n")
             for line in lines:
-                number, outcome, detail, took = json.loads(line)
+                number, outcome, detail, took, most = json.loads(line)
                 if outcome == "guard":
                     in_guard = True
                 elif outcome == "target":
                     in_guard = False
                 else:
                     at, in_guard, begin = number + 1, False, time.monotonic()
-                    yield number, outcome, detail, took
+                    yield number, outcome, detail, took, most
             if not lines:  # the pipe is closed
                 status = os.waitpid(child, 0)[1]
                 child = None
                 if at < len(files):
                     ended = signal.Signals(status & 127).name if status & 127 else f"exit code {status >> 8}"
-                    yield at, "guarded" if in_guard else "crash", ended, time.monotonic() - begin
+                    yield at, "guarded" if in_guard else "crash", ended, time.monotonic() - begin, 0.0
                 return
     finally:
         os.close(readable)
@@ -192,14 +197,16 @@ def _try_all(files, first, target, guard, memory, refusals, writable):
 
     for number in range(first, len(files)):
         seen.clear()
+        before = _megabytes("VmRSS")
+        _forget_the_peak()
         begin = time.monotonic()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if guard is not None:
-                    tell(number, "guard", "", 0)
+                    tell(number, "guard", "", 0, 0)
                     guard(files[number])
-                    tell(number, "target", "", 0)
+                    tell(number, "target", "", 0, 0)
                 found = target(files[number])
             outcome, detail = "read", _digest(found)
         except (DebiasError, *refusals) as error:
@@ -208,8 +215,22 @@ def _try_all(files, first, target, guard, memory, refusals, writable):
             outcome, detail = "raw", f"{type(error).__name__}: {error}"[:300]
         if seen:
             outcome, detail = "code", ", ".join(seen)
-        tell(number, outcome, detail, time.monotonic() - begin)
+        took, most = time.monotonic() - begin, _megabytes("VmHWM") - before
+        if outcome not in BAD and most > MEGABYTES + TIMES_THE_FILE * len(files[number]) / 1e6:
+            outcome, detail = "memory", f"{most:,.0f} MB for {len(files[number]):,} bytes"
+        tell(number, outcome, detail, took, most)
     os._exit(0)
+
+
+def _megabytes(name):
+    """Return a figure of the memory of this process: VmRSS is in use, VmHWM was in use at most."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 / 1e6 for line in file if line.startswith(name + ":"))
+
+
+def _forget_the_peak():
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
 
 
 def _digest(found):

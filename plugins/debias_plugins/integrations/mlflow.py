@@ -83,7 +83,7 @@ def log_audit(
     run_id: str | None = None,
     model_id: str | None = None,
 ) -> dict[str, float]:
-    """Log an audit to an MLflow run: its figures as metrics, its JSON and its HTML report as artifacts.
+    """Log an audit to an MLflow run: its figures as metrics, its JSON, its HTML report and its plot as artifacts.
 
     Parameters
     ----------
@@ -117,12 +117,13 @@ def log_audit(
     >>> with mlflow.start_run():  # doctest: +SKIP
     ...     log_audit(debias.audit(forest, X, y))
     """
-    page = audit.to_html()  # before anything is logged, because packages may be missing
+    page, picture = audit.to_html(), _picture(audit)  # before anything is logged, because packages may be missing
     run_id = _run(run_id)
     metrics = {f"{prefix}/{name}": value for name, value in _metrics(audit, gate).items()}
     mlflow.log_metrics(metrics, run_id=run_id, model_id=model_id)
     mlflow.log_text(audit.to_json(), f"{prefix}/audit.json", run_id=run_id)
     mlflow.log_text(page, f"{prefix}/report.html", run_id=run_id)
+    mlflow.MlflowClient().log_figure(run_id, picture, f"{prefix}/audit.png")
     if gate is not None:
         mlflow.log_text(gate.to_json(), f"{prefix}/gate.json", run_id=run_id)
         mlflow.log_text(gate.to_markdown(), f"{prefix}/gate.md", run_id=run_id)
@@ -289,6 +290,15 @@ def _metrics(audit: debias.Audit, gate: Gate | None) -> dict[str, float]:
         metrics[f"reported/{name}"] = None if audit.reported is None else audit.reported[k]
         metrics[f"z/{name}"] = None if audit.main.z is None else audit.main.z[k]
     return {name: float(value) for name, value in metrics.items() if value is not None}
+
+
+def _picture(audit: debias.Audit) -> Any:
+    """Return the plot of an audit, in a figure that no list of open figures keeps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    audit.plot(figure.subplots())
+    return figure
 
 
 def _spelled(name: str) -> str:

@@ -148,6 +148,8 @@ def test_an_audit_is_logged_to_the_active_run_under_names_mlflow_takes(forest, d
     assert mlflow.get_run(run.info.run_id).data.metrics == pytest.approx(metrics)
     assert len([name for name in metrics if "/share/" in name]) == 6
     assert metrics["debias/failed_rules"] == 0
+    picture = mlflow.artifacts.load_image(f"runs:/{run.info.run_id}/debias/audit.png")
+    assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 5  # drawn, not empty
     untested = debias.audit(forest, *data[:2], ["mdi_oob"], test=None)
     with mlflow.start_run():
         assert not {"debias/unsupported_share", "debias/z/bmi"} & set(log_audit(untested))
