@@ -12,7 +12,7 @@ import click
 
 from debias.cli.gate import errors_in, exit_unless_passed, report, with_allowed, with_files_of_gate
 from debias.cli.inputs import Source
-from debias.cli.options import Command, format_option, load_option, na_option, separator, threads
+from debias.cli.options import MODEL, Command, format_option, load_option, na_option, separator, threads
 from debias.cli.output import check_files, errors, terminal, warn
 from debias.progress import shown
 from debias.results.policy import RULES_OF_HISTORY
@@ -55,7 +55,7 @@ def command() -> None:
     examples=["debias monitor add model.history model.ubj today.csv --target outcome --at 2026-11-23"],
 )
 @history_argument
-@click.argument("model", type=click.Path(exists=True))
+@click.argument("model", type=MODEL)
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
 @click.option("--at", required=True, help="The period: a date or time (2026-11-23), a number (7, 1.1), or a label.")
 @click.option("--part", metavar="NAME", help="A part of the period, such as a machine. The parts of a period add up.")

@@ -61,6 +61,15 @@ def test_an_address_gives_the_model_in_python_and_in_the_shell(registered, data,
     np.testing.assert_array_equal(debias.Scores.from_json(done.stdout).values, expected)
 
 
+def test_a_history_takes_an_address(registered, data, tmp_path):
+    data[2].assign(outcome=data[3]).to_parquet(tmp_path / "rows.parquet")
+    given = ["models:/forest@champion", str(tmp_path / "rows.parquet"), "--target", "outcome", "--at", "1"]
+    done = CliRunner().invoke(main, ["monitor", "add", str(tmp_path / "forest.history"), *given])
+    assert done.exit_code == 0, done.output
+    with debias.History.open(tmp_path / "forest.history") as history:
+        assert history.to_frame()["rows"].tolist() == [len(data[2])] * len(history.to_frame())
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
