@@ -66,8 +66,8 @@ def test_a_history_takes_an_address(registered, data, tmp_path):
     given = ["models:/forest@champion", str(tmp_path / "rows.parquet"), "--target", "outcome", "--at", "1"]
     done = CliRunner().invoke(main, ["monitor", "add", str(tmp_path / "forest.history"), *given])
     assert done.exit_code == 0, done.output
-    with debias.History.open(tmp_path / "forest.history") as history:
-        assert history.to_frame()["rows"].tolist() == [len(data[2])] * len(history.to_frame())
+    periods = debias.History.open(tmp_path / "forest.history").periods
+    assert periods["n_rows"].tolist() == [len(data[2])]
 
 
 @pytest.mark.parametrize(
