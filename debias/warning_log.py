@@ -37,7 +37,7 @@ class WarningLog:
         self.texts, self._quiet = list(texts), quiet
 
     def add(self, text: str) -> None:
-        """Keep a text without a warning, because it repeats what the user stated."""
+        """Keep a text that the result says anyway, or the user stated, without a warning."""
         self.texts.append(text)
 
     def warn(self, text: str) -> None:

@@ -356,7 +356,7 @@ def _without_untestable(prepared: Prepared, scores: Scores, n_values: NDArray[np
     if not reasons:
         return scores
     named = enumerated([f"{name} ({reason})" for name, reason in reasons.items()], MOST_UNTESTED_NAMED)
-    prepared.log.warn(f"not tested: {named}")
+    prepared.log.add(f"not tested: {named}")
     return replace(without(scores, reasons), warnings=tuple(dict.fromkeys([*scores.warnings, *prepared.log.texts])))
 
 

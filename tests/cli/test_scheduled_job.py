@@ -84,7 +84,7 @@ def test_the_job_of_each_day(service):
         return in_bash(job, cwd=folder, environment={"DAY": day, "OMP_NUM_THREADS": "1"})
 
     first = run(days[0])
-    assert first.returncode == 4  # there is nothing to compare with yet, and what cannot be judged does not pass
+    assert first.returncode == 1  # there are no two windows to compare yet, so rules that compare them fail
     assert "added" in first.stdout
     for day in days[1:3]:
         run(day)

@@ -50,7 +50,7 @@ def test_a_forest_is_audited_on_its_out_of_bag_rows(data):
 def test_a_booster_is_audited_on_the_test_rows(data, models):
     row, _ = found(models("xgboost", n_estimators=20), data)
     assert row["section"] == "tip"
-    assert "142 held-out rows" in row["explanation"]
+    assert "142 assumed held-out rows" in row["explanation"]
 
 
 def test_it_passes_where_little_is_unsupported(data):
@@ -75,7 +75,7 @@ def test_the_page_runs(data):
 def test_a_fitted_forest_is_audited_on_the_test_rows(data):
     forest = RandomForestRegressor(50, random_state=0).fit(data["X_train"], data["y_train"])
     row, _ = found(forest, {name: data[name] for name in ("X_test", "y_test")})
-    assert "142 held-out rows" in row["explanation"]
+    assert "142 assumed held-out rows" in row["explanation"]
 
 
 def test_it_is_slow_so_fast_summaries_skip_it(data):
