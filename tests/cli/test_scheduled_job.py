@@ -78,7 +78,7 @@ def service(tmp_path):
 def test_the_job_of_each_day(service):
     """It passes while nothing has changed, may run twice, and fails when a feature has faded."""
     folder, days = service
-    job = JOB.replace("30d", "2d")
+    job = JOB.replace("--recent 7d", "--recent 2d")
 
     def run(day):
         return in_bash(job, cwd=folder, environment={"DAY": day, "OMP_NUM_THREADS": "1"})
