@@ -236,7 +236,7 @@ def _copies_of_all(ensemble: TreeEnsemble, table: Table, response: Response) -> 
     they are training rows.
     """
     copies = 0
-    for values in (response.codes, response.values):
+    for values in (response.codes, response.values if response.target is None else response.target):
         if values is not None:
             copies = np.gcd.reduce(np.unique(values, axis=0, return_counts=True)[1], initial=copies)
     if copies == 1:  # as nearly always: y alone tells

@@ -75,7 +75,7 @@ def test_the_page_runs(data):
 def test_a_fitted_forest_is_audited_on_the_test_rows(data):
     forest = RandomForestRegressor(50, random_state=0).fit(data["X_train"], data["y_train"])
     row, _ = found(forest, {name: data[name] for name in ("X_test", "y_test")})
-    assert "142 held-out rows" in row["explanation"]
+    assert "142 assumed held-out rows" in row["explanation"]
 
 
 def test_it_is_slow_so_fast_summaries_skip_it(data):
