@@ -167,16 +167,16 @@ class TestOrderFreeRecognition:
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: train[: len(train) // 2])
-        # Refusals need more: of the 190 rows of one set, a fifth or more is certain in one of five draws only.
-        assert found.count("refused") >= 1, found
-        assert found.count("silent") <= 1, found
+        # These are 147 or 190 rows: too few for certainty in each draw, and versions of a library grow other trees.
+        assert "silent" not in found
+        assert found.count("refused") + found.count("warned") >= 2, found
 
     def test_de_duplicated_training_rows(self, kind, verdicts):
         if "row sampling" in kind:
             pytest.skip("docs/rows.md: of boosters that sample rows, parts of the training set are mostly not told")
         found = verdicts(lambda train, rng: rng.choice(train, len(train)), lambda train, fresh, rng: np.unique(train))
         assert found.count("refused") >= 3, found
-        assert "silent" not in found
+        assert set(found) <= {"refused", "warned"}
 
     def test_fresh_rows_pass(self, kind, verdicts):
         found = verdicts(lambda train, rng: train, lambda train, fresh, rng: fresh)
@@ -184,15 +184,20 @@ class TestOrderFreeRecognition:
         assert found.count("refused") <= 1, found
 
 
+NOTHING_FOUND = {"said to be open", "silent"}
+
+
 def verdict(model, X, y):
-    """Return "refused", "warned" or "silent": what becomes of the rows under "auto"."""
+    """Return what becomes of the rows under "auto": "refused", "warned", "said to be open" or "silent"."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            debias.score(model, X, y)
+            scores = debias.score(model, X, y)
         except debias.ProvenanceError:
             return "refused"
-    return "warned" if any("training rows" in str(each.message) for each in caught) else "silent"
+    if any("training rows" in str(each.message) for each in caught):
+        return "warned"
+    return "said to be open" if scores.provenance["status"] == "cannot be told" else "silent"
 
 
 @pytest.mark.parametrize("library", ["sklearn", "xgboost", "lightgbm"])
@@ -293,7 +298,7 @@ def test_rows_that_training_was_continued_on_are_refused_with_the_trees_that_sho
             debias.score(model, X[part], response[part])
     with pytest.raises(debias.ProvenanceError, match="rows are training rows of trees [3-9]"):
         debias.score(model, X[second], response[second])
-    assert verdict(model, X[fresh], response[fresh]) == "silent"
+    assert verdict(model, X[fresh], response[fresh]) in NOTHING_FOUND
 
 
 @pytest.mark.parametrize("library", ["sklearn", "lightgbm"])
@@ -362,7 +367,7 @@ def test_weighed_positives_do_not_hide_the_training_rows(cancer):
     again = shuffled(400)
     with pytest.raises(debias.ProvenanceError, match="training rows"):
         debias.score(model, X[again], y[again])
-    assert verdict(model, X[400:], y[400:]) == "silent"
+    assert verdict(model, X[400:], y[400:]) in NOTHING_FOUND
 
 
 def test_classes_of_several_outputs_are_recognised_too():
@@ -372,8 +377,12 @@ def test_classes_of_several_outputs_are_recognised_too():
     X, y = load_digits(return_X_y=True)
     order = shuffled(len(y))
     model = XGBClassifier(n_estimators=5, n_jobs=1).fit(X[order[:600]], y[order[:600]])
-    for part, expected in ((order[:600][::-1], "refused"), (order[:300], "refused"), (order[900:1500], "silent")):
-        assert verdict(model, X[part], y[part]) == expected
+    for part, expected in (
+        (order[:600][::-1], {"refused"}),
+        (order[:300], {"refused"}),
+        (order[900:1500], NOTHING_FOUND),
+    ):
+        assert verdict(model, X[part], y[part]) in expected
 
 
 @pytest.mark.parametrize(
