@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -199,6 +200,9 @@ def trees_of(model: Any) -> TreeEnsemble:
     if ensemble is None:
         if isinstance(model, type):
             raise UnsupportedModelError(f"{model!r} is a class: pass a model, that is, a fitted instance of it")
+        if isinstance(model, (str, os.PathLike)):
+            address = os.fspath(model)
+            raise UnsupportedModelError(f"{address!r} is an address, not a model: pass debias.load_model({address!r})")
         if isinstance(model, (list, tuple)):
             raise UnsupportedModelError(
                 f"{with_article(type(model).__name__)} of models is not a model: pass them one by one, or the models "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import polars
@@ -413,7 +415,11 @@ def test_rows_in_the_form_of_a_library_are_refused(make):
 
 @pytest.mark.parametrize(
     ("model", "complaint"),
-    [(RandomForestRegressor, "RandomForestRegressor'> is a class"), ([], "a list of models is not a model")],
+    [
+        (RandomForestRegressor, "RandomForestRegressor'> is a class"),
+        ([], "a list of models is not a model"),
+        (Path("models/churn.ubj"), r"pass debias.load_model\('models/churn.ubj'\)"),
+    ],
 )
 def test_what_is_no_model_is_told(model, complaint):
     with pytest.raises(debias.UnsupportedModelError, match=complaint):
