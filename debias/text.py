@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ROWS = {"oob": "out-of-bag", "held-out": "held-out", "train": "training", "data": "data"}
 """Names of the kinds of evaluation rows in text."""
+UNKNOWN = "-"
+"""Stands in tables for a figure that is not known."""
 CLOSE = 1e-9
 """A share this close to 1 is 1: shares are sums of rounded figures."""
 LONGEST = 26
@@ -185,13 +187,15 @@ def percent(share: float, decimals: int = 1) -> str:
 
 
 def percent_in_table(share: float, decimals: int = 1) -> str:
-    """Return a share as a percentage for a table: like `percent`, with < and > instead of words.
+    """Return a share as a percentage for a table: like `percent`, with < and > instead of words, and - for NaN.
 
     Examples
     --------
-    >>> [percent_in_table(share) for share in (0.0, 0.0004, 0.217, 0.9996, 1.0)]
-    ['0.0%', '<0.1%', '21.7%', '>99.9%', '100.0%']
+    >>> [percent_in_table(share) for share in (0.0, 0.0004, 0.217, 0.9996, 1.0, float("nan"))]
+    ['0.0%', '<0.1%', '21.7%', '>99.9%', '100.0%', '-']
     """
+    if math.isnan(share):
+        return UNKNOWN
     return _percent(share, decimals, f"{0:.{decimals}%}", "<", ">", f"{1:.{decimals}%}")
 
 

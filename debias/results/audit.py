@@ -127,6 +127,19 @@ class Audit:
         """
         return dict(self.main.details.get(untested.FEATURES, {})) if self.tested else {}
 
+    def where_tested(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return figures of the main scorer with NaN for the features that these rows could not test.
+
+        Parameters
+        ----------
+        figures : array of shape (n_features,)
+
+        Returns
+        -------
+        array of shape (n_features,)
+        """
+        return np.where([name in self.untested_features for name in self.main.feature_names], np.nan, figures)
+
     @property
     def dependence(self) -> list[str] | None:
         """Whether the response depends on each feature, within the nodes of the trees; None if this was not asked.
@@ -139,7 +152,10 @@ class Audit:
             return None
         if scores.selected is None:
             return ["untested"] * self.share.size if "untested_because" in scores.details else None
-        return ["dependent" if selected else "not detected" for selected in scores.selected]
+        return [
+            "dependent" if selected else "untested" if name in self.untested_features else "not detected"
+            for name, selected in zip(self.main.feature_names, scores.selected, strict=True)
+        ]
 
     @property
     def unsupported_share(self) -> float | None:
@@ -187,20 +203,21 @@ class Audit:
         """Data frame with index ``feature``, sorted by share.
 
         Columns: ``reported``, ``share``, one column per scorer, then for the main scorer the columns
-        ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` (NaN if it was not tested) and
-        ``verdict``. ``untested_because`` is there if a feature was not tested, and ``unproven_because`` for held-out
-        rows that may contain training rows. ``dependence_p_adjusted`` and ``dependence`` are there if dependence was
-        tested too.
+        ``standard_error`` (with the splits fixed), ``z``, ``p_value``, ``p_adjusted`` and ``verdict``. All of them and
+        the share are NaN for features that these rows could not test. ``untested_because`` is there if a feature was
+        not tested, and ``unproven_because`` for held-out rows that may contain training rows.
+        ``dependence_p_adjusted`` and ``dependence`` are there if dependence was tested too.
         Sort by ``honest_effects`` or ``z`` to see relevant features with few values near the top more often.
         """
         import pandas as pd
 
         columns: dict[str, Any] = {} if self.reported is None else {"reported": self.reported}
-        columns["share"] = self.share
+        columns["share"] = self.where_tested(self.share)
         columns |= {name: scores.values for name, scores in self.scores.items()}
+        columns[self.main_scorer] = self.where_tested(self.main.values)
         for name in ("standard_error", "z", "p_value", "p_adjusted"):
             figures = getattr(self.main, name)
-            columns[name] = np.full(self.share.size, np.nan) if figures is None else figures
+            columns[name] = np.full(self.share.size, np.nan) if figures is None else self.where_tested(figures)
         columns["verdict"] = self.verdict
         if self.main.unproven_because is not None:
             columns["unproven_because"] = self.main.unproven_because
@@ -210,7 +227,8 @@ class Audit:
             columns["untested_because"] = [self.untested_features.get(name, "") for name in self.main.feature_names]
         if self.dependence is not None:
             p_adjusted = self.scores[DEPENDENCE].p_adjusted
-            columns["dependence_p_adjusted"] = np.full(self.share.size, np.nan) if p_adjusted is None else p_adjusted
+            known = np.array(self.dependence) != "untested"
+            columns["dependence_p_adjusted"] = np.nan if p_adjusted is None else np.where(known, p_adjusted, np.nan)
             columns["dependence"] = self.dependence
         frame = pd.DataFrame(columns, index=feature_index(self.main.feature_names))
         return frame.sort_values(["share", self.main_scorer], ascending=False, kind="stable")

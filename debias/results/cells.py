@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from debias.text import percent_in_table
+from debias.text import UNKNOWN, percent_in_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,6 @@ HEADING = {
     "lowest_rank": "lowest rank",
     "highest_rank": "highest rank",
 }
-UNKNOWN = "-"
-"""Stands for a figure that is not known."""
 FIRST = ("verdict", "selected", "share", "reported", "p_adjusted", "informative_folds", "z", "dependence")
 """The most important columns. Where there is little room, the others give way first, the last one before the rest."""
 

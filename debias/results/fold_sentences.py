@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from debias.results.scores import LIKE_TRAINING, PROVEN_HELD_OUT, UNPROVEN
-from debias.results.sentences import enumerated
+from debias.results.sentences import enumerated, of_untested
 from debias.text import all_are, counted, listed, shown
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def summary(audit: FoldsAudit) -> list[str]:
     if not audit.tested:
         untested = f"No feature was tested: {audit.untested_because}."
         return [*notes, untested, *_ranks(audit), *_error(audit), *_rows(audit)]
-    lines = [*notes, *_untested(audit), headline(audit), *_agreement(audit), *_ranks(audit)]
+    lines = [*notes, *_untested(audit), headline(audit), *of_untested(audit.untested_features)]
+    lines += [*_agreement(audit), *_ranks(audit)]
     return [*lines, test_summary(audit), *_error(audit), *_rows(audit)]
 
 
@@ -47,6 +48,10 @@ def headline(audit: FoldsAudit) -> str:
     over, held_if = f"over {counted(_n_tested(audit), 'fold')}", condition(audit)
     table = audit.table
     names = list(table.index[table["verdict"] == "informative"])
+    if not names and audit.untested_features:
+        n_noise = len(table) - len(audit.untested_features)
+        are = "is" if n_noise == 1 else "are"
+        return f"{n_noise:,} of {len(table):,} features {are} indistinguishable from noise {over}{held_if}."
     if not names:
         return f"{all_are(len(table), 'feature')} indistinguishable from noise {over}{held_if}."
     count = (

@@ -120,8 +120,22 @@ class FoldsAudit:
         """One verdict per feature, by all folds together: "informative", "indistinguishable" or "untested"."""
         if self.p_adjusted is None:
             return ["untested"] * len(self.feature_names)
-        informative = self.p_adjusted <= self.test["alpha"]
-        return ["informative" if each else "indistinguishable" for each in informative]
+        untested = self.untested_features
+        return [
+            "informative" if p <= self.test["alpha"] else "untested" if name in untested else "indistinguishable"
+            for name, p in zip(self.feature_names, self.p_adjusted, strict=True)
+        ]
+
+    @property
+    def untested_features(self) -> dict[str, str]:
+        """Features that the rows of no tested fold could test, with the reason in the first of these folds."""
+        tested = [audit.untested_features for audit in self.audits.values() if audit.tested]
+        names = set(self.feature_names).intersection(*tested) if tested else set()
+        return {name: reason for name, reason in tested[0].items() if name in names} if tested else {}
+
+    def where_tested(self, figures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return figures, one per feature, with NaN for the features that no fold could test."""
+        return np.where([name in self.untested_features for name in self.feature_names], np.nan, figures)
 
     @property
     def informative_folds(self) -> NDArray[np.int64]:
@@ -167,32 +181,34 @@ class FoldsAudit:
         its 95% interval (NaN without a standard error); ``rank`` of the mean score (1 is the highest), and the
         ``lowest_rank`` and ``highest_rank`` that the feature has in a fold (highest: nearest to 1);
         ``informative_folds``, the number of folds whose own audit calls it informative, and ``folds``, the number of
-        folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. Without a test there is also
-        ``untested_because``.
+        folds that were tested; ``p_adjusted`` and ``verdict`` of all folds together. If a feature was not tested,
+        its figures are NaN, and ``untested_because`` has the reason.
         """
         import pandas as pd
         from scipy.special import stdtrit
 
-        mean, ranks = self.mean, self.ranks
+        mean, ranks = self.where_tested(self.mean), self.ranks
         error = np.full(mean.size, np.nan) if self.standard_error is None else self.standard_error
         freedom = max(1, len(self._told) - 1)
         reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
         columns: dict[str, Any] = {
-            "share": self.share,
+            "share": self.where_tested(self.share),
             "mean": mean,
             "standard_error": error,
             "low": mean - reach,
             "high": mean + reach,
-            "rank": 1 + (mean[:, None] < mean).sum(axis=1),
+            "rank": 1 + (self.mean[:, None] < self.mean).sum(axis=1),
             "lowest_rank": ranks.max(axis=0).to_numpy(),
             "highest_rank": ranks.min(axis=0).to_numpy(),
             "informative_folds": self.informative_folds,
             "folds": len(self.audits) - len(self.untested_folds),
-            "p_adjusted": np.full(mean.size, np.nan) if self.p_adjusted is None else self.p_adjusted,
+            "p_adjusted": np.full(mean.size, np.nan) if self.p_adjusted is None else self.where_tested(self.p_adjusted),
             "verdict": self.verdict,
         }
         if not self.tested:
             columns["untested_because"] = self.untested_because
+        elif self.untested_features:
+            columns["untested_because"] = [self.untested_features.get(name, "") for name in self.feature_names]
         frame = pd.DataFrame(columns, index=feature_index(self.feature_names))
         return frame.sort_values(["share", "mean"], ascending=False, kind="stable")
 

@@ -16,7 +16,7 @@ from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, LIKE_TRAINING
 from debias.text import all_are, correlation_in_words, counted, percent, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,7 +59,7 @@ def summary(audit: Audit) -> list[str]:
         *doubt,
         *of_stopping(audit),
         headline(audit),
-        *_not_tested(audit),
+        *of_untested(audit.untested_features),
         *_leak(audit),
         *_near_duplicates(audit),
     ]
@@ -196,9 +196,9 @@ def headline(audit: Audit) -> str:
     return f"{verdict_count(audit, 'informative')}{held_if}. Strongest first: {named}."
 
 
-def _not_tested(audit: Audit) -> list[str]:
+def of_untested(features: Mapping[str, str]) -> list[str]:
     """Return which features could not be tested on these rows, and why."""
-    reasons = [f"{name} ({reason})" for name, reason in audit.untested_features.items()]
+    reasons = [f"{name} ({reason})" for name, reason in features.items()]
     if not reasons:
         return []
     return [f"Not tested: {enumerated(reasons, MOST_IN_HEADLINE)}. Audit rows on which these columns vary."]
@@ -289,7 +289,7 @@ def _dependence(audit: Audit) -> list[str]:
     if dependence is None:  # the audit left the test out and warned of it, or it was not asked for
         left_out = "dependence was not tested"
         return [f"D{text[1:]}." for text in audit.warnings if text.startswith(left_out)]
-    if "untested" in dependence:
+    if audit.scores[DEPENDENCE].selected is None:
         return [f"Dependence was not tested: {untested.reason_of(audit.scores[DEPENDENCE])}."]
     dependent = [name for name, found in zip(names, dependence, strict=True) if found == "dependent"]
     if not dependent:
@@ -313,7 +313,7 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
     if not audit.share.any():  # then there are no debiased shares that could be smaller
         return ["No feature has a debiased score above 0, so there are no debiased shares to compare with."]
     share, names = audit.share, audit.main.feature_names
-    doubled = (reported >= INFLATED * share) & (reported > 0)
+    doubled = (reported >= INFLATED * audit.where_tested(share)) & (reported > 0)
     inflated = doubled & (reported - share > NOTABLE)
     largest_first = [k for k in np.argsort(share - reported, kind="stable") if inflated[k]]
     lines = [
@@ -328,7 +328,8 @@ def _inflation(audit: Audit, reported: NDArray[np.float64]) -> list[str]:
             f"{n_unnamed:,} more {have} a reported share that is at least twice the debiased share and {_EXCESS}."
         )
     lines += _slightly_inflated(audit, reported, doubled & ~inflated)
-    return lines or [f"No feature has a reported share that is at least twice its debiased share and {_EXCESS}."]
+    which = "feature that was tested" if audit.untested_features else "feature"
+    return lines or [f"No {which} has a reported share that is at least twice its debiased share and {_EXCESS}."]
 
 
 def _slightly_inflated(audit: Audit, reported: NDArray[np.float64], slight: NDArray[np.bool_]) -> list[str]:

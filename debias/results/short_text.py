@@ -35,12 +35,12 @@ def of_audit(audit: Audit) -> str:
     """Return the headline of an audit, and the features with the largest shares."""
     first = np.lexsort((-audit.main.values, -audit.share))[:MOST]
     columns = {} if audit.reported is None else {"reported": cells("reported", audit.reported[first])}
-    columns["share"] = cells("share", audit.share[first])
+    columns["share"] = cells("share", audit.where_tested(audit.share)[first])
     if audit.tested:
         for name in ("z", "p_adjusted"):
             figures = getattr(audit.main, name)
             if figures is not None:
-                columns[name] = cells(name, figures[first])
+                columns[name] = cells(name, audit.where_tested(figures)[first])
         columns["verdict"] = [audit.verdict[k] for k in first]
     rows = counted(audit.main.n_rows or 0, f"{audit.rows_in_words} row")
     features = counted(audit.share.size, "feature")

@@ -1,14 +1,18 @@
 """Features that the rows of an audit cannot test: empty, constant, or without rows at their splits."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
 from debias.errors import DebiasError, RowsError
+from debias.results.untested import without
 
 POLICY = {"must_not_matter": ["leak"], "max_unsupported_share": 0.3, "min_informative": 1}
 
@@ -50,6 +54,13 @@ def test_a_leak_that_these_rows_do_not_show_is_untested_and_its_rules_are_not_ju
     )  # splits on b may be where no row comes any more
     assert audit.untested_features["leak"] == reason
     assert audit.table.loc["leak", "untested_because"] == reason
+    figures = audit.table.loc["leak", ["share", "mdi_oob", "standard_error", "z", "p_value", "p_adjusted"]]
+    assert figures.isna().all()
+    assert not any("Reported too high: leak" in line for line in audit.summary())
+    assert next(line for line in repr(audit).splitlines() if line.startswith("leak")).split()[2:] == [
+        *"---",
+        "untested",
+    ]
     assert audit.untested_share > 0.5
     assert audit.unsupported_share < 0.05
     assert any(line.startswith("Not tested: ") and f"leak ({reason})" in line for line in audit.summary())
@@ -84,6 +95,18 @@ def test_it_is_stored_and_a_forged_file_is_refused(made):
         debias.Audit.from_json(json.dumps(plain))
 
 
+def test_dependence_on_a_feature_that_these_rows_cannot_test_is_untested(made):
+    _, X, y = made
+    forest = RandomForestRegressor(20, max_depth=3, n_jobs=1, random_state=0).fit(X, y)
+    audit = debias.audit(forest, X, y, seed=0, n_permutations=60)
+    main = without(audit.main, {"a": "a reason", "b": "a reason"})
+    audit = replace(audit, scores={**audit.scores, audit.main_scorer: main})
+    assert audit.table.loc["leak", "dependence"] == "dependent"
+    assert audit.table.loc["b", ["verdict", "dependence"]].tolist() == ["untested", "untested"]
+    assert np.isnan(audit.table.loc["b", "dependence_p_adjusted"])
+    assert not any(line.startswith("Dependence was not tested") for line in audit.summary())
+
+
 def test_a_feature_without_splits_is_tested_and_does_not_matter(made):
     _, X, y = made
     X = X.assign(unused=0.0)
@@ -99,6 +122,31 @@ def test_rows_in_batches_tell_the_same(made):
     batches = [(X[start : start + 100].assign(leak=np.nan), y[start : start + 100]) for start in range(600, 1000, 100)]
     audit = debias.audit(model, batches, None, seed=0)
     assert audit.untested_features == {"leak": "none of its splits divides these rows"}
+
+
+@pytest.mark.parametrize("empty_in", ["every fold", "one fold"])
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_over_folds_a_feature_is_tested_if_one_fold_could_test_it(made, empty_in):
+    _, X, y = made
+    parts = [(np.arange(350), np.arange(700, 850)), (np.arange(350, 700), np.arange(850, 1000))]
+    model = XGBRegressor(n_estimators=20, max_depth=3, n_jobs=1, random_state=0)
+    X = X.copy()
+    X.loc[700 if empty_in == "every fold" else 850 :, "leak"] = np.nan
+    models = [clone(model).fit(X.iloc[train], y.iloc[train]) for train, _ in parts]
+    folds = debias.audit_folds(models, X, y, parts, seed=0, n_permutations=40)
+    if empty_in == "one fold":
+        assert folds.untested_features == {}
+        assert folds.table.loc["leak", "verdict"] == "informative"
+        return
+    reason = "all of its values are missing on these rows"
+    assert folds.untested_features == {"leak": reason}
+    assert folds.table.loc["leak", ["share", "mean", "p_adjusted"]].isna().all()
+    assert folds.table.loc["leak", ["verdict", "untested_because"]].tolist() == ["untested", reason]
+    assert any(line.startswith(f"Not tested: leak ({reason})") for line in folds.summary())
+    again = type(folds).from_json(folds.to_json())
+    assert again.verdict == folds.verdict
+    assert "0.0%" not in next(line for line in repr(folds).splitlines() if line.startswith("leak"))
+    folds.to_html()
 
 
 def test_a_group_with_the_name_of_a_column_outside_of_it_is_refused(made):

@@ -94,7 +94,8 @@ def _title(axes: Any, curve: Curve, audit: Audit | None) -> tuple[str, str]:
     k = audit.main.feature_names.index(curve.feature)
     verdict = audit.verdict[k]
     axes.set_title(name, loc="left", fontsize=9.5, weight="bold", pad=18)
-    text = f"{LABEL['untested'] if verdict == 'untested' else verdict}, share {percent_in_table(audit.share[k])}"
+    share = audit.where_tested(audit.share)[k]
+    text = f"{LABEL['untested'] if verdict == 'untested' else verdict}, share {percent_in_table(share)}"
     above = {"xycoords": "axes fraction", "textcoords": "offset points", "color": COLOUR[verdict], "fontsize": 8.5}
     axes.annotate(text, (0, 1), (12, 8), va="center", **above)
     above_frame = offset_copy(axes.transAxes, axes.figure, 4, 8, units="points")

@@ -64,10 +64,12 @@ def draw_shares(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     if audit.main.standard_error is not None:
         interval = audit.main.interval().to_numpy()[features] / total
         for row, (lower, upper) in enumerate(interval):
+            if verdicts[features[row]] == "untested" and audit.tested:
+                continue
             axes.plot([lower, upper], [row, row], color=COLOUR[verdicts[features[row]]], lw=1.6, solid_capstyle="butt")
     if audit.reported is not None:
         axes.plot(audit.reported[features], place, "D", mfc="none", mec=MUTED, ms=5, label="reported")
-    _dots(axes, audit, audit.share[features], place, features)
+    _dots(axes, audit, audit.where_tested(audit.share)[features], place, features)
     axes.vlines(0, -0.5, len(features) - 0.5, color=MUTED, lw=0.8, zorder=0)
     name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, _shares_left(audit, features))
     _percent(axes.xaxis)
@@ -82,13 +84,14 @@ def draw_evidence(audit: Audit, axes: Any, most: int = MOST_DRAWN) -> None:
     low, high = _noise_band(audit, features)
     axes.barh(place, high - low, left=low, height=0.72, color=BAND, label="90% of noise", zorder=0)
     axes.use_sticky_edges = False  # else bars end at the frame
-    _dots(axes, audit, audit.main.z[features], place, features)
+    z = audit.where_tested(audit.main.z)
+    _dots(axes, audit, z[features], place, features)
     if audit.main.threshold is not None:
         label = "family-wise limit" if sufficient_z(audit) is None else "minimum detectable z"
         dashes = (0, (4, 3))
         axes.vlines(audit.main.threshold, -0.5, len(features) - 0.5, color=INK, lw=1, ls=dashes, label=label)
-    left = np.delete(audit.main.z, features)
-    about_left = f"z from {left.min():z.1f} to {left.max():z.1f}" if n_left else ""
+    left = np.delete(z, features)
+    about_left = "" if np.isnan(left).all() else f"z from {np.nanmin(left):z.1f} to {np.nanmax(left):z.1f}"
     name_rows(axes, [audit.main.feature_names[k] for k in features], n_left, about_left)
     axes.set_xlabel("z (score divided by its spread)")
 
@@ -104,7 +107,7 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     """Draw the rank of each feature by the reported importance and after debiasing."""
     assert audit.reported is not None
     features, n_left = drawn_features(audit, most)
-    verdicts, reported_shares = audit.verdict, audit.reported
+    verdicts, reported_shares, shares = audit.verdict, audit.reported, audit.where_tested(audit.share)
     before = {k: rank for rank, k in enumerate(sorted(features, key=lambda k: -reported_shares[k]))}
     for after, k in enumerate(features):
         verdict = verdicts[k]
@@ -113,7 +116,7 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
             [0, 1], [before[k], after], color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6
         )
         name = shortened(audit.main.feature_names[k], 16)
-        reported, share = percent_in_table(audit.reported[k]), percent_in_table(audit.share[k])
+        reported, share = percent_in_table(audit.reported[k]), percent_in_table(shares[k])
         axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")
@@ -128,16 +131,14 @@ def draw_values(audit: Audit, axes: Any) -> None:
     """Draw reported and debiased shares against the number of distinct values; name the most inflated feature."""
     assert audit.reported is not None
     assert audit.n_values is not None
-    x = np.maximum(audit.n_values, 1)
+    x, share = np.maximum(audit.n_values, 1), audit.where_tested(audit.share)
     few = x.size <= 200
     if few:
-        axes.vlines(
-            x, np.minimum(audit.reported, audit.share), np.maximum(audit.reported, audit.share), color=GRID, lw=1
-        )
+        axes.vlines(x, np.minimum(audit.reported, share), np.maximum(audit.reported, share), color=GRID, lw=1)
     axes.plot(x, audit.reported, "D", mfc="none", mec=MUTED, ms=5 if few else 3, label="reported", ls="none")
-    _dots(axes, audit, audit.share, x, np.arange(x.size), flipped=True, size=6.0 if few else 3.5)
-    k = int(np.argmax(audit.reported - audit.share))
-    if audit.reported[k] - audit.share[k] > 0.01:
+    _dots(axes, audit, share, x, np.arange(x.size), flipped=True, size=6.0 if few else 3.5)
+    k = int(np.nanargmax(audit.reported - share))
+    if audit.reported[k] - share[k] > 0.01:
         side = "right" if np.log(x[k]) > np.log([x.min(), x.max()]).mean() else "left"
         name, at = shortened(audit.main.feature_names[k], 18), (x[k], audit.reported[k])
         away = (-7 if side == "right" else 7, 4)

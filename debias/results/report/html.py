@@ -13,7 +13,7 @@ from debias.results.report.drawn import HIGHEST, MOST_DRAWN, drawn_features
 from debias.results.report.pages import packages_of_reports, render, rows_of
 from debias.results.report.svg import Styles, to_svg
 from debias.results.sentences import doubts, headline, reports_anything, sufficient_z, test_description
-from debias.text import percent_in_table, shown
+from debias.text import UNKNOWN, percent_in_table, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,13 +155,16 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
     columns: dict[str, list[str]] = {"feature": [shown(main.feature_names[k]) for k in features]}
     if audit.reported is not None:
         columns["reported"] = cells("reported", audit.reported[features])
-    columns["debiased"] = cells("share", audit.share[features])
+    columns["debiased"] = cells("share", audit.where_tested(audit.share)[features])
     if main.standard_error is not None:
         bounds = main.interval().to_numpy()[features] / (np.maximum(main.values, 0.0).sum() or 1.0)
-        columns["95% interval, splits fixed"] = [f"{lower:z.1%} to {upper:z.1%}" for lower, upper in bounds]
+        columns["95% interval, splits fixed"] = [
+            UNKNOWN if main.feature_names[k] in audit.untested_features else f"{lower:z.1%} to {upper:z.1%}"
+            for k, (lower, upper) in zip(features, bounds, strict=True)
+        ]
     if main.z is not None and main.p_adjusted is not None:
-        columns["z"] = cells("z", main.z[features])
-        columns["adjusted p"] = cells("p_adjusted", main.p_adjusted[features])
+        columns["z"] = cells("z", audit.where_tested(main.z)[features])
+        columns["adjusted p"] = cells("p_adjusted", audit.where_tested(main.p_adjusted)[features])
     columns["verdict"] = [verdict[k] for k in features]
     if audit.dependence is not None:
         columns["dependence"] = [audit.dependence[k] for k in features]
@@ -169,6 +172,7 @@ def _table(audit: Audit, features: NDArray[np.int64], with_scores: bool = True) 
         columns["values"] = [f"{count:,}" for count in audit.n_values[features]]
     if with_scores:
         columns |= {name: cells(name, scores.values[features]) for name, scores in audit.scores.items()}
+        columns[audit.main_scorer] = cells(audit.main_scorer, audit.where_tested(main.values)[features])
     return rows_of(columns) | {"left_out": audit.share.size - len(features)}
 
 
@@ -290,7 +294,7 @@ def _correlations(audit: Audit) -> str:
 
     assert audit.reported is not None
     before, after = correlation(audit.reported), correlation(audit.share)
-    if audit.share.size < 5 or np.isnan([before, after]).any():
+    if audit.untested_features or audit.share.size < 5 or np.isnan([before, after]).any():
         return ""
     return (
         f" The rank correlation between share and number of values is {before:z.2f} as reported and {after:z.2f} "

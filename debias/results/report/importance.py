@@ -28,7 +28,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
     Both are numbers on the right too. The last row has the sums of the features that are left out.
     """
     features, n_left = drawn_features(audit, most)
-    verdicts, share, reported = audit.verdict, audit.share, audit.reported
+    verdicts, share, reported = audit.verdict, audit.where_tested(audit.share), audit.reported
     for verdict, colour in COLOUR.items():
         rows = np.flatnonzero([verdicts[k] == verdict for k in features])
         if rows.size:
@@ -50,7 +50,7 @@ def draw_bars(audit: Audit, axes: Any, most: int) -> None:
         }
         axes.annotate(heading, (1, -0.5), (away, 2), color=MUTED, **style)
         for row, part in enumerate(parts):
-            axes.annotate(percent_in_table(shares[part].sum()), (1, row), (away, 0), va="center", **style)
+            axes.annotate(percent_in_table(_sum(shares[part])), (1, row), (away, 0), va="center", **style)
     if reported is not None:
         where = range(features.size)
         axes.plot(reported[features], where, "D", mfc="white", mec=INK, ms=5, ls="none", label="reported", zorder=3)
@@ -68,12 +68,12 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
     """Draw a line for each feature, from its reported share on the left to its debiased share on the right."""
     assert audit.reported is not None
     features, n_left = drawn_features(audit, most)
-    verdicts, labelled = audit.verdict, set[str]()
+    verdicts, labelled, share = audit.verdict, set[str](), audit.where_tested(audit.share)
     for k in features:
         verdict = verdicts[k]
         axes.plot(
             [0, 1],
-            [audit.reported[k], audit.share[k]],
+            [audit.reported[k], share[k]],
             color=COLOUR[verdict],
             ls=DASHES[verdict],
             lw=1.4,
@@ -87,8 +87,9 @@ def draw_slopes_of_shares(audit: Audit, axes: Any, most: int) -> None:
     height = axes.get_window_extent().height / axes.figure.dpi
     gap = top * LABEL_HEIGHT / max(height - 0.9, 1.0)
     lowest = highest = 0.0
-    for side, shares in ((0, audit.reported), (1, audit.share)):
-        order = features[np.argsort(shares[features], kind="stable")]
+    for side, shares in ((0, audit.reported), (1, share)):
+        known = features[~np.isnan(shares[features])]
+        order = known[np.argsort(shares[known], kind="stable")]
         places = apart(shares[order], gap)
         lowest, highest = min(lowest, places[0]), max(highest, places[-1])
         for k, place in zip(order, places, strict=True):
@@ -127,3 +128,8 @@ def _in_percent() -> Any:
     from matplotlib.ticker import PercentFormatter
 
     return PercentFormatter(1.0, symbol="%")
+
+
+def _sum(shares: NDArray[np.float64]) -> float:
+    """Return the sum of the shares that are known; NaN if none is."""
+    return float("nan") if np.isnan(shares).all() else float(np.nansum(shares))

@@ -154,4 +154,4 @@ def _titled(name: str, audit: Audit, k: int) -> str:
     """Return a name with the verdict and the share below it."""
     verdict = audit.verdict[k]
     word = LABEL["untested"] if verdict == "untested" else verdict
-    return f"{name}\n{word}, {percent_in_table(audit.share[k])}"
+    return f"{name}\n{word}, {percent_in_table(audit.where_tested(audit.share)[k])}"
