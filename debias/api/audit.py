@@ -52,7 +52,10 @@ if TYPE_CHECKING:
     from debias.results.near_duplicates import NearDuplicates
     from debias.results.scores import Scores
     from debias.rows.fold_proof import FoldProof
+    from debias.rows.provenance import RowsOption
+    from debias.rows.request import Level
     from debias.rows.rows import Rows
+    from debias.significance.procedure import ErrorRate, Test
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -87,18 +90,18 @@ def audit(
     scorers: list[str | Scorer] | None = None,
     *,
     main: str | Scorer = "mdi_oob",
-    rows: str = "auto",
+    rows: RowsOption = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     qid: Any = None,
-    test: str | None = "auto",
+    test: Test | None = "auto",
     alpha: float = 0.05,
-    error: str = "fwer",
+    error: ErrorRate = "fwer",
     n_permutations: int = 200,
     budget: float | None = None,
     adaptive: bool = True,
@@ -193,9 +196,8 @@ def audit(
         seed=seed,
         n_jobs=n_jobs,
     )
-    test = asked_for(test)
-    procedure = _procedure(test, alpha, error, n_permutations, budget, adaptive)
-    return _audited(request, scorers, main, test, procedure)
+    procedure = _procedure(asked_for(test), alpha, error, n_permutations, budget, adaptive)
+    return _audited(request, scorers, main, asked_for(test), procedure)
 
 
 @in_threads
@@ -206,9 +208,9 @@ def audit_of_fold(
     scorers: list[str | Scorer] | None = None,
     *,
     main: str | Scorer = "mdi_oob",
-    test: str | None = "auto",
+    test: Test | None = "auto",
     alpha: float = 0.05,
-    error: str = "fwer",
+    error: ErrorRate = "fwer",
     n_permutations: int = 200,
     budget: float | None = None,
     adaptive: bool = True,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from debias.models.wrappers import Member
     from debias.progress import Progress
     from debias.results.scores import Scores
+    from debias.rows.provenance import RowsOption
+    from debias.rows.request import Level
     from debias.trees.ensemble import TreeEnsemble
 
 
@@ -49,10 +51,10 @@ def compare(
     y: Any,
     scorers: list[str | Scorer] | tuple[str | Scorer, ...] | None = None,
     *,
-    rows: str = "auto",
+    rows: RowsOption = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     qid: Any = None,
     seed: int | None = None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
+    from debias.api.partial_dependence import Output
     from debias.results.audit import Audit
     from debias.results.partial_dependence import PartialDependence
 
@@ -74,7 +75,7 @@ class EffectsDisplay:
         audit: Audit | None = None,
         features: str | Iterable[str] | None = None,
         max_features: int = 6,
-        output: str = "response",
+        output: Output = "response",
         individual: bool = False,
         max_rows: int = 1000,
         ax: Any = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from debias.progress import Progress
     from debias.results.audit import Audit
     from debias.results.scores import Scores
+    from debias.rows.request import Level
+    from debias.significance.procedure import ErrorRate
 
-TESTS = ("auto", "permutation", "naive", None)
+FoldTest = Literal["auto", "permutation", "naive", "none"]
+TESTS = (*get_args(FoldTest), None)
 """Tests of held-out rows."""
 FEW_BLOCKS = (
     f"the rows held out are in too few blocks, and a test needs at least {FEWEST}. Train the models with fewer and "
@@ -58,14 +61,14 @@ def audit_folds(
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     qid: Any = None,
-    test: str | None = "auto",
+    test: FoldTest | None = "auto",
     alpha: float = 0.05,
-    error: str = "fwer",
-    combine: str = "sum",
+    error: ErrorRate = "fwer",
+    combine: fold_evidence.Combination = "sum",
     n_permutations: int = 200,
     params: Any = None,
     seed: int | None = None,
@@ -154,8 +157,7 @@ def audit_folds(
         )
     if combine not in fold_evidence.COMBINATIONS:
         raise CompositionError(f"combine={combine!r} is not one of {', '.join(map(repr, fold_evidence.COMBINATIONS))}")
-    test = asked_for(test)
-    procedure = Procedure(test or "auto", alpha, error, n_permutations, adaptive=False)
+    procedure = Procedure(asked_for(test) or "auto", alpha, error, n_permutations, adaptive=False)
     seed = whole_seed(seed)
     of_rows = {"sample_weight": sample_weight, "base_margin": base_margin, "blocks": blocks, "qid": qid}
     refuse_texts(X, y=y, **of_rows)
@@ -196,7 +198,7 @@ def audit_folds(
                     n_jobs=n_jobs,
                     **of_test,
                 )
-            if has_few_blocks and test is not None:
+            if has_few_blocks and asked_for(test) is not None:
                 audit = _with_main(audit, with_reason(audit.main, FEW_BLOCKS))
             audits[fold.name] = audit if fold.tuned is None else _tuned(audit, fold.tuned)
             advance()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from debias.api.audit import audit as audit_model
 from debias.errors import CompositionError
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
-KINDS = ("bar", "interval", "slope")
+Kind = Literal["bar", "interval", "slope"]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 
 class ImportanceDisplay:
@@ -56,7 +57,7 @@ class ImportanceDisplay:
 
     @classmethod
     def from_estimator(
-        cls, model: Any, X: Any, y: Any, *, kind: str = "bar", max_features: int = 20, ax: Any = None, **settings: Any
+        cls, model: Any, X: Any, y: Any, *, kind: Kind = "bar", max_features: int = 20, ax: Any = None, **settings: Any
     ) -> Self:
         """Audit a fitted model and draw the result.
 
@@ -82,7 +83,7 @@ class ImportanceDisplay:
         return cls.from_audit(audit_model(model, X, y, **settings), kind=kind, max_features=max_features, ax=ax)
 
     @classmethod
-    def from_audit(cls, audit: Audit, *, kind: str = "bar", max_features: int = 20, ax: Any = None) -> Self:
+    def from_audit(cls, audit: Audit, *, kind: Kind = "bar", max_features: int = 20, ax: Any = None) -> Self:
         """Draw an audit.
 
         Parameters
@@ -97,7 +98,7 @@ class ImportanceDisplay:
         """
         return cls(audit).plot(ax, kind=kind, max_features=max_features)
 
-    def plot(self, ax: Any = None, *, kind: str = "bar", max_features: int = 20) -> Self:
+    def plot(self, ax: Any = None, *, kind: Kind = "bar", max_features: int = 20) -> Self:
         """Draw the shares. Colour, pattern and marker show the verdicts.
 
         Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from debias.progress import Progress
+    from debias.rows.request import Level
     from debias.trees.ensemble import TreeEnsemble
 
-OUTPUTS = ("response", "raw")
+Output = Literal["response", "raw"]
+OUTPUTS: tuple[str, ...] = get_args(Output)
 INNER_QUANTILES = (0.01, 0.99)
 """Numbers outside these quantiles get no value: few rows are there."""
 
@@ -40,11 +42,11 @@ def partial_dependence(
     X: Any,
     features: str | Iterable[str] | None = None,
     *,
-    output: str = "response",
+    output: Output = "response",
     individual: bool = False,
     n_values: int = 50,
     max_rows: int = 1000,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     seed: int | None = None,
     n_jobs: int | None = None,
@@ -163,7 +165,7 @@ class ColumnChanger:
         model: Any,
         X: Any,
         max_rows: int,
-        level: str | None = None,
+        level: Level | None = None,
         feature_names: Sequence[str] | None = None,
         seed: int | None = None,
     ) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from debias.hooks.contracts import Scorer
     from debias.progress import Progress
     from debias.results.scores import Scores
+    from debias.rows.provenance import RowsOption
+    from debias.rows.request import Level
+    from debias.significance.procedure import Test
 
 
 @in_threads
@@ -37,16 +40,16 @@ def score(
     y: Any = None,
     scorer: str | Scorer = "mdi_oob",
     *,
-    rows: str = "auto",
+    rows: RowsOption = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
     base_margin: Any = None,
     groups: Mapping[str, Any] | None = None,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     qid: Any = None,
-    test: str | None = None,
+    test: Test | None = None,
     params: Any = None,
     seed: int | None = None,
     n_jobs: int | None = None,
@@ -207,10 +210,10 @@ def contributions(
     y: Any,
     scorer: str | Scorer = "mdi_oob",
     *,
-    rows: str = "auto",
+    rows: RowsOption = "auto",
     train: tuple[Any, ...] | None = None,
     sample_weight: Any = None,
-    level: str | None = None,
+    level: Level | None = None,
     feature_names: Sequence[str] | None = None,
     blocks: Any = None,
     qid: Any = None,

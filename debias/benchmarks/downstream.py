@@ -15,7 +15,7 @@ from debias.benchmarks.markdown import markdown_table
 from debias.benchmarks.rival_scorers import RIVALS
 from debias.benchmarks.runner import run_tasks, write_index
 from debias.benchmarks.simulate import Simulation
-from debias.benchmarks.trials import TrialFile
+from debias.benchmarks.trials import Entrant, TrialFile
 from debias.errors import DebiasError
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ def _scores(text: str, forest: Any, data: Task, train: NDArray[np.int64], seed: 
             z = debias.audit(forest, X, y, ["mdi_oob"], rows="oob", seed=seed, n_jobs=1, n_permutations=31).main.z
             assert z is not None
             return z
-        expression, _, rows = text.partition("@")
-        return debias.score(forest, X, y, expression, rows=rows or "oob", seed=seed, n_jobs=1).values
+        entrant = Entrant.of(text)
+        return debias.score(forest, X, y, entrant.expression, rows=entrant.rows, seed=seed, n_jobs=1).values
 
 
 def _simulation(X: NDArray[np.float64], y: NDArray[Any]) -> Simulation:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from debias.api.folds import FoldTest
+
     Estimate = tuple[float, float]
 
 ALPHA = 0.05
@@ -83,7 +85,7 @@ class Setting:
     n_rows: int
     signals: bool = False
     classes: float = 0.0
-    test: str = "auto"
+    test: FoldTest = "auto"
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from debias.errors import CompositionError, DebiasError
 
 if TYPE_CHECKING:
     from debias.benchmarks.study import Design, Draw
+    from debias.rows.provenance import RowsOption
 
 ROWS = ("oob", "held-out", "train")
 
@@ -27,7 +28,7 @@ class Entrant:
     """A scorer that takes part in a study, and the kind of rows that it scores; or a rival, by its name."""
 
     expression: str
-    rows: str
+    rows: RowsOption
 
     @classmethod
     def of(cls, text: str) -> Entrant:
@@ -35,7 +36,7 @@ class Entrant:
         expression, at, rows = text.rpartition("@")
         if not at or rows not in ROWS:
             return cls(text, "oob")
-        return cls(expression, rows)
+        return cls(expression, cast("RowsOption", rows))
 
     @property
     def is_rival(self) -> bool:

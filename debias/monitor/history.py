@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from debias.atomic_files import written
 from debias.errors import HistoryError
@@ -163,7 +163,7 @@ class History:
         part: str | None = None,
         sample_weight: Any = None,
         base_margin: Any = None,
-        rows: str = "auto",
+        rows: Literal["auto", "held-out"] = "auto",
         replace: bool = False,
     ) -> bool:
         """Add the rows of a period, which the model has not seen.
@@ -455,7 +455,12 @@ class History:
         return self.changes(recent, rules.reference_or(reference), **settings).check(rules)
 
     def plot(
-        self, window: Any = None, *, kind: str = "lines", most: int | None = None, changes: Changes | None = None
+        self,
+        window: Any = None,
+        *,
+        kind: Literal["lines", "strip"] = "lines",
+        most: int | None = None,
+        changes: Changes | None = None,
     ) -> Any:
         """Draw the scores over time, on a new pyplot figure. All models are in one picture, with marks.
 

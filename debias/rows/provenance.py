@@ -16,7 +16,7 @@ held-out rows is checked afterwards, in :mod:`debias.rows.response_check`.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -64,7 +64,8 @@ OTHER_UNITS = 2.0
 """y of train= this many times larger or smaller than in training is refused. Right ones had factors of 0.76 to 1.28."""
 SURE = 0.95
 """From this power on, rows that are not recognised as training rows are not training rows."""
-KINDS = ("auto", "oob", "held-out", "train")
+RowsOption = Literal["auto", "oob", "held-out", "train"]
+KINDS: tuple[str, ...] = get_args(RowsOption)
 _UNPROVEN_WEIGHTS = "the weights are unproven, because plain sums of weights cannot be read from this"
 EVERY_LEAF = "the training rows: every leaf holds its training rows"
 PROVEN = ("proven", "rows proven, y unproven", "rows proven, y plausible")

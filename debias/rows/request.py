@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from debias.rows.fold_proof import FoldProof
 
-LEVELS = (None, "source", "model")
+Level = Literal["source", "model"]
+LEVELS = (None, *get_args(Level))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

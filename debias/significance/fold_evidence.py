@@ -16,7 +16,7 @@ different ways share less, so this is an upper limit (docs/folds.md has measured
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from debias.results.scores import Scores
     from debias.significance.procedure import Procedure
 
-COMBINATIONS = ("sum", "harmonic")
+Combination = Literal["sum", "harmonic"]
+COMBINATIONS: tuple[str, ...] = get_args(Combination)
 """How the evidence of folds is combined, by the name that users pass as ``combine=``."""
 FEWEST_FOLDS = 3
 """With 2 folds each row counts as much in one fold as in the other, so their difference tells nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from debias.significance.evidence import Evidence
     from debias.significance.method import Method
 
-ERRORS = ("fwer", "fdr", "fdr_by")
+Test = Literal["auto", "permutation", "conservative", "naive", "combined", "none"]
+ErrorRate = Literal["fwer", "fdr", "fdr_by"]
+ERRORS: tuple[str, ...] = get_args(ErrorRate)
 METHODS: dict[str, Method] = {method.name: method for method in (PERMUTATION, CONSERVATIVE, NAIVE, COMBINED)}
 """All methods of testing, by the name that users pass as ``test=``; "auto" chooses among them."""
 

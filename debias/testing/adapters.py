@@ -32,6 +32,8 @@ from debias.warning_log import WarningLog
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from debias.rows.provenance import RowsOption
+
 PICKLES = 4
 """Number of pickles of a model that are compared."""
 ABOUT_A_MODEL = ("debias_unwrap", "debias_extract", "debias_training_weights", "debias_reported_importance")
@@ -171,7 +173,7 @@ def _check_trees(model: Any, X: Any, y: Any) -> list[str]:
     answered = ["debias_extract", "debias_leaves", "debias_predict_raw"]
     if check_native(model, ensemble, table):
         answered.append("debias_predict_native")
-    kind = "train"
+    kind: RowsOption = "train"
     response = _encoded(y, ensemble, table)
     if _check_bags(model, ensemble, table, response):
         answered.append("debias_in_bag")
@@ -269,7 +271,7 @@ def _check_reported(reported: Any, ensemble: TreeEnsemble) -> None:
     )
 
 
-def _score(model: Any, X: Any, y: Any, rows: str) -> NDArray[np.float64]:
+def _score(model: Any, X: Any, y: Any, rows: RowsOption) -> NDArray[np.float64]:
     """Score the model from end to end. On training rows the scores are biased, but here this is only a trial."""
     import debias
 

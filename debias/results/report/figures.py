@@ -112,11 +112,12 @@ def draw_slopes(audit: Audit, axes: Any, most: int = MOST_IN_SLOPES) -> None:
     for after, k in enumerate(features):
         verdict = verdicts[k]
         dashes = (0, (4, 2)) if verdict == "indistinguishable" else "-"
-        axes.plot(
-            [0, 1], [before[k], after], color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6
-        )
+        is_known = not np.isnan(shares[k])
+        x, places = ([0, 1], [before[k], after]) if is_known else ([0], [before[k]])
+        axes.plot(x, places, color=COLOUR[verdict], lw=1.4, ls=dashes, marker=MARKER[verdict], ms=5, mew=1.6)
         name = shortened(audit.main.feature_names[k], 16)
-        reported, share = percent_in_table(audit.reported[k]), percent_in_table(shares[k])
+        reported = percent_in_table(audit.reported[k])
+        share = percent_in_table(shares[k]) if is_known else LABEL["untested"]
         axes.text(-0.1, before[k], f"{name}  {reported}", ha="right", va="center", fontsize=8.5)
         axes.text(1.1, after, f"{share}  {name}", ha="left", va="center", fontsize=8.5)
     axes.text(-0.1, -1.1, "reported", ha="right", weight="bold")

@@ -94,7 +94,10 @@ def _facts(audit: Audit) -> list[tuple[str, str]]:
         error = {"fwer": "family-wise error rate", None: "error rate"}.get(test.get("error"), "false discovery rate")
         n_noise = audit.verdict.count("indistinguishable")
         if audit.unsupported_share is not None and 0 < n_noise < audit.share.size and reports_anything(audit):
-            facts.append(("reported for the others", percent_in_table(audit.unsupported_share)))
+            others = "reported, indistinguishable" if audit.untested_features else "reported for the others"
+            facts.append((others, percent_in_table(audit.unsupported_share)))
+        if audit.untested_features and reports_anything(audit):
+            facts.append(("reported, not tested", percent_in_table(audit.untested_share)))
         facts += [(error, f"{100 * test['alpha']:g}%")] if "alpha" in test else []
     return facts
 
