@@ -30,12 +30,13 @@ from debias.parallel import Engine, in_threads, meanwhile
 from debias.progress import with_progress
 from debias.results.audit import Audit
 from debias.results.performance import Performance
-from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE
+from debias.results.scores import DEPENDENCE, EXPLAINED_ALONE, REPEATED, UNSEEN
 from debias.results.sentences import enumerated
 from debias.results.untested import NOT_ASKED, TRAINING_ROWS, reason_of, with_reason, without
 from debias.rows.performance import performance_of
 from debias.rows.request import Request
 from debias.rows.rows import SummedRows
+from debias.rows.unordered_digest import hashes_of
 from debias.significance.procedure import Procedure, asked_for
 from debias.spread import spread
 from debias.trees.fingerprint import feed, feed_trees
@@ -304,7 +305,7 @@ def _audited(
         of_main = _main_tested(prepared, scores[main_scorer.name], main_scorer, procedure, reason)
         of_main = _without_untestable(prepared, of_main, kept.n_values)
         kept.near_duplicates = _near_duplicates(prepared, of_main)
-        after_tests = {**scores, main_scorer.name: _with_strongest_alone(prepared, of_main)}
+        after_tests = {**scores, main_scorer.name: _with_odd_rows(prepared, _with_strongest_alone(prepared, of_main))}
         if procedure is not None and of_dependence is not None and DEPENDENCE in scores:
             after_tests[DEPENDENCE] = _dependence_tested(
                 prepared, scores[DEPENDENCE], of_dependence, procedure, reason_of(of_main), started
@@ -411,6 +412,17 @@ def _with_strongest_alone(prepared: Prepared, scores: Scores) -> Scores:
         return scores
     explained = explained_alone(table.matrix(prepared.ensemble, rows)[:, of_strongest], y)
     return replace(scores, details={**scores.details, EXPLAINED_ALONE: explained})
+
+
+def _with_odd_rows(prepared: Prepared, scores: Scores) -> Scores:
+    """Return scores with the shares of rows with unseen categories and of repeated rows; unchanged if rows are gone."""
+    rows = prepared.rows
+    if isinstance(rows, SummedRows):
+        return scores
+    names = prepared.ensemble.feature_names
+    unseen = {names[k]: number / rows.n_rows for k, number in sorted(rows.table.unseen.items()) if number}
+    repeated = 1 - np.unique(hashes_of(rows)).size / rows.n_rows
+    return replace(scores, details={**scores.details, UNSEEN: unseen, REPEATED: repeated})
 
 
 def _refuse_in_batches(request: Request, scorers: list[Scorer]) -> None:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import DebiasError, PolicyError, RowsError, with_article
+from debias.results import gate_of_rows
 from debias.results.checks import check_audit
 from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Change, Gate, Result
 from debias.results.policy import PROVENANCE, Feature, Policy
+from debias.results.scores import REPEATED, UNSEEN
 from debias.results.sentences import doubts, reports_anything
 from debias.text import counted
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
     from debias.results.audit import Audit
 
+NOT_COUNTED = (
+    "were not counted: the rows came in batches, the model is a vote, or an earlier version of debias wrote the audit"
+)
 NAMED = 5
 """A reason names at most this many features."""
 
@@ -118,6 +123,12 @@ def _results(audit: Audit, rules: Policy, baseline: Audit | None) -> Iterator[Re
         reason = f"{n_rows} evaluation rows, {'and' if enough else 'but'} {required}"
         yield _result("min_rows", enough, str(n_rows), f">= {rules.min_rows}", reason)
     yield from _provenance(audit, rules.min_provenance)
+    details = audit.main.details
+    if rules.max_unseen is not None:
+        yield gate_of_rows.unseen(details.get(UNSEEN), rules.max_unseen, "rows", NOT_COUNTED)
+    if rules.max_repeated is not None:
+        which = "these rows repeat another row"
+        yield gate_of_rows.repeated(details.get(REPEATED), rules.max_repeated, which, NOT_COUNTED)
     if rules.max_shift is not None:
         yield _shift(audit, rules.max_shift)
     if rules.must_predict is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from debias.errors import PolicyError
+from debias.results import gate_of_rows
 from debias.results.changes import FADED, NOT_COMPARED, STRONGER, UNCHANGED, WEAKER
 from debias.results.feature_likeness import alike, like
 from debias.results.gate_outcome import Gate, Result
@@ -93,10 +94,9 @@ def _age(changes: Changes, limit: float, now: datetime | None) -> Result:
 
 
 def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
-    if rules.max_unseen is not None:
-        yield _unseen(changes, rules.max_unseen)
-    if rules.max_repeated is not None:
-        yield _repeated(changes, rules.max_repeated)
+    for rule, limit, of in (("max_unseen", rules.max_unseen, _unseen), ("max_repeated", rules.max_repeated, _repeated)):
+        if limit is not None:
+            yield of(changes, limit) if changes.compared else _not_compared(rule, changes, f"<= {limit:g}")
     if rules.must_not_be_biased:
         yield _biased(changes)
     if rules.max_shift is not None:
@@ -108,31 +108,16 @@ def _others(changes: Changes, rules: HistoryPolicy) -> Iterator[Result]:
 
 
 def _unseen(changes: Changes, limit: float) -> Result:
-    rule, allowed = "max_unseen", f"<= {limit:g}"
-    if not changes.compared:
-        return _not_compared(rule, changes, allowed)
     share = changes.figures["unseen_after"]
-    if np.isnan(share).any():
-        return Result(rule, "not judged", "none", allowed, f"categories that the model never saw {NOT_COUNTED}")
-    found = [int(k) for k in np.argsort(-share, kind="stable") if share[k] > 0]
-    reason = "no category was found that the model never saw"
-    if found:
-        named = listed([f"{shown(changes.feature_names[k])} {percent(share[k])}" for k in found], NAMED)
-        reason = f"recent rows with a category that the model never saw: {named}"
-    largest = float(share.max(initial=0.0))
-    return Result(rule, _status(largest <= limit), f"{largest:.3g}", allowed, reason)
+    shares = None if np.isnan(share).any() else dict(zip(changes.feature_names, map(float, share), strict=True))
+    return gate_of_rows.unseen(shares, limit, "recent rows", NOT_COUNTED)
 
 
 def _repeated(changes: Changes, limit: float) -> Result:
-    rule, allowed = "max_repeated", f"<= {limit:g}"
-    if not changes.compared:
-        return _not_compared(rule, changes, allowed)
     before, recent = changes.repeated
-    if np.isnan(recent):
-        return Result(rule, "not judged", "none", allowed, f"rows that repeat another row {NOT_COUNTED}")
     known = "" if np.isnan(before) else f"; before, {percent(before)}"
-    reason = f"{percent(recent)} of the recent rows repeat another row of the same period{known}"
-    return Result(rule, _status(recent <= limit), f"{recent:.3g}", allowed, reason)
+    which = "the recent rows repeat another row of the same period"
+    return gate_of_rows.repeated(None if np.isnan(recent) else recent, limit, which, NOT_COUNTED, known)
 
 
 def _biased(changes: Changes) -> Result:

@@ -69,6 +69,11 @@ class Policy:
     max_shift : float
         Largest difference between these rows and the training rows at the splits on any one feature. It is an effect
         size from 0 (no difference beyond chance) to 2; 0.1 is small, 0.3 is medium, 0.5 is large.
+    max_unseen : float
+        Largest share of the rows that may have a category that the model never saw, in any one column.
+    max_repeated : float
+        Largest share of the rows that may repeat another row in all features, the response and the weight, as after a
+        join that found several partners.
     must_predict : True or float
         True: the model must predict these rows better than the best constant does, beyond chance. A number: its skill
         (:class:`debias.results.performance.Performance`), which for numbers is R2, must also be at least this.
@@ -90,6 +95,8 @@ class Policy:
     max_share_change: float | None = None
     min_provenance: str | None = None
     max_shift: float | None = None
+    max_unseen: float | None = None
+    max_repeated: float | None = None
     must_predict: bool | float | None = None
 
     def __post_init__(self) -> None:
@@ -279,7 +286,9 @@ LARGEST = 10**9
 """Largest number of rows, periods, days, ranks or verdicts in a rule; larger ones are mistakes."""
 HISTORY, ALL = "history", "all"
 """The table with the rules for a history, and what stands for all features in them."""
-_KINDS = dict.fromkeys(("max_unsupported_share", "max_inflation", "max_share_change"), "share")
+_KINDS = dict.fromkeys(
+    ("max_unsupported_share", "max_inflation", "max_share_change", "max_unseen", "max_repeated"), "share"
+)
 _KINDS |= dict.fromkeys(("min_rows", "min_informative", "max_verdict_changes", "max_rank_change"), "count")
 _KINDS |= {"must_be_informative": "names", "must_not_matter": "names", "min_provenance": "level", "max_shift": "effect"}
 _KINDS |= {"must_predict": "skill"}

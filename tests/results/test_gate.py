@@ -3,7 +3,9 @@ import json
 import re
 from xml.etree import ElementTree
 
+import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 
 import debias
@@ -430,3 +432,32 @@ def test_the_outcome_is_plain_json_and_csv():
     assert plain["results"][0]["rule"] == "min_rows"
     assert {"feature", "rank", "share", "verdict"} == set(plain["changes"][0])
     assert gate.to_csv().splitlines()[0] == "rule,status,value,limit,reason"
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_unseen_categories_and_repeated_rows_have_rules():
+    rng = np.random.default_rng(0)
+    shop, x = rng.integers(0, 3, 600), rng.normal(size=600)
+    X = pd.DataFrame({"shop": pd.Categorical(np.array(list("abc"))[shop]), "x": x})
+    y = x + shop + 0.1 * rng.normal(size=600)
+    model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1, n_jobs=1).fit(X[:300], y[:300])
+    X, y = X[300:].reset_index(drop=True), y[300:]
+    healthy = debias.audit(model, X, y, ["mdi_oob"], test=None)
+    strict = {"max_unseen": 0.0, "max_repeated": 0.0}
+    assert healthy.check(strict).status == "passed"
+    X["shop"] = X["shop"].cat.add_categories("new")
+    X.loc[:29, "shop"] = "new"
+    twice = np.append(np.arange(300), np.arange(250, 300))
+    odd = debias.audit(model, X.iloc[twice], y[twice], ["mdi_oob"], test=None)
+    unseen, repeated = odd.check(strict).failures[-2:]
+    assert (unseen.rule, repeated.rule) == ("max_unseen", "max_repeated")
+    assert unseen.reason == "rows with a category that the model never saw: shop 8.6%"  # 30 of 350
+    assert repeated.reason == "14.3% of these rows repeat another row"  # 50 of 350
+    assert debias.Audit.from_json(odd.to_json()).check({"max_unseen": 0.09, "max_repeated": 0.15}).status == "passed"
+
+    class Batches:
+        def __iter__(self):
+            return iter([(X, y)])
+
+    in_batches = debias.audit(model, Batches(), None, scorers=["mdi_oob"], test=None)
+    assert in_batches.check({"max_unseen": 1.0, "max_repeated": 1.0}).status == "not judged"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from xgboost import XGBRegressor
 
 import debias
+from debias.significance.procedure import METHODS, Test
 from support.missing_values import needs_them_in_forests
 
 pytestmark = pytest.mark.filterwarnings("ignore:about .* rows (are|may be) training rows:debias.DebiasWarning")
@@ -365,3 +367,7 @@ def test_weights_that_follow_the_response_are_warned_of(balanced):
         warnings.simplefilter("always")
         debias.audit(model, X[200:], y[200:], rows="held-out", sample_weight=weight[200:], seed=0)
     assert any("depend on their response" in str(one.message) for one in caught) == balanced
+
+
+def test_options_are_typed_with_the_names_of_all_tests():
+    assert set(get_args(Test)) == {"auto", "none", *METHODS}
