@@ -1,8 +1,10 @@
 import dataclasses
 import json
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -461,3 +463,23 @@ def test_unseen_categories_and_repeated_rows_have_rules():
 
     in_batches = debias.audit(model, Batches(), None, scorers=["mdi_oob"], test=None)
     assert in_batches.check({"max_unseen": 1.0, "max_repeated": 1.0}).status == "not judged"
+
+
+@pytest.mark.parametrize(
+    ("policy", "status"),
+    [
+        ({"min_rows": 10}, "passed"),
+        ({"min_rows": 501, "must_not_matter": ["c"]}, "failed"),
+        ({"max_unseen": 0.1}, "not judged"),
+    ],
+)
+def test_outcomes_keep_the_schema(policy, status):
+    audit, baseline = made("abc"), made("abd", seed=1)
+    outcome = json.loads(audit.check(policy, baseline).allowing("max_shift").to_json())
+    assert (outcome["status"], bool(outcome["changes"])) == (status, True)
+    schema = json.loads((Path(__file__).parents[2] / "docs/schema/gate.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(outcome, schema)
+    for wrong in ({"exit_code": 3}, {"passed": status != "passed"}, {"spare": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(outcome | wrong, schema)
