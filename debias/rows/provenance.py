@@ -470,7 +470,12 @@ def _why_unknown(recognition: Recognition, in_leaves: str) -> str:
     if recognition.untold is not None:
         return recognition.untold
     if recognition.share is None:
-        return f"there are fewer than {ROWS_AT_LEAST} of them"
+        return f"there are fewer than {ROWS_AT_LEAST} different ones among them"
+    if not recognition.sampling_known:
+        return (
+            "each tree may have been grown on a part of the training rows, and the model does not store on how many "
+            f"of them. {_WITH_TRAIN}"
+        )
     if recognition.at_most > 0.995:
         return f"the {in_leaves} do not show it: there are too few rows or leaves. {_WITH_TRAIN}"
     return (
@@ -538,8 +543,9 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
 def _looks_like(recognition: Recognition, rows: str) -> str:
     part = "" if recognition.trees is None else " of trees {} to {}".format(*recognition.trees)
     are = "are" if recognition.p_fresh < CERTAIN else "may be"
+    about = "about" if recognition.sampling_known else "at least about"
     return (
-        f"about {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
+        f"{about} {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
         f"counts (rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 

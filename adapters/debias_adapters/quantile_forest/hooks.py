@@ -31,7 +31,10 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     not_copied = model_settings.keys() | _QUANTILE_ONLY
     plain.__dict__.update({name: value for name, value in vars(model).items() if name not in not_copied})
     return Unwrapped(
-        type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_refit, model)
+        type(model).__name__,
+        (Inner(plain, "forest of means", predicts=model.predict),),
+        note=_NOTE,
+        rewrap=partial(_refit, model),
     )
 
 
