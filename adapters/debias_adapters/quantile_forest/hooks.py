@@ -30,12 +30,8 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     plain = plain_class(**{name: value for name, value in model_settings.items() if name in plain_settings})
     not_copied = model_settings.keys() | _QUANTILE_ONLY
     plain.__dict__.update({name: value for name, value in vars(model).items() if name not in not_copied})
-    return Unwrapped(
-        type(model).__name__,
-        (Inner(plain, "forest of means", predicts=model.predict),),
-        note=_NOTE,
-        rewrap=partial(_refit, model),
-    )
+    inner = Inner(plain, "forest of means", predicts=model.predict)
+    return Unwrapped(type(model).__name__, (inner,), note=_NOTE, rewrap=partial(_refit, model))
 
 
 def _plain_class(model: Any) -> Any | None:
