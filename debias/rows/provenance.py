@@ -40,6 +40,7 @@ from debias.rows.recognition import (
     weighted_by_class,
     weighted_by_row,
 )
+from debias.rows.shared_rows import MOST_REPEATED
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.trees.routing import REPORT
 
@@ -412,7 +413,7 @@ def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
 
 def _refuse_shared(shared: SharedRows, rows: str, log: WarningLog) -> None:
     """Refuse evaluation rows that are also in ``train=``, beyond chance; warn of few, and of rows that are stated."""
-    if not shared.more_than_chance:
+    if not shared.perhaps_training:
         return
     finding = f"{shared.share:.1%} of these rows are also in train=, with the same features and response"
     if shared.repeated:
@@ -440,8 +441,11 @@ def _beside_training_rows(recognition: Recognition, shared: SharedRows, log: War
     elif not shared.share:
         status, detail = "proven held-out", "none of them is a training row: those are proven, and none is among these"
     else:
+        status = "cannot be told" if shared.cannot_be_told else status
         detail = f"{shared.share:.1%} of them are also in train=, with the same features and response; " + (
-            "repeated rows do not explain all of these" if shared.more_than_chance else "repeated rows explain this"
+            f"{shared.repeated:.1%} of the rows of train= repeat one another, so copies cannot be told from other cases"
+            if shared.repeated > MOST_REPEATED
+            else f"if all rows were divided by chance, as many would be with probability {shared.p_value:.2g}"
         )
     return Provenance("held-out", status, detail, max(0.0, shared.beyond_chance), size, names)
 

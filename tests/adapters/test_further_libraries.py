@@ -403,6 +403,23 @@ def test_quantile_forests_are_the_forests_they_are_grown_as(name):
         debias.score(model, X, y[::-1], rows="oob")
 
 
+@pytest.mark.parametrize("quantiles", [None, [0.1, 0.9]])
+def test_quantiles_that_are_passed_as_y_are_told(quantiles):
+    quantile_forest = pytest.importorskip("quantile_forest")
+    X, y = draw()
+    model = quantile_forest.RandomForestQuantileRegressor(12, random_state=0, default_quantiles=quantiles).fit(X, y)
+    X_new, y_new = draw(seed=1)
+    predicted = model.predict(X_new).reshape(N, -1)[:, -1]
+
+    def said(y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DebiasWarning)
+            return [text for text in debias.score(model, X_new, y).warnings if text.startswith("y is equal")]
+
+    assert said(y_new) == []
+    assert said(predicted)[0].startswith("y is equal to the prediction of the model in 100% of these rows")
+
+
 def test_a_refitted_quantile_forest_is_one():
     quantile_forest = pytest.importorskip("quantile_forest")
     X, y = draw()
