@@ -403,7 +403,7 @@ def test_quantile_forests_are_the_forests_they_are_grown_as(name):
         debias.score(model, X, y[::-1], rows="oob")
 
 
-@pytest.mark.parametrize("quantiles", [None, [0.1, 0.9]])
+@pytest.mark.parametrize("quantiles", [0.5, [0.1, 0.9]])
 def test_quantiles_that_are_passed_as_y_are_told(quantiles):
     quantile_forest = pytest.importorskip("quantile_forest")
     X, y = draw()
