@@ -79,7 +79,7 @@ class SharedRows:
 
     @property
     def cannot_be_told(self) -> bool:
-        """Whether it is not known if shared rows are training rows: repeated rows may explain them, or do so hardly."""
+        """Whether shared rows may be training rows: by their number, or because too many rows repeat."""
         return self.share > 0 and (self.perhaps_training or self.repeated > MOST_REPEATED)
 
     @property

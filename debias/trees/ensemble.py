@@ -492,6 +492,8 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
         raise ExtractionError(f"{source}: `tree_start` does not divide {n_nodes} nodes into trees")
     if not np.isfinite(ensemble.base).all():
         raise ExtractionError(f"{source}: the raw output without any tree is {ensemble.base}, not a finite number")
+    if ensemble.sampled_share is not None and not 0 < ensemble.sampled_share <= 1:
+        raise ExtractionError(f"{source}: `sampled_share` is {ensemble.sampled_share}, not a share above 0 and up to 1")
     width = ensemble.value.shape[1]
     if width == 0:
         raise ExtractionError(f"{source}: `value` has no column: trees must have at least one output")
