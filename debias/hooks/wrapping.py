@@ -77,8 +77,8 @@ class Inner:
         ``rows="oob"``, and with a warning.
     predicts : callable, optional
         Called with rows of X as this model sees them. Returns what the outer model predicts for them, if this is not
-        what this model predicts: y that is equal to it was predicted and not observed. Several columns are several
-        predictions for each row.
+        what this model predicts: y that is equal to it was predicted and not observed. The shape is that of y; a
+        further dimension is of several predictions for each row.
     supervised : callable, optional
         Called with X and y as the outer model sees them, which may be None. Returns what the steps of the outer model
         before this one have seen of y, a :class:`Supervised`; None if they have seen nothing.

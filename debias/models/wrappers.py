@@ -270,7 +270,7 @@ def unwrap(
                     feature_names=names,
                     training_order=inner.training_order or member.training_order,
                     tuned_on_unseen=inner.tuned_on_unseen or member.tuned_on_unseen,
-                    predicts=inner.predicts,
+                    predicts=member.predicts if member.path else inner.predicts,
                     positions=member.positions if positions is None else positions,
                     asked_for_y=(*_asks(inner, inner_X, inner_y), *member.asked_for_y),
                 )

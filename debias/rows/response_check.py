@@ -176,8 +176,8 @@ def _share_predicted(
     pairs = [(numbers, predicted)]
     if predicts is not None and rows.kind == "held-out":
         some = spread(used.size, ROWS_TO_PREDICT)
-        others = np.asarray(predicts(rows.table.native(used[some])), dtype=np.float64).reshape(some.size, -1)
-        pairs += [(numbers[some], column[:, None]) for column in others.T]
+        others = np.asarray(predicts(rows.table.native(used[some])), dtype=np.float64)
+        pairs += [(numbers[some], each) for each in np.moveaxis(others.reshape(*numbers[some].shape, -1), 2, 0)]
     shares = [share for y, of_y in pairs if (share := _share_equal(y, of_y)) is not None]
     return max(shares, default=None)
 
@@ -192,6 +192,8 @@ def _share_equal(y: NDArray[np.float64], predicted: NDArray[np.float64]) -> floa
     y, predicted = y[order], predicted[order]
     tolerance = FLOAT32 * np.abs(predicted)
     n_equal = int((np.abs(y - predicted) <= tolerance).all(axis=1).sum())
+    if n_equal == len(y) and np.unique(y[:, 0]).size >= LEVELS:  # whatever the ties
+        return 1.0
     n_tied = max(int((np.abs(np.roll(y, step, axis=0) - predicted) <= tolerance).all(axis=1).sum()) for step in (-1, 1))
     beyond = n_equal - n_tied
     is_many = beyond >= PREDICTED_SHARE * len(y) and beyond >= PREDICTED_Z * np.sqrt(n_equal + n_tied)

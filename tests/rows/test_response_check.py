@@ -8,6 +8,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 import debias
+from debias.rows.response_check import _share_equal
 from support import simulated
 
 N = 600
@@ -142,6 +143,16 @@ def test_training_rows_of_full_trees_are_predicted_without_an_error():
     mixed = np.where(np.arange(N) % 4 == 0, y, y_new)
     found = said(model, np.where(np.arange(N)[:, None] % 4 == 0, X, X_new), mixed)
     assert found[0].startswith("y is equal to the prediction of the model in 25% of these rows")
+
+
+def test_y_with_ties_is_told_if_it_is_equal_to_a_prediction_everywhere():
+    y = np.repeat(np.arange(12.0), 20)[:, None]
+    assert _share_equal(y, y.copy()) == 1
+    assert _share_equal(y % 9, y % 9) is None  # few values: a good model may know them all
+    shifted = np.where(np.arange(240)[:, None] % 20 < 10, y, y + 1)
+    assert _share_equal(y, shifted) is None  # half of them, as often as y of the next row
+    unique = np.arange(240.0)[:, None]
+    assert _share_equal(unique, np.where(unique % 3 < 1, unique, unique + 0.5)) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 40])
