@@ -90,6 +90,8 @@ SPARE_LEAVES = 2
 """Number of leaves in addition to the classes that a tree needs at least to recognise class weights."""
 ROWS_TO_COMPARE = 5000
 """Number of evenly spaced rows that show whether rows repeat, if there are more."""
+TOO_LARGE = 0.001
+"""With a smaller probability of so large a dispersion for `LARGEST_K`, there is no upper limit of the share."""
 ROUGH = 0.25
 """Standard deviation of the log of the sum of hessians at a root, times the square root of the number of rows. From
 this value on, rows were drawn for each tree. On 7 real data sets it was at most .19 if all rows were used, and .31 to
@@ -414,7 +416,7 @@ class _Look:
         """
         from scipy.stats import chi2
 
-        if chi2.sf(self.dispersion / (1 + LARGEST_K * self.r) * self.freedom, self.freedom) < CERTAIN:
+        if chi2.sf(self.dispersion / (1 + LARGEST_K * self.r) * self.freedom, self.freedom) < TOO_LARGE:
             return 1.0
         expected = self.dispersion * self.freedom / chi2.ppf(1 - level, self.freedom)
         shares = [replace(self, kappa=kappa)._share_of(expected) for kappa in (self.kappa, LARGEST_K)]
