@@ -75,6 +75,10 @@ class Inner:
         What was chosen by the predictions of this model for the training rows that it had not seen, such as its number
         of trees: a clause for messages. Scores on these rows are then too high on average, so they are given only with
         ``rows="oob"``, and with a warning.
+    predicts : callable, optional
+        Called with rows of X as this model sees them. Returns what the outer model predicts for them, if this is not
+        what this model predicts: y that is equal to it was predicted and not observed. The shape is that of y; a
+        further dimension is of several predictions for each row.
     supervised : callable, optional
         Called with X and y as the outer model sees them, which may be None. Returns what the steps of the outer model
         before this one have seen of y, a :class:`Supervised`; None if they have seen nothing.
@@ -95,6 +99,7 @@ class Inner:
     feature_names: tuple[str, ...] | None = None
     training_order: Callable[[Any], NDArray[np.int64]] | None = None
     tuned_on_unseen: str | None = None
+    predicts: Callable[[Any], NDArray[np.float64]] | None = None
     supervised: Callable[[Any, Any], Supervised | None] | None = None
     labels: Callable[[Labels], Labels] | None = None
 

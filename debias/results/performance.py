@@ -14,8 +14,8 @@ CLEAR = 0.5
 """From this correlation on, y follows predictions that are no better than a constant, so that its scale is wrong;"""
 CLEAR_AUC = 0.7
 """and from this area under the curve on, the probabilities."""
-ROWS_TO_SEPARATE = 20
-"""Fewer rows may be separated without an error by chance."""
+ROWS_TO_SEPARATE, NEARLY_ONE = 20, 0.9999
+"""Fewer rows may be separated without an error by chance; from this R2 on, y is predicted nearly without an error."""
 _FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (
@@ -90,6 +90,11 @@ class Performance:
         """Whether the predictions separate the classes of enough rows without an error (AUC 1)."""
         return self.auc == 1 and (self.n_rows or 0) >= ROWS_TO_SEPARATE
 
+    @property
+    def nearly_without_error(self) -> bool:
+        """Whether the predictions of enough rows are nearly equal to y, a number (R2 of .9999 or more)."""
+        return self.metric == "R2" and (self.skill or 0.0) >= NEARLY_ONE and (self.n_rows or 0) >= ROWS_TO_SEPARATE
+
     def in_words(self) -> str:
         """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
         if self.metric is None or self.value is None or self.constant is None:
@@ -113,6 +118,11 @@ class Performance:
         if self.separates_all:
             found += (
                 " No row is on the wrong side, which is rare for rows that a model has not seen: check that y was "
+                "observed and not predicted, and that no feature gives it away."
+            )
+        elif self.nearly_without_error:
+            found += (
+                " That is nearly without an error, which is rare for rows that a model has not seen: check that y was "
                 "observed and not predicted, and that no feature gives it away."
             )
         return found

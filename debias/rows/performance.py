@@ -66,6 +66,8 @@ def performance_of(rows: Rows) -> Performance:
         return _of_survival(objective, response, margin, weight, units)
     if not objective.has_loss:
         return Performance(untold_because=objective.no_loss)
+    if _is_constant(response):
+        return Performance(untold_because="y has the same value in all these rows")
     metric, losses = _losses(ensemble, response, margin, weight)
     model, constant, least = (float(weight @ loss / weight.sum()) for loss in losses)
     if not np.isfinite([model, constant, least]).all():
@@ -84,6 +86,11 @@ def performance_of(rows: Rows) -> Performance:
         n_rows=used.size,
         p_value=p_value,
     )
+
+
+def _is_constant(response: Response) -> bool:
+    values = (response.codes, response.values, response.target)
+    return all(each is None or bool((each == each[0]).all()) for each in values)
 
 
 class Losses(NamedTuple):

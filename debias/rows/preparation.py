@@ -163,7 +163,7 @@ def prepare(
         in_one_pass=not ensemble.averaged and running_loss_needed(scorers) and _node_sums_needed(scorers),
     )
     if not known and member.resampled is None and member.positions is None:
-        _check_response(rows, log)
+        _check_response(rows, log, member.predicts)
     return ensemble, rows, log
 
 
@@ -311,12 +311,12 @@ def _shared(ensemble: TreeEnsemble, table: Table, response: Response, train: Row
     return SharedRows.of(row_digests(ensemble, table, response), theirs)
 
 
-def _check_response(rows: Rows, log: WarningLog) -> None:
+def _check_response(rows: Rows, log: WarningLog, predicts: Callable[[Any], NDArray[np.float64]] | None) -> None:
     """Warn if the response of rows does not look like that of training, unless it is proven."""
     if not rows.response.is_scored:
         return
     if rows.kind == "held-out" or rows.provenance.status == "rows proven, y unproven":
-        warn_of_another_response(rows, log)
+        warn_of_another_response(rows, log, predicts)
     if rows.kind == "held-out":
         warn_of_shifted_response(rows.ensemble, rows.response, log)
 

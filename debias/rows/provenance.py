@@ -40,6 +40,7 @@ from debias.rows.recognition import (
     weighted_by_class,
     weighted_by_row,
 )
+from debias.rows.shared_rows import MOST_REPEATED
 from debias.rows.weight_proof import compared_weights, counts_alike, leaf_weights_agree
 from debias.trees.routing import REPORT
 
@@ -413,7 +414,7 @@ def _fresh(ensemble: TreeEnsemble, recognition: Recognition) -> Provenance:
 
 def _refuse_shared(shared: SharedRows, rows: str, log: WarningLog) -> None:
     """Refuse evaluation rows that are also in ``train=``, beyond chance; warn of few, and of rows that are stated."""
-    if not shared.more_than_chance:
+    if not shared.perhaps_training:
         return
     finding = f"{shared.share:.1%} of these rows are also in train=, with the same features and response"
     if shared.repeated:
@@ -441,8 +442,11 @@ def _beside_training_rows(recognition: Recognition, shared: SharedRows, log: War
     elif not shared.share:
         status, detail = "proven held-out", "none of them is a training row: those are proven, and none is among these"
     else:
+        status = "cannot be told" if shared.cannot_be_told else status
         detail = f"{shared.share:.1%} of them are also in train=, with the same features and response; " + (
-            "repeated rows do not explain all of these" if shared.more_than_chance else "repeated rows explain this"
+            f"{shared.repeated:.1%} of the rows of train= repeat one another, so copies cannot be told from other cases"
+            if shared.repeated > MOST_REPEATED
+            else f"if all rows were divided by chance, as many would be with probability {shared.p_value:.2g}"
         )
     return Provenance("held-out", status, detail, max(0.0, shared.beyond_chance), size, names)
 
@@ -471,7 +475,12 @@ def _why_unknown(recognition: Recognition, in_leaves: str) -> str:
     if recognition.untold is not None:
         return recognition.untold
     if recognition.share is None:
-        return f"there are fewer than {ROWS_AT_LEAST} of them"
+        return f"there are fewer than {ROWS_AT_LEAST} different ones among them"
+    if not recognition.sampling_known:
+        return (
+            "each tree may have been grown on a part of the training rows, and the model does not store on how many "
+            f"of them. {_WITH_TRAIN}"
+        )
     if recognition.at_most > 0.995:
         return f"the {in_leaves} do not show it: there are too few rows or leaves. {_WITH_TRAIN}"
     return (
@@ -539,8 +548,9 @@ def _has_bags(ensemble: TreeEnsemble) -> bool:
 def _looks_like(recognition: Recognition, rows: str) -> str:
     part = "" if recognition.trees is None else " of trees {} to {}".format(*recognition.trees)
     are = "are" if recognition.p_fresh < CERTAIN else "may be"
+    about = "about" if recognition.sampling_known else "at least about"
     return (
-        f"about {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
+        f"{about} {recognition.share:.0%} of {rows} {are} training rows{part}, as estimated from the leaf "
         f"counts (rows the model has not seen would look like this with probability {recognition.p_fresh:.1g})"
     )
 

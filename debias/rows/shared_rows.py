@@ -24,8 +24,12 @@ if TYPE_CHECKING:
 
 CHANCE = 0.001
 """More rows are shared than by chance if a division by chance shares as many with a smaller probability."""
+PERHAPS_CHANCE = 0.01
+"""From this probability on, nothing is said of shared rows but the probability itself."""
 MOST_SHARED = 0.05
 """Largest share of training rows, beyond chance, that scores are given for, with a warning."""
+MOST_REPEATED = 0.5
+"""If more of the training rows repeat one another, copies of them cannot be told from other cases."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,16 @@ class SharedRows:
     def more_than_chance(self) -> bool:
         """Whether more rows are shared than repeated rows explain."""
         return self.beyond_chance > 0 and self.p_value < CHANCE
+
+    @property
+    def perhaps_training(self) -> bool:
+        """Whether more rows are shared than repeated rows are likely to explain."""
+        return self.beyond_chance > 0 and self.p_value < PERHAPS_CHANCE
+
+    @property
+    def cannot_be_told(self) -> bool:
+        """Whether shared rows may be training rows: by their number, or because too many rows repeat."""
+        return self.share > 0 and (self.perhaps_training or self.repeated > MOST_REPEATED)
 
     @property
     def too_many(self) -> bool:

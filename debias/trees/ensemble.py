@@ -164,6 +164,9 @@ class TreeEnsemble:
         Code of labels that `category_labels` does not have; NaN if they are missing to the model.
     n_train : int or None
         Number of training rows, if the model keeps it.
+    sampled_share : float or None
+        Share of the training rows that were drawn for each tree, 1 if each tree was grown on all of them; None if the
+        model does not tell. It is not needed beside `n_train`.
     uniform_rows : bool
         True if each tree saw all rows or a uniform sample of them; False if the sample depends, or may depend, on
         weights or labels.
@@ -238,6 +241,7 @@ class TreeEnsemble:
     category_labels: dict[int, NDArray[Any]] | None = None
     unknown_label: float = np.nan
     n_train: int | None = None
+    sampled_share: float | None = None
     uniform_rows: bool = True
     trees_a_round: int = 1
     rescaled: bool = False
@@ -488,6 +492,8 @@ def check_shapes(ensemble: TreeEnsemble) -> None:
         raise ExtractionError(f"{source}: `tree_start` does not divide {n_nodes} nodes into trees")
     if not np.isfinite(ensemble.base).all():
         raise ExtractionError(f"{source}: the raw output without any tree is {ensemble.base}, not a finite number")
+    if ensemble.sampled_share is not None and not 0 < ensemble.sampled_share <= 1:
+        raise ExtractionError(f"{source}: `sampled_share` is {ensemble.sampled_share}, not a share above 0 and up to 1")
     width = ensemble.value.shape[1]
     if width == 0:
         raise ExtractionError(f"{source}: `value` has no column: trees must have at least one output")

@@ -8,8 +8,11 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.ensemble._forest import ForestRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import debias
 from debias.data.table import Table
@@ -401,6 +404,29 @@ def test_quantile_forests_are_the_forests_they_are_grown_as(name):
     np.testing.assert_allclose(raw_output(ensemble, ours).ravel(), mean, rtol=0, atol=1e-12)
     with pytest.raises(ProvenanceError):
         debias.score(model, X, y[::-1], rows="oob")
+
+
+@pytest.mark.parametrize("quantiles", [0.5, [0.1, 0.9]])
+@pytest.mark.parametrize("how", ["alone", "after a step", "sparse", "two responses"])
+def test_quantiles_that_are_passed_as_y_are_told(how, quantiles):
+    quantile_forest = pytest.importorskip("quantile_forest")
+    (X, y), (X_new, y_new) = draw(), draw(seed=1)
+    model = quantile_forest.RandomForestQuantileRegressor(12, random_state=0, default_quantiles=quantiles)
+    if how == "after a step":
+        model = make_pipeline(StandardScaler(), model)
+    if how == "two responses":
+        y, y_new = np.column_stack([y, X[:, 0] - y]), np.column_stack([y_new, X_new[:, 0] - y_new])
+    seen = csr_array(X_new) if how == "sparse" else X_new
+    model.fit(csr_array(X) if how == "sparse" else X, y)
+    predicted = model.predict(X_new).reshape(*y_new.shape, -1)[..., -1]
+
+    def said(y):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DebiasWarning)
+            return [text for text in debias.score(model, seen, y).warnings if text.startswith("y is equal")]
+
+    assert said(y_new) == []
+    assert said(predicted)[0].startswith("y is equal to the prediction of the model in 100% of these rows")
 
 
 def test_a_refitted_quantile_forest_is_one():

@@ -151,7 +151,7 @@ def test_training_rows_are_recognised_where_counts_are_stored():
         with pytest.raises(ProvenanceError, match="training rows"):
             debias.score(model, X[order], target(y)[order])
         fresh = debias.score(model, draw(1)[0], target(draw(1)[1])).provenance
-        assert "confidence 95%" in fresh["detail"]  # an upper limit, and not an estimate
+        assert "the model does not store on how many of them" in fresh["detail"]  # rows may have been drawn for a tree
         with pytest.raises(InBagUnavailableError, match="does not keep which rows"):
             debias.score(model, X, target(y), rows="oob")
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -392,3 +393,29 @@ def test_performance_is_stored_and_checked():
     older = {**plain, "performance": None}
     assert debias.Audit.from_json(json.dumps(older)).performance is None
     assert "performance" not in " ".join(debias.Audit.from_json(json.dumps(older)).summary())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestRegressor(**SMALL),
+        LGBMRegressor(verbose=-1, **SMALL),
+        LGBMClassifier(verbose=-1, **SMALL),
+        XGBClassifier(**SMALL),
+        HistGradientBoostingClassifier(max_iter=9),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_one_value_of_y_has_no_best_constant_to_compare_with(model):
+    """Its loss is 0 but for rounding, so R2 and other shares of it would be meaningless."""
+    is_classifier = hasattr(model, "predict_proba")
+    X, y = drawn(0, n_classes=2 if is_classifier else 0)
+    found = performance(model.fit(X, y), X, np.zeros(N, dtype=int) if is_classifier else np.full(N, 0.1))
+    assert found.untold_because == "y has the same value in all these rows"
+
+
+def test_numbers_predicted_nearly_without_an_error_are_rare():
+    nearly = Performance(metric="R2", value=0.99995, constant=0.0, skill=0.99995, n_rows=30, p_value=1e-9)
+    assert "nearly without an error, which is rare for rows that a model has not seen" in nearly.sentence()
+    assert "nearly" not in replace(nearly, value=0.9998, skill=0.9998).sentence()
+    assert "nearly" not in replace(nearly, n_rows=19).sentence()

@@ -1,11 +1,14 @@
 """What leaf counts tell about rows that are training rows in part: the limits of the share, and trees that repeat."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
 from scipy.stats import binom
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
+from xgboost import Booster, XGBClassifier, XGBRegressor
 
 import debias
 from debias.data.response import encode
@@ -91,6 +94,83 @@ def test_training_rows_that_repeat_are_recognised_as_they_are():
     twice = np.random.default_rng(1).permutation(np.tile(np.arange(100), 2))
     model = ExtraTreesRegressor(20, random_state=0).fit(X[twice], y[twice])
     assert recognition(model, X[np.sort(twice)], y[np.sort(twice)]).exact
+
+
+SAMPLING = {
+    "XGBoost": lambda: XGBRegressor(n_estimators=20, subsample=0.5, n_jobs=1),
+    "LightGBM": lambda: LGBMRegressor(
+        n_estimators=20, subsample=0.5, subsample_freq=1, min_child_samples=5, n_jobs=1, verbose=-1
+    ),
+    "GradientBoosting": lambda: GradientBoostingRegressor(n_estimators=20, subsample=0.5, random_state=0),
+}
+
+
+@pytest.mark.parametrize("family", SAMPLING)
+def test_rows_drawn_for_each_tree_do_not_hide_training_rows(family):
+    """A tree has seen half of the training rows; the share is that of the rows the model has seen."""
+    X, y = drawn(np.random.default_rng(0), 600)
+    model = SAMPLING[family]().fit(X, y)
+    assert debias.extract(model).sampled_share == 0.5
+    fresh_X, fresh_y = drawn(np.random.default_rng(1), 300)
+    half = recognition(model, np.vstack([X[:300], fresh_X]), np.concatenate([y[:300], fresh_y]))
+    assert half.at_most >= 0.5
+    all_seen = recognition(model, X, y)
+    assert all_seen.share > 0.85  # of the rows of one tree it would be half
+    assert all_seen.at_most == 1
+
+
+@pytest.mark.parametrize("task", ["numbers", "classes"])
+@pytest.mark.parametrize("subsample", [0.6, 1.0])
+def test_the_file_of_a_booster_does_not_tell_how_rows_were_drawn_but_the_roots_do(task, subsample, tmp_path):
+    X, y = drawn(np.random.default_rng(0), 600)
+    kind, labels = (XGBRegressor, y) if task == "numbers" else (XGBClassifier, (y > 0).astype(int))
+    model = kind(n_estimators=20, subsample=subsample, n_jobs=1).fit(X, labels)
+    model.save_model(tmp_path / "model.json")
+    loaded = kind()
+    loaded.load_model(tmp_path / "model.json")
+    assert debias.extract(model).sampled_share == pytest.approx(subsample)
+    assert debias.extract(loaded).sampled_share == 1  # what XGBoost says
+    fresh_X, fresh_y = drawn(np.random.default_rng(1), 600)
+    fresh_labels = fresh_y if task == "numbers" else (fresh_y > 0).astype(int)
+    found = recognition(loaded, fresh_X, fresh_labels)
+    assert found.sampling_known == (subsample == 1)
+    assert recognition(model, fresh_X, fresh_labels).sampling_known
+    if subsample < 1:
+        assert found.at_most == 1
+        detail = debias.score(loaded, fresh_X, fresh_labels).provenance["detail"]
+        assert "each tree may have been grown on a part of the training rows" in detail
+        with pytest.raises(debias.ProvenanceError, match="at least about|the training rows are among"):
+            debias.score(loaded, X, labels)
+    else:
+        assert found.at_most == recognition(model, fresh_X, fresh_labels).at_most
+
+
+def test_a_model_of_an_unknown_library_may_have_drawn_rows():
+    X, y = drawn(np.random.default_rng(0), 400)
+    booster = Booster(model_file=bytearray(XGBRegressor(n_estimators=8, n_jobs=1).fit(X, y).get_booster().save_raw()))
+    untold = replace(debias.extract(booster), sampled_share=None)
+    log = WarningLog()
+    rows = Table(X).aligned_to(untold, log), encode(y, untold, len(y), log)
+    assert not recognise(untold, *rows).sampling_known
+    assert recognise(replace(untold, n_train=400), *rows).sampling_known
+
+
+def test_rows_that_repeat_unevenly_are_not_called_fresh():
+    """Rows drawn with replacement vary more than rows that are independent, which hides training rows."""
+    X, y = drawn(np.random.default_rng(0), 300)
+    model = ExtraTreesRegressor(30, random_state=0).fit(X, y)
+    fresh = drawn(np.random.default_rng(1), 300)
+    assert recognition(model, *fresh).mostly_fresh
+    again = np.random.default_rng(2).integers(0, 300, 900)
+    assert recognition(model, fresh[0][again], fresh[1][again]).at_most == 1
+
+
+def test_copies_of_few_rows_are_called_few():
+    X, y = drawn(np.random.default_rng(0), 200)
+    model = LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(X, y)
+    some_X, some_y = drawn(np.random.default_rng(1), 10)
+    detail = debias.score(model, np.tile(some_X, (10, 1)), np.tile(some_y, 10)).provenance["detail"]
+    assert detail.endswith("because there are fewer than 20 different ones among them")
 
 
 def tree_of(at, n_leaves, rng):

@@ -4,12 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import debias
+from debias.rows.response_check import _share_equal
 from support import simulated
 
 N = 600
-WORDS = ("y does not look like", "y goes down where", "the mean of y is", "the share of class")
+WORDS = ("y is equal to", "y does not look like", "y goes down where", "the mean of y is", "the share of class")
 
 
 def draw(seed, task="regression"):
@@ -107,3 +110,57 @@ def test_the_first_large_batch_tells_too(models):
     X, y = draw(1)
     with pytest.warns(debias.DebiasWarning, match="y does not look like"):
         debias.score(model, iter([(X[:300], y[:300] * 1000), (X[300:], y[300:] * 1000)]), rows="held-out")
+
+
+def test_predictions_of_several_responses_are_told():
+    X, y = draw(0)
+    model = RandomForestRegressor(10, random_state=0).fit(X, np.column_stack([y, -y]))
+    X_new, y_new = draw(1)
+    assert said(model, X_new, np.column_stack([y_new, -y_new])) == []
+    assert said(model, X_new, model.predict(X_new))[0].startswith("y is equal to the predictions")
+
+
+def test_predictions_whose_decimals_were_cut_off_are_told(models):
+    X, y = draw(0)
+    X_new, y_new = draw(1)
+    model = models("sklearn").fit(X, 10 * y)
+    assert said(model, X_new, (10 * y_new).astype(int)) == []
+    assert said(model, X_new, model.predict(X_new).astype(int))[0].startswith("y is equal to the predictions")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_predictions_in_a_part_of_the_rows_are_told(library, models):
+    model = models(library).fit(*draw(0))
+    X, y = draw(1)
+    filled = np.where(np.arange(N) % 3 == 0, model.predict(X), y)
+    assert said(model, X, filled)[0].startswith("y is equal to the prediction of the model in 33% of these rows")
+
+
+def test_training_rows_of_full_trees_are_predicted_without_an_error():
+    X, y = draw(0)
+    model = ExtraTreesRegressor(10, random_state=0).fit(X, y)
+    X_new, y_new = draw(1)
+    mixed = np.where(np.arange(N) % 4 == 0, y, y_new)
+    found = said(model, np.where(np.arange(N)[:, None] % 4 == 0, X, X_new), mixed)
+    assert found[0].startswith("y is equal to the prediction of the model in 25% of these rows")
+
+
+def test_y_with_ties_is_told_if_it_is_equal_to_a_prediction_everywhere():
+    y = np.repeat(np.arange(12.0), 20)[:, None]
+    assert _share_equal(y, y.copy()) == 1
+    assert _share_equal(y % 9, y % 9) is None  # few values: a good model may know them all
+    shifted = np.where(np.arange(240)[:, None] % 20 < 10, y, y + 1)
+    assert _share_equal(y, shifted) is None  # half of them, as often as y of the next row
+    unique = np.arange(240.0)[:, None]
+    assert _share_equal(unique, np.where(unique % 3 < 1, unique, unique + 0.5)) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("n_values", [2, 5, 40])
+def test_right_predictions_of_few_values_are_ties(n_values):
+    """A tree of whole leaves predicts values of y, so many predictions are right; those of the next row are, too."""
+    cut = np.linspace(4, 16, n_values - 1)
+    (X, y), (X_new, y_new) = draw(0), draw(1)
+    model = DecisionTreeRegressor(random_state=0).fit(X[:, :2], np.searchsorted(cut, y))
+    y_new = np.searchsorted(cut, y_new)
+    assert (model.predict(X_new[:, :2]) == y_new).mean() > 0.05
+    assert said(model, X_new[:, :2], y_new) == []

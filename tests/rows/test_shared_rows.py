@@ -1,5 +1,7 @@
 """Tests of the comparison of evaluation rows with training rows, against brute force."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,38 @@ def test_digests_are_equal_for_equal_rows_only(models):
     for row, digest in zip(rows, of(X).tolist(), strict=True):
         assert by_row.setdefault(row, digest) == digest
     np.testing.assert_array_equal(of(np.where(X == 0, -0.0, X)), of(X))
+
+
+def told(model, X, y, train):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        provenance = debias.score(model, X, y, train=train).provenance
+    return provenance, [str(each.message) for each in heard]
+
+
+def test_few_training_rows_among_fresh_ones_are_not_explained_by_repeated_rows(models):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(800, 3)), rng.normal(size=800)
+    model, train = models("lightgbm", n_estimators=3).fit(X[:400], y[:400]), (X[:400], y[:400])
+    mixed = np.r_[:10, 410:800]  # ten rows of both: as a division of ten pairs by chance, which has mean 5
+    provenance, heard = told(model, X[mixed], y[mixed], train)
+    assert any(text.startswith("2.5% of these rows are also in train=") for text in heard)
+    assert provenance["status"] == "cannot be told"
+    p_value = SharedRows.of(digests(mixed), digests(np.arange(400))).p_value
+    assert provenance["detail"].endswith(f"as many would be with probability {p_value:.2g}")
+    one = np.r_[:1, 401:800]  # a single pair is no evidence
+    provenance, heard = told(model, X[one], y[one], train)
+    assert heard == []
+    assert provenance["status"] == "not recognised as training rows"
+    assert "if all rows were divided by chance, as many would be with probability" in provenance["detail"]
+
+
+def test_copies_of_repeated_training_rows_cannot_be_told(models):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), rng.normal(size=400)
+    train = np.tile(X[:200], (2, 1)), np.tile(y[:200], 2)
+    provenance, _ = told(models("lightgbm", n_estimators=3).fit(*train), X[150:], y[150:], train)
+    assert provenance["status"] == "cannot be told"
+    assert provenance["detail"].endswith(
+        "100.0% of the rows of train= repeat one another, so copies cannot be told from other cases"
+    )

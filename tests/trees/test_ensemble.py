@@ -37,6 +37,7 @@ def test_arrays_are_read_only_and_views_are_copied():
         ({"tree_start": np.array([0, 2])}, "does not divide 3 nodes"),
         ({"tree_output": np.array([1])}, "output that `base` does not have"),
         ({"base": np.array([np.nan])}, "not a finite number"),
+        ({"sampled_share": 0.0}, "`sampled_share` is 0.0, not a share"),
         ({"base": np.zeros((1, 1))}, r"`base` has shape \(1, 1\)"),
         ({"tree_start": np.array([[0, 3]])}, r"`tree_start` has shape \(1, 2\)"),
         ({"tree_start": np.array([0, 2**63 - 1, -2, 3])}, "does not divide 3 nodes"),

@@ -242,6 +242,7 @@ def _ensemble(model: Any, encoding: Encoding | None) -> TreeEnsemble:
         uniform_rows=not settings.get("class_weights") and settings.get("auto_class_weights", "None") in (None, "None"),
         cover=cover,
         count=None if cover is None else cover.astype(np.int64),
+        sampled_share=1.0,  # weights of leaves are those of all rows, also where splits were chosen on some of them
         source=_source(model),
         version=sys.modules["catboost"].__version__,
         tested_versions=CATBOOST,

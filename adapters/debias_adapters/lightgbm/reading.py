@@ -111,6 +111,17 @@ class ModelText:
         return "average_output" in self.head
 
     @property
+    def sampled_share(self) -> float | None:
+        """Share of the training rows in the sample of a tree; None if the text has no settings.
+
+        GOSS starts after some rounds with all rows. Only the trees with the most rows are compared, so it counts as 1.
+        """
+        if "bagging_fraction" not in self.settings:
+            return None
+        bagged = int(self.settings.get("bagging_freq", "0")) > 0 and self.settings.get("data_sample_strategy") != "goss"
+        return float(self.settings["bagging_fraction"]) if bagged else 1.0
+
+    @property
     def folds_constant(self) -> bool:
         """Whether leaves contain the constant margin: those of the first round, or of all trees of a forest."""
         if self.is_forest or self.settings.get("boost_from_average") == "0":

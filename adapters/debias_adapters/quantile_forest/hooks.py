@@ -30,9 +30,8 @@ def debias_unwrap(model: Any) -> Unwrapped | None:
     plain = plain_class(**{name: value for name, value in model_settings.items() if name in plain_settings})
     not_copied = model_settings.keys() | _QUANTILE_ONLY
     plain.__dict__.update({name: value for name, value in vars(model).items() if name not in not_copied})
-    return Unwrapped(
-        type(model).__name__, (Inner(plain, "forest of means"),), note=_NOTE, rewrap=partial(_refit, model)
-    )
+    inner = Inner(plain, "forest of means", predicts=partial(_predicted, model))
+    return Unwrapped(type(model).__name__, (inner,), note=_NOTE, rewrap=partial(_refit, model))
 
 
 def _plain_class(model: Any) -> Any | None:
@@ -42,6 +41,11 @@ def _plain_class(model: Any) -> Any | None:
     if isinstance(model, quantile_forest.RandomForestQuantileRegressor):
         return ensemble.RandomForestRegressor
     return ensemble.ExtraTreesRegressor if isinstance(model, quantile_forest.ExtraTreesQuantileRegressor) else None
+
+
+def _predicted(model: Any, X: Any) -> Any:
+    """Return the quantiles that the model predicts. It does not take sparse matrices for this."""
+    return model.predict(X.toarray() if hasattr(X, "toarray") else X)
 
 
 def _refit(model: Any, inputs: RefitInputs) -> Any:

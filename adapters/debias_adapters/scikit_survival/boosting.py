@@ -47,6 +47,7 @@ def extract(model: Any) -> TreeEnsemble:
         rescaled=hasattr(model, "_scale"),
         source=source,
         criterion="squared_error",
+        sampled_share=float(model.subsample),
     )
 
 

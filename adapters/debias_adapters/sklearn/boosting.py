@@ -43,6 +43,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         missing_refusal=f"{with_article(source)} does not take missing values",
         source=source,
         criterion=str(model.criterion),
+        sampled_share=float(model.subsample),
     )
 
 

@@ -52,6 +52,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         criterion=str(model.criterion),
         mean_values=values_are_means(model),
         n_train=getattr(model, "_n_samples", None),
+        sampled_share=None if bags.drew_bags(model) else 1.0,
         uniform_rows=getattr(model, "_sample_weight", None) is None or not bags.drew_bags(model),
         missing_refusal=missing_refusal(),
         notes=_notes(model),

@@ -56,6 +56,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         version=sys.modules["sklearn"].__version__,
         tested_versions=SCIKIT_LEARN,
         count=nodes["count"],
+        sampled_share=1.0,
         gain=np.where(leaf, 0.0, nodes["gain"]),
         category_labels=_labels(model),
         **_category_sets(trees, nodes),

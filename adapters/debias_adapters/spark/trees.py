@@ -144,6 +144,7 @@ class SparkTrees:
             impurity=self.impurity,
             gain=np.where(is_leaf, 0.0, nodes.gain * weight) if self.boosted else None,
             n_train=None if count is None or self.boosted or self._sampled() else int(count[0]),
+            sampled_share=float(self.params.get("subsamplingRate", 1.0)),
             notes=(UNCOMPARED,) if self.live is None else (),
             source=self.source,
             version=self.version,

@@ -70,6 +70,7 @@ def debias_extract(model: Any) -> TreeEnsemble | None:
         cover_factor=2.0 if objective.name == "softmax" else 1.0,  # XGBoost's hessian of softmax is 2 p (1 - p)
         native_node=trees.native_node,
         trees_a_round=trees.trees_a_round,
+        sampled_share=reading.read_sampled_share(booster),
         rescaled=trees.rescaled,
         margin_replaces_base=True,
         # Covers of such losses depend on the response and weights: only all training rows together can be recognised.

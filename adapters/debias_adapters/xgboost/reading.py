@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ from debias.trees.ranking_objectives import AveragePrecision, Ndcg, Pairwise, Ra
 from debias_adapters.xgboost import ubjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 OBJECTIVES = {
@@ -120,6 +123,26 @@ def read_trees(learner: dict[str, Any], n_rounds: int, source: str) -> Trees:
         rescaled=bool((scale != 1).any()),
         trees_a_round=int(first_tree_of_round[1]) if len(first_tree_of_round) > 1 else 1,
     )
+
+
+def read_sampled_share(booster: Any) -> float | None:
+    """Return the share of the training rows that was drawn for each round; None if it depended on their gradients.
+
+    It is a setting of the training, which a pickled model keeps. A model file does not have it: XGBoost then says 1.
+    The sums of hessians at the roots show whether that is right (:mod:`debias.rows.recognition`).
+    """
+    settings = dict(_settings(json.loads(booster.save_config())["learner"]["gradient_booster"]))
+    share = float(settings.get("subsample", 1.0))
+    return None if share < 1 and settings.get("sampling_method", "uniform") != "uniform" else share
+
+
+def _settings(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the names and values of a configuration; their place depends on the version and on the kind of booster."""
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _settings(value)
+        elif isinstance(value, str):
+            yield name, value
 
 
 def read_objective(learner: dict[str, Any], trees: Trees, source: str) -> Objective:

@@ -61,7 +61,7 @@ def debias_extract(model):
         classes=None,
         feature_names=tuple(f"x{k}" for k in range(model.n_features)),
         named=False,  # the model was fitted without names; these are made up
-        n_train=model.n_rows,
+        n_train=model.n_rows,  # or sampled_share: without both, rows are never said to be mostly fresh
         routing_dtype=np.dtype(np.float64),
         source="ToyForest",
         version="0.1",
