@@ -222,6 +222,8 @@ def _predicts(audit: Audit, wanted: bool | float) -> Result:
         reason = "an older debias wrote the audit" if performance is None else str(performance.untold_because)
         return Result(rule, "not judged", "none", limit, f"how well the model predicts was not computed: {reason}")
     value = performance.in_words()
+    if performance.too_good is not None and audit.main.rows == "held-out":
+        return Result(rule, "not judged", value, limit, performance.too_good)
     if performance.better_than_constant is None:
         reason = (
             performance.chance().removeprefix("; ") or "there are too few rows to tell whether a constant is as good"

@@ -95,6 +95,17 @@ class Performance:
         """Whether the predictions of enough rows are nearly equal to y, a number (R2 of .9999 or more)."""
         return self.metric == "R2" and (self.skill or 0.0) >= NEARLY_ONE and (self.n_rows or 0) >= ROWS_TO_SEPARATE
 
+    @property
+    def too_good(self) -> str | None:
+        """Why these predictions are too good to be taken for those of rows that the model has not seen, or None."""
+        if not (self.separates_all or self.nearly_without_error):
+            return None
+        found = "no row is on the wrong side" if self.separates_all else "that is nearly without an error"
+        return (
+            f"{found}, which is rare for rows that a model has not seen: check that y was observed and not predicted, "
+            "and that no feature gives it away"
+        )
+
     def in_words(self) -> str:
         """Return the metric of the model and that of the constant: "log loss 0.412 (0.655 for the best constant)"."""
         if self.metric is None or self.value is None or self.constant is None:
@@ -115,16 +126,8 @@ class Performance:
         if self.metric is None:
             return f"How well the model predicts these rows was not computed: {self.untold_because}."
         found = f"The model predicts these rows with {self.in_words()}{self.chance()}."
-        if self.separates_all:
-            found += (
-                " No row is on the wrong side, which is rare for rows that a model has not seen: check that y was "
-                "observed and not predicted, and that no feature gives it away."
-            )
-        elif self.nearly_without_error:
-            found += (
-                " That is nearly without an error, which is rare for rows that a model has not seen: check that y was "
-                "observed and not predicted, and that no feature gives it away."
-            )
+        if self.too_good is not None:
+            found += f" {self.too_good[:1].upper()}{self.too_good[1:]}."
         return found
 
     def chance(self) -> str:

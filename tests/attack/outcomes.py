@@ -88,7 +88,7 @@ def left_open(audit: debias.Audit, about: str) -> str | None:
     status, detail = str(audit.provenance["status"]), str(audit.provenance["detail"])
     performance = audit.performance
     doubts = [] if performance is None else performance.doubts()
-    if performance is not None and (performance.separates_all or performance.nearly_without_error):
+    if performance is not None and performance.too_good is not None:
         doubts = [performance.sentence()]
     rows_open = audit.main.unproven_because is not None
     if about in ("y", "columns", "right") and doubts:

@@ -419,3 +419,14 @@ def test_numbers_predicted_nearly_without_an_error_are_rare():
     assert "nearly without an error, which is rare for rows that a model has not seen" in nearly.sentence()
     assert "nearly" not in replace(nearly, value=0.9998, skill=0.9998).sentence()
     assert "nearly" not in replace(nearly, n_rows=19).sentence()
+
+
+def test_a_gate_does_not_judge_predictions_that_are_too_good():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    model = XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1).fit(X[:200], X[:200, 0] + rng.normal(size=200))
+    with pytest.warns(debias.DebiasWarning, match="y is equal to the predictions of the model"):
+        audit = debias.audit(model, X[200:], model.predict(X[200:]), ["mdi_oob"], test=None)
+    (result,) = (each for each in audit.check({"must_predict": 0.5}).results if each.rule == "must_predict")
+    assert result.status == "not judged"
+    assert "check that y was observed and not predicted" in result.reason
