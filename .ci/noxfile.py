@@ -223,7 +223,7 @@ def run_tests(session: nox.Session) -> None:
         return
     folder = Path(session.create_tmp()).resolve()
     # The ignored file tests the records, which this session is about to write.
-    parts = {"default": ("--ignore=tests/test_versions.py",), "further": ("-m", "integration", *FURTHER)}
+    parts = {"default": ("--ignore=tests/test_versions.py",), "further": ("-m", "integration and not slow", *FURTHER)}
     for part, arguments in parts.items():
         session.run(*pytest, *arguments, f"--junitxml={folder / part}.xml", env=SAFE, success_codes=[0, 1])
     junit = [str(folder / f"{part}.xml") for part in parts]

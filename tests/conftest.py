@@ -1,5 +1,10 @@
+import gc
+import os
 from hashlib import sha256
 from pathlib import Path
+
+# Small models train faster on one thread, and threads of several workers fight for the cores. Before libgomp is loaded.
+os.environ.setdefault("OMP_THREAD_LIMIT", "1")
 
 import numpy as np
 import pytest
@@ -27,6 +32,21 @@ def pytest_sessionstart():
         digests = {path.relative_to(CHECKOUT).as_posix(): sha256(path.read_bytes()).hexdigest() for path in sources}
         if digests != dict(reversed(line.split()) for line in compiled.read_text().splitlines()):
             pytest.exit("kernels changed after they were compiled: run pip install -e .", returncode=1)
+    gc.disable()  # while more than a million objects are made that stay
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep files in one process, and all tests with Spark, under ``--dist loadgroup``: what they start starts once."""
+    for item in items if config.pluginmanager.hasplugin("xdist") else ():
+        group = "spark" if "spark_sessions" in item.fixturenames else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish():
+    """Take the tests and what was imported out of the garbage collection, which would go through them all each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures, of a whole module too

@@ -29,7 +29,7 @@ by the upper confidence limit. With few rows or few leaves neither is known.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations, repeat
+from itertools import combinations, islice, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -534,17 +534,17 @@ def _effective_freedom(counted: list[LeafCounts], n_pairs: int = 45) -> float:
     own = float(np.mean([variance / tree.freedom for variance, tree in zip(excess, counted, strict=True)]))
     if n_trees == 1:
         return 1 / own
-    pairs = list(combinations(counted, 2))[:: max(1, n_trees * (n_trees - 1) // 2 // n_pairs)]
+    every = combinations(zip(counted, excess, strict=True), 2)
+    pairs = list(islice(every, 0, None, max(1, n_trees * (n_trees - 1) // 2 // n_pairs)))
     # Few rows leave most pairs of leaves empty and hide the overlap.
     few = n_rows < FEW_ROWS * np.mean([tree.stored.sum() for tree in counted])
-    if few or any(a.group.size * b.group.size > LEAVES_TO_CROSS for a, b in pairs):
+    if few or any(a.group.size * b.group.size > LEAVES_TO_CROSS for (a, _), (b, _) in pairs):
         return 1 / (own * _repetition(counted))
     shared = []
-    for a, b in pairs:
-        variance = max(_excess_variance(a), _excess_variance(b))
+    for (a, of_a), (b, of_b) in pairs:
         phi2 = leaf_kernels.overlap(a.at, b.at, a.group, b.group) - a.freedom * b.freedom / n_rows
-        most = variance / min(a.freedom, b.freedom)
-        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * _excess_variance(a), most))
+        most = max(of_a, of_b) / min(a.freedom, b.freedom)
+        shared.append(min(max(phi2, 0.0) / (a.freedom * b.freedom) * of_a, most))
     return 1 / (own / n_trees + float(np.mean(shared)) * (1 - 1 / n_trees))
 
 
@@ -557,24 +557,30 @@ def _repetition(counted: list[LeafCounts]) -> float:
     """
     from scipy.sparse import csr_array
 
-    rows = spread(counted[0].at.size, ROWS_TO_PAIR)
-    mean, squares = np.zeros((rows.size, rows.size)), 0.0
-    for tree in counted:
-        mass = tree.stored / tree.stored.sum() * tree.freedom
-        root = 1 / np.sqrt(np.where(mass > 0, mass, np.inf))
-        in_leaf = csr_array((root[tree.at[rows]], (np.arange(rows.size), tree.at[rows])))
-        pairs = (in_leaf @ in_leaf.T).toarray()
-        mean += pairs / len(counted)
-        squares += _sum_of_squares(pairs) / len(counted)
-    return min(1.0, max(_sum_of_squares(mean) / squares, 1 / len(counted))) if squares > 0 else 1.0
+    n_trees, rows = len(counted), spread(counted[0].at.size, ROWS_TO_PAIR)
+    mass = np.concatenate([tree.stored / tree.stored.sum() * tree.freedom for tree in counted])
+    weight = np.divide(1, mass, out=np.zeros_like(mass), where=mass > 0)
+    first = np.cumsum([0, *(tree.stored.size for tree in counted)])
+    at = np.column_stack([tree.at[rows] + begin for tree, begin in zip(counted, first[:-1], strict=True)])
+    beside = np.bincount(at.ravel(), minlength=mass.size)[at] - 1  # other rows in the leaf of each row
+    of_row = beside * weight[at]
+    squares = sum(_centred(float(s @ w), s) for s, w in zip(of_row.T, weight[at].T, strict=True)) / n_trees
+    starts = np.arange(rows.size + 1) * n_trees
+    in_leaf = csr_array((np.sqrt(weight)[at].ravel(), at.ravel(), starts), shape=(rows.size, mass.size))
+    pairs = in_leaf @ in_leaf.T
+    mean = _centred(float((pairs.data**2).sum() - (pairs.diagonal() ** 2).sum()) / n_trees**2, of_row.mean(axis=1))
+    return min(1.0, max(mean / squares, 1 / n_trees)) if squares > 0 else 1.0
 
 
-def _sum_of_squares(pairs: NDArray[np.float64]) -> float:
-    """Return the sum of squares of a symmetric matrix without its diagonal, less the means of its rows and columns."""
-    pairs = pairs - np.diag(np.diag(pairs))
-    of_row = pairs.sum(axis=1) / max(1, len(pairs) - 1)
-    centred = pairs - of_row[:, None] - of_row + of_row.mean()
-    return float((centred**2).sum() - (np.diag(centred) ** 2).sum())
+def _centred(squares: float, of_row: NDArray[np.float64]) -> float:
+    """Return the sum of squares off the diagonal of a symmetric matrix, less the means of its rows and columns.
+
+    Given are the sum of squares off the diagonal before, and the sum of each row off the diagonal.
+    """
+    n = of_row.size
+    means = of_row / max(1, n - 1)
+    left = squares - 2 * n * float(means @ means) + n * (n + 1) * float(means.mean()) ** 2
+    return left if left > 1e-12 * squares else 0.0  # where nothing is left but what was rounded
 
 
 def _excess_variance(tree: LeafCounts) -> float:

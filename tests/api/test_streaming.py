@@ -8,6 +8,7 @@ import sys
 import textwrap
 import warnings
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -89,6 +90,20 @@ def stream(kind, part, target, weight, folder):
     return ({"list": batches, "iterator": iter(batches), "repeatable": Repeatable(batches)}[kind],), {}
 
 
+@pytest.fixture(scope="module")
+def in_memory(frame, fitted):
+    """Return a function that scores the fresh rows at once, each model, weight and test only once."""
+    fresh = frame[N_TRAIN:]
+
+    @cache
+    def scores(model, weight, test):
+        estimator, target = fitted(model)
+        sample_weight = None if weight is None else fresh[weight]
+        return quiet(estimator, fresh[list("abcde")], fresh[target], test=test, sample_weight=sample_weight)
+
+    return scores
+
+
 def parts(frame, n):
     edges = np.linspace(0, len(frame), n + 1).astype(int)
     return [frame[begin:end] for begin, end in zip(edges[:-1], edges[1:], strict=True)]
@@ -103,16 +118,11 @@ def quiet(*args, **kwargs):
 @pytest.mark.parametrize("weight", [None, "weight"])
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("model", MODELS)
-def test_fresh_rows_in_parts_give_the_scores_of_rows_in_memory(model, kind, weight, frame, fitted, tmp_path):
+def test_fresh_rows_in_parts_give_the_scores_of_rows_in_memory(model, kind, weight, frame, fitted, in_memory, tmp_path):
     estimator, target = fitted(model)
-    fresh = frame[N_TRAIN:]
     test = None if kind == "iterator" else "naive"
-    given, named = stream(kind, fresh, target, weight, tmp_path)
-    found = quiet(estimator, *given, test=test, **named)
-    sample_weight = None if weight is None else fresh[weight]
-    assert_same_scores(
-        found, quiet(estimator, fresh[list("abcde")], fresh[target], test=test, sample_weight=sample_weight)
-    )
+    given, named = stream(kind, frame[N_TRAIN:], target, weight, tmp_path)
+    assert_same_scores(quiet(estimator, *given, test=test, **named), in_memory(model, weight, test))
 
 
 @pytest.mark.parametrize("scorer", ["oob_loss", "oob_split", "mdi_oob(centre='none')", "ufi", "mdi_oob(shrinkage=20)"])

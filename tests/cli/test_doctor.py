@@ -32,6 +32,24 @@ def run(*arguments):
     return CliRunner().invoke(main, ["doctor", *arguments])
 
 
+@pytest.fixture(scope="module")
+def problems_here():
+    """What the process that imports the needed packages says where all is well."""
+    return installed.import_problems(installed.needed_modules())
+
+
+@pytest.fixture
+def imports_apart():
+    """Marks the tests that start the process that imports the needed packages."""
+
+
+@pytest.fixture(autouse=True)
+def imported_once(request, problems_here, monkeypatch):
+    """Let that process, which takes seconds, start once for all other tests."""
+    if "imports_apart" not in request.fixturenames:
+        monkeypatch.setattr(installed, "import_problems", lambda modules: problems_here)
+
+
 @pytest.fixture
 def only(monkeypatch):
     """Return a function that leaves some self-checks: those of libraries, or others."""
@@ -71,7 +89,7 @@ def versions_are(monkeypatch, **versions):
     monkeypatch.setattr(installed, "version", lambda name: versions.get(name) or known(name))
 
 
-def test_the_facts_are_those_of_this_process():
+def test_the_facts_are_those_of_this_process(imports_apart):
     done = run("--no-check", "--format", "json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
@@ -212,7 +230,7 @@ def test_a_library_that_is_newer_than_those_tested_is_no_failure(only):
 
 @pytest.mark.parametrize("package", ["pandas", "joblib", "rich", "scipy"])
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_path, monkeypatch):
+def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_path, monkeypatch, imports_apart):
     (tmp_path / f"{package}.py").write_text("raise ImportError('no library')")
     monkeypatch.syspath_prepend(tmp_path)  # also of the process that imports packages
     monkeypatch.setitem(sys.modules, package, None)
@@ -224,7 +242,7 @@ def test_all_else_is_said_where_a_package_cannot_be_imported(package, form, tmp_
         assert text in done.stdout
 
 
-def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypatch):
+def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypatch, imports_apart):
     source = f"import os\nopen({str(tmp_path / 'importers')!r}, 'a').write(f'{{os.getpid()}}\\n')\nos.abort()"
     (tmp_path / "joblib.py").write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
@@ -239,7 +257,7 @@ def test_a_package_that_crashes_is_said_and_not_imported_here(tmp_path, monkeypa
     assert "joblib" not in sys.modules
 
 
-def test_imports_go_on_after_one_that_crashes_or_hangs(tmp_path, monkeypatch):
+def test_imports_go_on_after_one_that_crashes_or_hangs(tmp_path, monkeypatch, imports_apart):
     sources = {
         "works": "import os; os.write(1, b'noise\\n'); print('[]')",
         "aborts": "import os; os.abort()",
@@ -413,7 +431,7 @@ def test_an_error_without_text_says_where_it_was_raised(kind):
     assert self_check.told(raised.value) == f"{kind.__name__} in line {raised.tb.tb_lineno} of test_doctor.py"
 
 
-def test_it_works_in_a_directory_that_was_deleted(only, tmp_path, monkeypatch):
+def test_it_works_in_a_directory_that_was_deleted(only, tmp_path, monkeypatch, imports_apart):
     only("scikit-learn")
     here = tmp_path / "deleted"
     here.mkdir()

@@ -155,13 +155,14 @@ def test_batches_that_are_random_samples_are_hardly_ever_called_different(case, 
     model, _, _, _ = case
     task = next(task for each, task in MODELS.values() if each is model)
     rng, n_told = np.random.default_rng(7), 0
-    for seed in range(40):
+    for seed in range(20):
         X, y = drawn(seed + 100, 200, task)
         weight = rng.exponential(size=200) if weighted else None
         sums, told = batched(model, X, y, rng.permutation(200), rng.integers(2, 40), weight)
         n_told += bool(told)
         assert told or np.isfinite(sums.variances()[0]).all()
-    assert n_told <= 1  # 40 trials at 1e-4; tails of F are heavier for skewed responses
+    # 20 trials at 1e-4. The tails of F are heavier for skewed responses: at 1e-3, 2 have a probability of 2e-4.
+    assert n_told <= 1
 
 
 def test_batches_of_one_class_each_are_different():
