@@ -302,6 +302,8 @@ def _evidence(audit: Audit, k: int) -> str:
 def _inflation(audit: Audit, limit: float) -> Result:
     if not reports_anything(audit):
         return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
+    if not audit.tested and not audit.share.any():  # such as a response that is the same in all rows
+        return _result("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
     assert audit.reported is not None
     tested = np.array([name not in audit.untested_features for name in audit.main.feature_names])
     if not tested.any():

@@ -121,6 +121,9 @@ def test_inflation_is_not_judged_where_a_feature_that_was_not_tested_may_change_
     assert inflation(replace(audit, reported=reported), 0.5).status == "not judged"
     assert inflation(audit, largest).status == "passed"  # no share can exceed its debiased one by more
     model, X, y = made
+    one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], seed=0, n_permutations=60), 0.999)
+    assert (one_value.status, one_value.value) == ("failed", "none")
+    assert one_value.reason.startswith("the response is the same")
     nothing = debias.audit(model, 0 * X[600:], y[600:], seed=0, n_permutations=60)
     assert set(nothing.untested_features) == {"a", "b", "leak"}
     result = inflation(nothing, 0.0)
