@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -301,13 +302,18 @@ def _evidence(audit: Audit, k: int) -> str:
 def _inflation(audit: Audit, limit: float) -> Result:
     if not reports_anything(audit):
         return _result("max_inflation", False, "none", f"<= {limit:.1%}", _NOT_REPORTED)
+    if not audit.tested and not audit.share.any():  # such as a response that is the same in all rows
+        return _result("max_inflation", False, "none", f"<= {limit:.1%}", str(audit.untested_because))
     assert audit.reported is not None
     tested = np.array([name not in audit.untested_features for name in audit.main.feature_names])
+    if not tested.any():
+        return _unjudged(Result("max_inflation", "not judged", "none", f"<= {limit:.1%}", ""), audit)
     excess = audit.reported - audit.share
     k = int(np.argmax(np.where(tested, excess, -np.inf)))
     reason = f"{audit.main.feature_names[k]}: reported {audit.reported[k]:.1%}, debiased {audit.share[k]:.1%}"
     result = _result("max_inflation", bool(excess[k] <= limit), f"{max(excess[k], 0.0):.1%}", f"<= {limit:.1%}", reason)
-    unknown = result.status == "passed" and bool((audit.reported[~tested] > limit).any())
+    # The debiased shares of the others would be smaller if a feature that was not tested had one.
+    unknown = result.status == "passed" and not tested.all() and bool((audit.reported > limit).any())
     return _unjudged(result, audit) if unknown else result
 
 
@@ -328,25 +334,34 @@ def _moved(before: tuple[int, float, str], after: tuple[int, float, str]) -> int
 
 
 def _unless_untested(result: Result, audit: Audit, baseline: Audit) -> Result:
-    """Return a comparison as not judged if one of the audits could not test a feature that both models have.
+    """Return a comparison as not judged if one of the audits could not test a feature.
 
-    Such a feature has no rank and no share, so those of the others move. Verdicts that changed count all the same.
+    Such a feature has no rank and no share, so those of the others move, also if only one model has it. Verdicts are
+    compared of features that both models have, and those that changed count all the same.
     """
-    both = set(audit.main.feature_names) & set(baseline.main.feature_names)
-    untested = both & (audit.untested_features.keys() | baseline.untested_features.keys())
-    decided = result.status == "failed" and result.rule == "max_verdict_changes"
-    return _unjudged(result, audit, baseline) if untested and not decided else result
+    untested = audit.untested_features.keys() | baseline.untested_features.keys()
+    if result.rule == "max_verdict_changes":
+        untested &= set(audit.main.feature_names) & set(baseline.main.feature_names)
+        if result.status == "failed":
+            return result
+    return _unjudged(replace(result, value="none"), audit, baseline) if untested else result
 
 
 def _changes(audit: Audit, baseline: Audit) -> tuple[Change, ...]:
     before, after = _standing(baseline), _standing(audit)
-    nothing = (None, None, None)
     changed = [
-        Change(name, *zip(before.get(name, nothing), after.get(name, nothing), strict=True))  # type: ignore[arg-type]
+        Change(name, *zip(_told(before.get(name)), _told(after.get(name)), strict=True))  # type: ignore[arg-type]
         for name in dict.fromkeys([*before, *after])
         if (name in before) != (name in after) or _moved(before[name], after[name]) or before[name][2] != after[name][2]
     ]
     return tuple(sorted(changed, key=lambda change: -abs((change.share[1] or 0.0) - (change.share[0] or 0.0))))
+
+
+def _told(standing: tuple[int, float, str] | None) -> tuple[int | None, float | None, str | None]:
+    """Return what a change tells of a feature: no rank and no share if it was not tested."""
+    if standing is None:
+        return None, None, None
+    return (None, None, "untested") if standing[2] == "untested" else standing
 
 
 def _rank_change(audit: Audit, baseline: Audit, limit: int) -> Result:

@@ -44,8 +44,9 @@ class Change:
     ----------
     feature : str
     rank : tuple of int or None
-        None if that audit does not have the feature, as for the other pairs.
+        None if that audit does not have the feature, as for the other pairs, or could not test it.
     share : tuple of float or None
+        None in the same cases.
     verdict : tuple of str or None
     """
 
@@ -57,7 +58,7 @@ class Change:
     def in_words(self) -> str:
         """Return the values before and after in one line."""
         sides = [
-            "not in the model" if rank is None else f"rank {rank}, {share:.1%}, {verdict}"
+            (verdict or "not in the model") if rank is None else f"rank {rank}, {share:.1%}, {verdict}"
             for rank, share, verdict in zip(self.rank, self.share, self.verdict, strict=True)
         ]
         return f"{self.feature}: {sides[0]} -> {sides[1]}"

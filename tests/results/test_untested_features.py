@@ -82,6 +82,53 @@ def test_what_was_not_tested_is_neither_changed_nor_unchanged(made):
         for pair in ((now, before), (before, now), (now, now)):
             assert pair[0].check({rule: limit}, pair[1]).status == "not judged", rule
     assert before.check({"max_verdict_changes": 0}, before).status == "passed"
+    gate = now.check({"max_share_change": 1.0}, before)
+    change = next(change for change in gate.changes if change.feature == "leak")
+    assert (change.rank[1], change.share[1], change.verdict[1]) == (None, None, "untested")
+    assert change.in_words().endswith("informative -> untested")
+    assert gate.results[-1].value == "none"
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_a_new_feature_that_was_not_tested_moves_the_shares_and_ranks_of_the_others(made):
+    model, X, y = made
+    old = clone(model).fit(X.loc[:599, ["a", "b"]], y[:600])
+    before = debias.audit(old, X.loc[600:, ["a", "b"]], y[600:], seed=0, n_permutations=60)
+    now = audited(made, np.nan)
+    for rule, status in (
+        ("max_share_change", "not judged"),
+        ("max_rank_change", "not judged"),
+        ("max_verdict_changes", "passed"),
+    ):
+        result = next(
+            each
+            for each in now.check({rule: 2 if rule != "max_share_change" else 1.0}, before).results
+            if each.rule == rule
+        )
+        assert result.status == status, rule
+
+
+@pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
+def test_inflation_is_not_judged_where_a_feature_that_was_not_tested_may_change_it(made):
+    def inflation(audit, limit):
+        return next(each for each in audit.check({"max_inflation": limit}).results if each.rule == "max_inflation")
+
+    audit = audited(made, np.nan)
+    largest = max(audit.reported)
+    # The shares of tested features, which are made without the leak, exceed the true ones.
+    tested = next(name for name in audit.main.feature_names if name not in audit.untested_features)
+    reported = np.where([name == tested for name in audit.main.feature_names], 0.9, 0.05)
+    assert inflation(replace(audit, reported=reported), 0.5).status == "not judged"
+    assert inflation(audit, largest).status == "passed"  # no share can exceed its debiased one by more
+    model, X, y = made
+    one_value = inflation(debias.audit(model, X[600:], 0 * y[600:], seed=0, n_permutations=60), 0.999)
+    assert (one_value.status, one_value.value) == ("failed", "none")
+    assert one_value.reason.startswith("the response is the same")
+    nothing = debias.audit(model, 0 * X[600:], y[600:], seed=0, n_permutations=60)
+    assert set(nothing.untested_features) == {"a", "b", "leak"}
+    result = inflation(nothing, 0.0)
+    assert (result.status, result.value) == ("not judged", "none")
+    assert "debiased 0.0%" not in result.reason
 
 
 @pytest.mark.filterwarnings("ignore::debias.errors.DebiasWarning")
