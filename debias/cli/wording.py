@@ -56,6 +56,7 @@ RULES = (
     # The table and the response.
     (r"\bX and y\b", "DATA"),
     (r"(?<![\w'\".\[(])X(?![\w'\"\[()]|\.\w)", "DATA"),
+    (r"(?<=\. )y(?= \w)", "The response"),
     (r"(?<![\w'\".\[(])y(?![\w'\"\[(,)=]|\.\w)", "the response"),
     # Plain words need no quotes.
     (r"(--\w+) '([\w-]+)'", r"\1 \2"),

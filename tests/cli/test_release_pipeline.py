@@ -313,7 +313,7 @@ def test_rows_that_shifted_or_are_of_other_columns_stop_the_release(release, che
         changed.to_csv(tmp_path / f"{name}.csv", index=False)
         done = check("max_shift = 0.3", "--format", "json", data=tmp_path / f"{name}.csv")
         ended(done, 1, "differently from the training rows")
-        (result,) = json.loads(done.stdout)["results"]
+        (result,) = (each for each in json.loads(done.stdout)["results"] if each["rule"] == "max_shift")
         assert "'temperature'" in result["reason"]
 
 

@@ -70,6 +70,7 @@ def test_no_message_speaks_of_arguments():
         ("X has 3 features", "DATA has 3 features"),
         ("column 'X' of X is infinite in row 2", "column 'X' of DATA is infinite in row 2"),
         ("y has one class only", "the response has one class only"),
+        ("R2 -3.63. y rises with y", "R2 -3.63. The response rises with the response"),
         ("permutation: error='x' is not one of 'fwer'", "permutation: error='x' is not one of 'fwer'"),
         ("Pass replace=True, or part='...' if", "Pass --replace, or --part NAME if"),
         (

@@ -85,7 +85,7 @@ def test_a_shift_behind_a_pipeline_names_the_columns_of_the_user_and_the_shares_
     ).groups()
     assert not re.search(r"\bx\d|more feature", text)
     assert audit.provenance["shifted_features"] == ["sector"]
-    (rule,) = audit.check({"max_shift": 0.1}).results
+    (rule,) = audit.check({"max_shift": 0.1}).failures
     assert "'sector'" in rule.reason
 
     shares = set()
