@@ -35,13 +35,6 @@ def pytest_sessionstart():
     gc.disable()  # while more than a million objects are made that stay
 
 
-def pytest_collection_modifyitems(config, items):
-    """Keep files in one process, and all tests with Spark, under ``--dist loadgroup``: what they start starts once."""
-    for item in items if config.pluginmanager.hasplugin("xdist") else ():
-        group = "spark" if "spark_sessions" in item.fixturenames else item.path.name
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 def pytest_collection_finish():
     """Take the tests and what was imported out of the garbage collection, which would go through them all each time."""
     gc.collect()
