@@ -33,6 +33,7 @@ def summary(changes: Changes) -> list[str]:
     # What is wrong with the rows comes first: it may be why the response to other features seems to have changed.
     far = (changes.figures["shifted"] & (changes.figures["shift"] >= LARGE_SHIFT)).any()
     return [
+        *([] if changes.response_predicted is None else [f"{changes.response_predicted}."]),
         *_faults_of_rows(changes),
         *_means(changes),
         *_not_tested(changes),

@@ -12,6 +12,7 @@ import numpy as np
 
 from debias.atomic_files import written
 from debias.results import change_sentences, short_text
+from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import SMALLEST_SHIFT
 from debias.text import feature_index, json_text, to_csv
 
@@ -174,6 +175,11 @@ class Changes:
     def compared(self) -> bool:
         """Whether there were two windows to compare."""
         return bool(self.figures)
+
+    @property
+    def response_predicted(self) -> str | None:
+        """The warning that y seems to be what the model predicts, in a period of either window; None without one."""
+        return next((warning for warning in self.warnings if warning.startswith(Y_IS_PREDICTED)), None)
 
     @property
     def tested(self) -> NDArray[np.bool_]:

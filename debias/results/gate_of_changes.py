@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def check(changes: Changes, policy: Any, now: datetime | None = None) -> Gate:
         )
     enough = list(_enough(changes, rules))
     too_few = next((result.reason for result in enough if result.status == "failed"), None)
-    others = [_unless_too_few(result, too_few) for result in _others(changes, rules)]
+    others = [_unless_too_few(_unless_predicted(result, changes), too_few) for result in _others(changes, rules)]
     of_age = [] if rules.max_age_days is None else [_age(changes, rules.max_age_days, now)]
     return Gate((*enough, *of_age, *others), (), tuple(_warnings(changes, rules)))
 
@@ -271,6 +272,15 @@ def _reasons(changes: Changes, results: dict[int, tuple[str, str, str]], status:
 
 def _not_compared(rule: str, changes: Changes, wanted: str) -> Result:
     return Result(rule, "not judged", NOT_COMPARED, wanted, str(changes.not_compared_because))
+
+
+def _unless_predicted(result: Result, changes: Changes) -> Result:
+    """Return a result about the response that passed as not judged if the response seems to be predicted."""
+    about_response = result.rule.partition(":")[0] in ("must_not_be_biased", "must_not_fade")
+    if not about_response or result.status != "passed" or result.value == "not in the model":
+        return result
+    said = changes.response_predicted
+    return result if said is None else replace(result, status="not judged", reason=said)
 
 
 def _unless_too_few(result: Result, too_few: str | None) -> Result:

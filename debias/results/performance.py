@@ -16,6 +16,8 @@ CLEAR_AUC = 0.7
 """and from this area under the curve on, the probabilities."""
 ROWS_TO_SEPARATE, NEARLY_ONE = 20, 0.9999
 """Fewer rows may be separated without an error by chance; from this R2 on, y is predicted nearly without an error."""
+Y_IS_PREDICTED = "y is equal to the prediction"
+"""Warnings that y seems to be what the model predicts begin so, those that a history stored too."""
 _FIGURES = ("value", "constant", "skill", "auc", "correlation", "p_value")
 _REFERENCE = {"concordance": "a constant", "NDCG": "a random order"}
 _CHECK = (

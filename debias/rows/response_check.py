@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from debias.results.performance import Y_IS_PREDICTED
 from debias.spread import spread
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def warn_of_another_response(
         return
     if _is_the_prediction(ensemble, raw, response):
         log.warn(
-            "y is equal to the predictions of the model. If it was made from them, scores on these rows say nothing "
+            f"{Y_IS_PREDICTED}s of the model. If it was made from them, scores on these rows say nothing "
             "about the response: pass what was observed"
         )
         return
@@ -113,7 +114,7 @@ def warn_of_another_response(
         share = _share_predicted(rows, used, raw, predicts)
         if share is not None:
             log.warn(
-                f"y is equal to the prediction of the model in {share:.0%} of these rows, far more often than ties of "
+                f"{Y_IS_PREDICTED} of the model in {share:.0%} of these rows, far more often than ties of "
                 "y explain. It was predicted there and not observed, or it follows from the features, or these are "
                 "copies of training rows. Pass rows that the model has not seen, with the y that was observed"
             )

@@ -222,7 +222,8 @@ def test_other_rows_are_no_training_rows(predictors, task):
             debias.score(predictor, X[1:], y[1:], rows="oob")
         with pytest.raises(ProvenanceError, match=r"y is not the training response|predict what AutoGluon stored"):
             debias.score(predictor, X, np.random.default_rng(3).permutation(y), rows="oob")
-        with pytest.raises(ProvenanceError, match="training rows"):
+        # The leaf counts of 240 rows give evidence of .01 to .02: enough for a warning, not for a refusal.
+        with pytest.raises((ProvenanceError, debias.DebiasWarning), match="training rows"):
             debias.score(predictor, X[::-1], y[::-1])
 
 

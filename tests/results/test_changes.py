@@ -16,6 +16,7 @@ from debias.cli.output import terminal
 from debias.results.changes import MeanOfPeriods, WindowOfPeriods
 from debias.results.console import print_gate
 from debias.results.gate_of_changes import check
+from debias.results.performance import Y_IS_PREDICTED
 from debias.results.policy import HistoryPolicy, Policy
 
 NAMES = ("income", "age", "city", "noise", "<b>id\u202e")
@@ -300,6 +301,23 @@ def test_too_few_rows_or_periods_fail_and_leave_others_unjudged():
     }
     assert gate.results[0].reason == "1 period in the recent window, but the policy requires 2"
     assert gate.results[3].reason.startswith("too few to judge: 1 period")
+
+
+def test_a_response_that_is_predicted_leaves_rules_about_it_unjudged():
+    policy = {"must_not_be_biased": True, "must_not_fade": ["age", "income"], "must_not_shift": ["age"]}
+    means = tuple(
+        MeanOfPeriods(of, 1.0, 1.0, 0.9, False, "2026-11-02") for of in ("response", "prediction", "residual")
+    )
+    assert changes(means=means).check(policy).results[0].status == "passed"
+    said = Y_IS_PREDICTED + " of the model in 40% of these rows"
+    gate = changes(means=means, warnings=("something else", said)).check(policy)
+    assert {result.rule: result.status for result in gate.results} == {
+        "must_not_be_biased": "not judged",
+        "must_not_shift: age": "passed",
+        "must_not_fade: age": "not judged",
+        "must_not_fade: income": "failed",
+    }
+    assert gate.results[0].reason == said
 
 
 @pytest.fixture
