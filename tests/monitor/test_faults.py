@@ -1,6 +1,7 @@
 """Faults that last, faults of rows, and which column is blamed for them."""
 
 import sqlite3
+from contextlib import closing
 from datetime import date, timedelta
 
 import numpy as np
@@ -184,7 +185,7 @@ def test_a_history_sees_them_on_the_day(of_days):
 
 def as_format_1(path):
     """Write the file as the version before did, without counts."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         for row, blob in database.execute("SELECT id, sums FROM parts").fetchall():
             facts, arrays = unpack(blob)
             old = {name: array for name, array in arrays.items() if name not in ("unseen", "repeated")}
@@ -205,5 +206,5 @@ def test_files_of_the_format_before_are_read_and_continued(of_days, of_cities, p
     assert not old.add(*shops(19), at="2026-01-10", rows="held-out")  # the same rows, which were not counted then
     assert old.add(*shops(20), at="2026-01-11", rows="held-out")
     assert [result.status for result in old.check(RULES, 1).results] == ["passed", "passed"]
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
